@@ -180,7 +180,7 @@ async def test_snapshots_of_a_project_and_of_a_person(url: str) -> None:
 
 
 async def ask(ctx: Context) -> None:
-    await ctx.decide("Deploy?", options=["yes", "no"], assignees=["ann"])
+    await ctx.decide("Deploy?", options=["yes", "no"], assignees=["user:ann"])
 
 
 async def asked(queue: TaskQueue, task_id: str) -> str:
@@ -188,6 +188,7 @@ async def asked(queue: TaskQueue, task_id: str) -> str:
     async for event in queue.events(after=Position((await queue.parts.feed.position()).epoch, 0)):
         if event.kind == "checkpoint.hitl_required" and event.task_id == task_id:
             return str(event.data["decision_id"])
+        assert event.kind != "task.failed", event
     raise AssertionError("the feed has ended")
 
 

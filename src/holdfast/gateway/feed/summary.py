@@ -25,8 +25,8 @@ class StoreSummary:
     async def __call__(self, channel: Channel, projects: frozenset[str] | None) -> dict[str, Any]:
         """`projects` are those that the reader may see; None: all."""
         if channel.kind is ChannelKind.USER:
-            names = (channel.name, f"user:{channel.name}")
-            return {"user": channel.name, "decisions": await self._open(projects, names)}
+            name = f"user:{channel.name}"
+            return {"user": channel.name, "decisions": await self._open(projects, (name,))}
         is_one = channel.kind is ChannelKind.PROJECT and channel.name != ALL_PROJECTS
         project = channel.name if is_one else None
         conflicts = await self._reads.conflicts(project)
