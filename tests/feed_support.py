@@ -55,6 +55,8 @@ class ScriptedFeed:
         self.events: list[Event] = []
         self.bus = LocalBus()
         self.is_away = False
+        self.seconds = 0.0
+        """The age of the events."""
         self.pages = 0
         self.histories = 0
 
@@ -119,7 +121,7 @@ class ScriptedFeed:
         ]
 
     def now(self) -> float:
-        return 1_800_000_000.0
+        return 1_800_000_000.0 + self.seconds
 
 
 class ScriptedDirectory:

@@ -11,11 +11,13 @@ import msgspec
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from holdfast.clock import VirtualClock
 from holdfast.core.event import Event
 from holdfast.core.rights import Role
-from holdfast.core.subscription import FlowBounds
+from holdfast.core.subscription import FlowBounds, StreamReset
 from holdfast.gateway.feed import hub as hub_module, reading
 from holdfast.gateway.feed.feed import SUBSCRIPTIONS_MAX
+from holdfast.gateway.feed.hub import Hub
 from holdfast.gateway.feed.rate import FRAMES_BURST
 from tests.feed_support import (
     Client,
@@ -618,3 +620,42 @@ async def test_a_query_covers_the_projects_of_its_reader() -> None:
             feed.commit("task.enqueued", task=f"in-{project}", project=project)
         frames = await client.until("task.status_changed", count=2)
         assert [frame["payload"]["task_id"] for frame in frames] == ["in-a", "in-b"]
+
+
+async def test_the_time_until_the_slowest_reader_falls_off() -> None:
+    feed = ScriptedFeed()
+    hub = Hub(feed, feed.bus, VirtualClock(), keep_seconds=100.0)
+    await hub.start()
+    feed.commit("task.enqueued", "task.started")
+    await hub.read_page()
+    assert hub.falloff_seconds() == 100.0, "no reader is behind"
+    slow = SlowConnection()
+    hub.connections.add(slow)
+    feed.seconds = 30.0
+    assert hub.falloff_seconds() == 70.0
+    feed.seconds = 200.0
+    assert hub.falloff_seconds() == 0.0
+    slow.offset = None
+    assert hub.falloff_seconds() == 100.0
+    await hub.stop()
+
+
+class SlowConnection:
+    """A connection that has read nothing."""
+
+    offset: int | None = 0
+
+    def slowest(self) -> int | None:
+        return self.offset
+
+    def tick(self, now: float) -> int:
+        return 0
+
+    def park(self) -> None:
+        raise AssertionError
+
+    def recheck(self) -> None:
+        raise AssertionError
+
+    def reset_all(self, reason: StreamReset) -> None:
+        raise AssertionError

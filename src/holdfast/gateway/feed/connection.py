@@ -322,6 +322,9 @@ class Connection:
             self.recheck()
         return flow.buffered
 
+    def slowest(self) -> int | None:
+        return min((subscription.cursor.read for subscription in self._behind), default=None)
+
     def recheck(self) -> None:
         if not self._is_checking and not self.is_closed:
             self._is_checking = True

@@ -13,7 +13,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from holdfast import __version__
-from holdfast.bus.redis import client_for
+from holdfast.bus.backends import redis_client
 from holdfast.core.access import DenialReason, Denied
 from holdfast.core.errors import Forbidden, RateLimited, Unauthenticated
 from holdfast.errors import HoldfastError, NotFound
@@ -43,7 +43,7 @@ class Live:
         source: FeedSource = StoreSource(hub.store)
         self._cache: RedisCache | None = None
         if gateway.settings.redis is not None:
-            client = client_for(gateway.settings.redis)
+            client = redis_client(gateway.settings.redis)
             source = self._cache = RedisCache(source, client, hub.clock)
         reads = LiveReads(hub.store)
         feed_hub = FeedHub(
@@ -52,6 +52,7 @@ class Live:
             hub.clock,
             prepare=WithOutput(reads),
             meter=FeedMeter(hub.metrics),
+            keep_seconds=parts.settings.current.keep_events,
         )
         self._request_id = hub.request_id
         self.feed = LiveFeed(
