@@ -1,4 +1,4 @@
-"""Snapshots of what has no row of its own: a project, a person, the system."""
+"""Snapshots of a project, a person and the system: counts, open decisions and conflicts."""
 
 from __future__ import annotations
 
