@@ -44,10 +44,6 @@ def test_every_setting_is_documented() -> None:
         assert shown == str(value)
 
 
-NAMES_FRAMES = ("event_kinds.py", "subscription.py")
-"""These name frames of the live feed. tests/unit/core/test_event_kinds.py compares their kinds."""
-
-
 def emitted() -> dict[str, set[str]]:
     """The kinds of events in the sources, with the fields that the code sets."""
     kinds: dict[str, set[str]] = {}
