@@ -55,6 +55,8 @@ class ScriptedFeed:
         self.events: list[Event] = []
         self.bus = LocalBus()
         self.is_away = False
+        self.seconds = 0.0
+        """The age of the events."""
         self.pages = 0
         self.histories = 0
 
@@ -65,12 +67,22 @@ class ScriptedFeed:
     def at(self, offset: int) -> str:
         return f"{self.epoch}:{offset}"
 
-    def commit(self, *kinds: str, task: str = "t1", hint: bool = True, **data: Any) -> None:
+    def commit(
+        self, *kinds: str, task: str = "t1", hint: bool = True, project: str = "", **data: Any
+    ) -> None:
         for kind in kinds:
             position = Position(self.epoch, self.head + 1)
             is_task = kind.startswith(("task.", "checkpoint."))
             self.events.append(
-                Event(position, kind, 1_800_000_000.0, task if is_task else "", "", dict(data))
+                Event(
+                    position,
+                    kind,
+                    1_800_000_000.0,
+                    task if is_task else "",
+                    "",
+                    dict(data),
+                    project,
+                )
             )
         if hint:
             self.bus.publish(FEED)
@@ -109,7 +121,7 @@ class ScriptedFeed:
         ]
 
     def now(self) -> float:
-        return 1_800_000_000.0
+        return 1_800_000_000.0 + self.seconds
 
 
 class ScriptedDirectory:
@@ -130,7 +142,10 @@ class ScriptedDirectory:
             project = channel.name
         return ChannelObject(project, channel.topic)
 
-    async def snapshot(self, channel: Channel, found: ChannelObject) -> AsyncIterator[Frame]:
+    async def snapshot(
+        self, channel: Channel, found: ChannelObject, principal: Principal
+    ) -> AsyncIterator[Frame]:
+        del principal
         for part in range(self.parts):
             yield {"topic": found.topic, "kind": channel.kind.value, "part": part}
 
@@ -252,9 +267,10 @@ class Client:
             count -= frames[-1]["type"] in types
         return frames
 
-    async def subscribe(self, channel: str, **fields: Any) -> list[Frame]:
+    async def subscribe(self, channel: str | None, **fields: Any) -> list[Frame]:
         """Subscribes, and returns the frames until it is answered."""
-        await self.send("subscribe", channel=channel, **fields)
+        named = {} if channel is None else {"channel": channel}
+        await self.send("subscribe", **named, **fields)
         return await self.until("subscribed", "error", "reset")
 
     async def close_code(self) -> int | None:

@@ -87,6 +87,7 @@ def judge(results: Results) -> list[Bar]:
         *_orders(j),
         *_locks(j),
         *_kv(j),
+        *_live(j),
     ]
 
 
@@ -162,6 +163,26 @@ def _locks(j: _Judge) -> Iterator[Bar]:
     yield _ratio("lock and unlock, Redis", "raw SET NX and Lua", ours, rate("floor-locks"), 0.9)
     name, best = j.best(["redis-py", "pottery"], rate)
     yield _ratio("lock and unlock, Redis", f"best peer ({name})", ours, best, 1)
+
+
+def _live(j: _Judge) -> Iterator[Bar]:
+    ours, bare = j.rate("fanout", "holdfast-live"), j.rate("fanout", "floor-live")
+    yield _ratio("events to 1,000 subscribers", "a bare broadcast", ours, bare, 0.7)
+    yield _ratio(
+        "events to 1,000 subscribers", "python-socketio", ours, j.rate("fanout", "socketio"), 3
+    )
+    with_stalled, without = (
+        j.results.median("fanout_latency", "holdfast-live", key) for key in ("stalled", "p99")
+    )
+    yield _ratio(
+        "p99 beside a stalled subscriber", "without", with_stalled, without, 1.1, at_most=True
+    )
+    idle = j.results.median("watchers_idle", "holdfast-live", "cpu")
+    yield _at_most("CPU of 1,000 idle subscribers", idle, 5, "%")
+    rest = j.rate("rest", "holdfast-rest")
+    yield _ratio(
+        "REST enqueue", "a bare route with one insert", rest, j.rate("rest", "floor-rest"), 0.6
+    )
 
 
 def _crashes(j: _Judge) -> Iterator[Bar]:

@@ -35,6 +35,14 @@ class Measured(SubjectSpec):
     orders: int = 0
     locks: int = 0
     kv: int = 0
+    fanout: int = 0
+    """Events to all subscribers."""
+    watched: int = 0
+    """Paced events to all subscribers."""
+    resume: int = 0
+    behind: int = 0
+    idle_watchers: int = 0
+    rest: int = 0
     crash_limit: float = 0
     """Seconds to wait for the twenty killed tasks; 0: not measured."""
     skip: str = ""
@@ -114,5 +122,11 @@ SUBJECTS: tuple[Measured, ...] = (
     _peer("pottery", "pottery", "redis", latency=0, locks=3_000),
     _holdfast("kv", "memory", module="holdfast_kv", latency=0, kv=1_500_000),
     _peer("fakeredis", "fakeredis", "memory", latency=0, kv=60_000),
+    _holdfast("live", "sqlite", module="holdfast_live", latency=0, fanout=2_000, watched=200,
+              resume=1_000, behind=100_000, idle_watchers=20),
+    _floor("live", "floor_live", "memory", latency=0, fanout=2_000, watched=200),
+    _peer("socketio", "socketio", "memory", latency=0, fanout=500, watched=200),
+    _holdfast("rest", "postgres", module="holdfast_live", latency=0, rest=10_000),
+    _floor("rest", "floor_rest", "postgres", latency=0, rest=10_000),
     _peer("oban", "oban", "postgres", skip="oban 0.7 needs Python 3.12 or newer"),
 )  # fmt: skip

@@ -11,6 +11,8 @@ from proof.bench.registry import Measured
 CALLERS = 64
 CRASH_TASKS = 20
 IDLE_SECONDS = 20
+SUBSCRIBERS = 1_000
+REST_CALLERS = 16
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,30 @@ SCENARIOS: tuple[Scenario, ...] = (
              lambda s: s.locks, _n, (Metric("rate", "pairs/s"),)),
     Scenario("kv", "Key-value store in memory: set, get, hset, lpush, incr in turn", "kv",
              lambda s: s.kv, _n, (Metric("rate", "calls/s"),)),
+    Scenario("fanout", f"Events to {SUBSCRIBERS:,} WebSocket subscribers", "fanout", lambda s: s.fanout,
+             lambda _, n, __: {"n": n, "clients": SUBSCRIBERS},
+             (Metric("rate", "frames/s"), Metric("cpu", "server CPU us/frame", 2),
+              Metric("memory", "KiB/client", 1))),
+    Scenario("fanout_latency",
+             f"One event every 50 ms to {SUBSCRIBERS:,} subscribers, then with one that reads nothing (ms)",
+             "fanout_latency", lambda s: s.watched,
+             lambda _, n, __: {"n": n, "clients": SUBSCRIBERS, "interval": 0.05},
+             (Metric("p50", "p50", 2), Metric("p99", "p99", 2), Metric("stalled", "p99 with stalled", 2),
+              Metric("ratio", "stalled/none", 2)), quick_divisor=4, rising=False),
+    Scenario("resume", "Subscribers that are dropped at once and come back 100 events later", "resume",
+             lambda s: s.resume, _n,
+             (Metric("seconds", "s until all are live", 2), Metric("cpu", "server CPU ms/client", 2)),
+             quick_divisor=1, rising=False),
+    Scenario("behind", "A subscriber that is very many events behind", "behind", lambda s: s.behind, _n,
+             (Metric("rate", "events/s"), Metric("seconds", "s", 2), Metric("cpu", "server CPU s", 2)),
+             quick_divisor=1, once=True),
+    Scenario("watchers_idle", f"{SUBSCRIBERS:,} idle subscribers", "watchers_idle",
+             lambda s: s.idle_watchers,
+             lambda _, n, __: {"seconds": n, "clients": SUBSCRIBERS}, (Metric("cpu", "CPU %", 2),),
+             quick_divisor=2, rising=False, once=True),
+    Scenario("rest", f"REST enqueue from {REST_CALLERS} connections", "rest", lambda s: s.rest,
+             lambda _, n, __: {"n": n, "callers": REST_CALLERS},
+             (Metric("rate", "tasks/s"), Metric("cpu", "server CPU us/task"))),
     Scenario("memory", "Memory of a busy worker with nothing and with many tasks waiting", "memory",
              lambda s: s.memory, _n,
              (Metric("bytes_per_task", "bytes/task", 1), Metric("rss_mb", "RSS MB", 1),

@@ -34,7 +34,8 @@ class TaskQueue(Queue):
     Settings may be given here or to `start`: max_workers, min_workers, default_max_attempts,
     base_retry_delay, max_retry_delay, task_timeout, shutdown_timeout, ... (docs/reference/settings.md).
     `meter` receives the metrics of the queue (docs/reference/metrics.md). With `create=False`, a store that
-    does not exist is an error, and an old one is not upgraded. `token` is for the URL of a gateway."""
+    does not exist is an error, and an old one is not upgraded. `token` is for the URL of a gateway. `redis`
+    is the URL of a Redis that carries hints between processes, beside the bus of the store."""
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class TaskQueue(Queue):
         meter: Meter | None = None,
         create: bool = True,
         token: str | None = None,
+        redis: str | None = None,
         **settings: Any,
     ) -> None:
         self.url = url
@@ -53,7 +55,9 @@ class TaskQueue(Queue):
             return
         if token is not None:
             raise BadConfig("a token is for a gateway: write holdfast://host:8787, or leave it out")
-        make = resources_for(url, clock or SystemClock(), server_time=clock is None, create=create)
+        make = resources_for(
+            url, clock or SystemClock(), server_time=clock is None, create=create, redis=redis
+        )
         super().__init__(partial(Parts, make, Settings().changed(settings), meter=meter))
 
 

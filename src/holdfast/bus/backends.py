@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from holdfast.bus.local import LocalBus
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock
 from holdfast.core.address import Scheme, scheme_of
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
 
 
 class File(Protocol):
@@ -41,6 +44,13 @@ def bus_for(
     from holdfast.bus.redis import RedisBus
 
     return RedisBus(redis, bus, clock)
+
+
+def redis_client(url: str) -> Redis:
+    """A client of this Redis, which connects when it is used. Raises BadConfig and MissingExtra."""
+    from holdfast.bus.redis import client_for
+
+    return client_for(url)
 
 
 def _bus_of_store(url: str, clock: Clock, file: File | None, name: str) -> Bus:

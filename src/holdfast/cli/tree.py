@@ -40,6 +40,7 @@ VERBS: Final = (
         f"{_HERE}.server:server",
         (
             "holdfast server --port 8787",
+            "holdfast server --url postgresql://localhost/app --redis redis://localhost",
             "holdfast server --url postgresql://localhost/app --no-loops",
             "holdfast server --workers myapp:queue",
         ),

@@ -195,10 +195,31 @@ def payload_of(event: Event) -> dict[str, Any]:
     if event.type:
         payload["type"] = event.type
     if frame_of(event) == STATUS_FRAME and (status := _status_after(event)) is not None:
+        if (before := status_before(event)) is not None:
+            payload["from"] = before.value
         payload["to"] = status.value
     for name, value in event.data.items():
         payload[name] = time_text(value) if name.endswith("_at") and _is_time(value) else value
     return payload
+
+
+_STATUS_BEFORE: Final = {
+    "task.unblocked": Status.BLOCKED,
+    "task.started": Status.QUEUED,
+    "task.stuck": Status.RUNNING,
+    "task.unstuck": Status.STUCK,
+    "task.resumed": Status.PAUSED,
+    "task.replayed": Status.FAILED,
+    "task.revived": Status.FAILED,
+}
+"""Kinds that leave one status only."""
+
+
+def status_before(event: Event) -> Status | None:
+    """The status that the event ended. None: the task is new, or the event does not say."""
+    if event.kind == "task.forced":
+        return Status(event.data["before"])
+    return _STATUS_BEFORE.get(event.kind)
 
 
 def _is_time(value: object) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast.core.event import Position
 from holdfast.core.event_kinds import EventClass
+from holdfast.core.search import Query
 
 BUFFER_BYTES: Final = 262_144
 """A connection with more unsent bytes is parked."""
@@ -119,6 +120,8 @@ class StreamFilter(msgspec.Struct, frozen=True):
     """Globs of kinds. Empty: all."""
     classes: frozenset[EventClass] = frozenset()
     """Empty: all."""
+    query: Query | None = None
+    """See `event_query.py`."""
 
 
 def accepts_kind(of: StreamFilter, kind: str, event_class: EventClass) -> bool:

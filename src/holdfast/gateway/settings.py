@@ -33,6 +33,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: str | None = None
     tls_key: str | None = None
     client_ca: str | None = None
+    redis: str | None = None
+    """Carries hints between gateways, and caches the latest events for clients that reconnect."""
     body_bytes: int = BODY_BYTES
     rate_per_second: float = RATE_PER_SECOND
     burst: int = BURST

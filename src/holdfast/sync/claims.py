@@ -7,7 +7,7 @@ idempotent. Never: extends a lease under another fence.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -32,13 +32,15 @@ from holdfast.store.scripts.claim_by_id import HeldAlready, claim_loaded
 from holdfast.store.scripts.work import Work
 from holdfast.store.store import Store
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
-from holdfast.sync.push_script import write_tally
 from holdfast.sync.push_state import LogRow
 from holdfast.sync.rows import RegisteredNode, own, read_project
 from holdfast.sync.sync_task import SyncRow, SyncTask, progress_of, row_of, view
+from holdfast.sync.tally import write_tally
 
 LEASE_SECONDS_MIN: Final = 5.0
 LEASE_SECONDS_MAX: Final = 3_600.0
+METRICS_MAX: Final = 100
+"""Names of metrics in one heartbeat."""
 
 
 class Locked(msgspec.Struct, frozen=True):
@@ -71,8 +73,15 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
     progress: float | None = None
     phase: str | None = None
     iteration: int | None = None
+    metrics: Mapping[str, float] = {}
+    """Totals of this attempt."""
 
     def __post_init__(self) -> None:
+        if len(self.metrics) > METRICS_MAX:
+            raise InvalidInput(f"metrics has {len(self.metrics)} names: at most {METRICS_MAX}")
+        for name, total in self.metrics.items():
+            check_name("metrics", name)
+            check_number(f"metrics.{name}", total, most=1e15)
         if self.claim_id is not None:
             check_name("claimId", self.claim_id)
         for field, value in (("fence", self.fence), ("iteration", self.iteration)):
@@ -244,6 +253,9 @@ def _beat(
             work, Instruction(task.id, Report(progress_json=text, merge=True), task.fence)
         )
         yield from apply.finish(work, ids.record(now), dialect)
+    if sign.metrics:
+        rows = [(task.id, node.id, task.fence, *pair) for pair in sorted(sign.metrics.items())]
+        yield call_rows("holdfast.sync.worker:put_metrics", rows)
     yield call(
         own("extend_lock"), id=task.id, fence=task.fence, until=now + seconds, seconds=seconds
     )

@@ -32,7 +32,6 @@ from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.work import Work
 from holdfast.store.store import Store
-from holdfast.sync.push_script import write_tally
 from holdfast.sync.rows import own
 from holdfast.sync.sync_task import (
     SyncRow,
@@ -43,6 +42,7 @@ from holdfast.sync.sync_task import (
     stamps_json,
     view,
 )
+from holdfast.sync.tally import write_tally
 
 
 class Take(StrEnum):

@@ -35,6 +35,7 @@ from holdfast.sync.items import Item
 from holdfast.sync.push_script import Push, Pushed, Raced, Undone, resolve
 from holdfast.sync.rows import RegisteredNode, own, read_project
 from holdfast.sync.sync_task import SyncRow, SyncTask, row_of, view
+from holdfast.sync.tally import write_tally
 
 PUSH_MAX: Final = 500
 PULL_MAX: Final = 500
@@ -222,6 +223,7 @@ class Exchange:
         for _ in range(FEED_PAGES):
             page = await self._store.feed.read(position, FEED_PAGE)
             if isinstance(page, Reset):
+                await self._store.run(lambda *_: write_tally(project, {"resets": 1}))
                 answer = ResetAnswer(page.reason.value, page.head)
                 return Changes([], {}, page.head, None, answer)
             for event in page.events:

@@ -24,7 +24,7 @@ from holdfast.core.task import Task
 from holdfast.errors import Conflict
 from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
-from holdfast.store.script import Script, call
+from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.work import Work
 from holdfast.sync.access.token import Token
@@ -102,6 +102,7 @@ def register(
             if row is not None:
                 work.events.append(_node_event("node.fenced", now, new, row.identity))
             work.events.append(_node_event("node.registered", now, new, identity))
+            yield from _log_start(new, now)
             kept, lost = fence_claims(work, held, new.id, new.resume)
             answer = Registered(start, 0, has_credential, kept, lost)
         case _:
@@ -110,6 +111,12 @@ def register(
     clock = (yield from read_project(new.project)).clock
     yield from apply.finish(work, ids.record(now), dialect)
     return replace(answer, clock=clock)
+
+
+def _log_start(new: NewNode, now: float) -> Script[None]:
+    clock = (yield from read_project(new.project)).clock
+    row = ("register", None, None, "accepted", None, None, None, None, clock)
+    yield call_rows(own("add_log"), [row], project=new.project, node=new.id, now=now)
 
 
 def _spend(token_id: str, now: float) -> Script[None]:

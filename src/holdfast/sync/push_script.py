@@ -7,7 +7,7 @@ run writes the same. Never: lets one item fail another, unless the push is atomi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ from holdfast.sync.push_state import (
 )
 from holdfast.sync.rows import RegisteredNode, own, read_project
 from holdfast.sync.sync_task import SyncRow, current_of
+from holdfast.sync.tally import write_tally
 
 _RESULT = msgspec.json.Decoder(ItemResult)
 
@@ -193,6 +194,7 @@ def _judged(
         return refusal(state, item, stopped.error, Resolution.REJECT, stopped.detail)
     state.written.add(state.names[item.id])
     fence = fence_of(pushed, current) if current else None
+    state.measure(item, sender.node, fence)
     return _accepted(state, item, verdict, conflict_id, fence)
 
 
@@ -312,6 +314,8 @@ def _write(
     rows = [row.values(tick.clock) for row in state.log]
     if rows:
         yield call_rows(own("add_log"), rows, project=project, node=sender.node, now=now)
+    if state.metrics:
+        yield call_rows("holdfast.sync.worker:put_metrics", state.metrics)
     yield from write_tally(project, state.tally)
     return tick
 
@@ -341,12 +345,6 @@ def _write_tasks(
         names = [state.rows[task_id].client_id for task_id in sorted(created)]
         project = state.created[0].project
         yield call(own("drop_tombstones"), project=project, client_ids=names)
-
-
-def write_tally(project: str, figures: Mapping[str, int]) -> Script[None]:
-    rows = [(name, n) for name, n in sorted(figures.items()) if n]
-    if rows:
-        yield call_rows(own("add_tally"), rows, project=project)
 
 
 def _with_state(state: PushState, result: ItemResult) -> ItemResult:

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core import codec
 from holdfast.core.handshake import Tombstone
 from holdfast.core.strategy import Strategies
+from holdfast.core.sync_errors import SyncError
 from holdfast.core.task import Task
 from holdfast.core.verdict import Action, Resolution
 from holdfast.store.scripts.work import Work
@@ -86,6 +87,8 @@ class PushState:
         self.mutations: list[tuple[Any, ...]] = []
         self.log: list[LogRow] = []
         self.tally: Counter[str] = Counter()
+        self.metrics: list[tuple[Any, ...]] = []
+        """Totals that runners reported: task id, node, fence, name, value."""
 
     def task(self, name: str) -> Task | None:
         task_id = self.names.get(name)
@@ -107,11 +110,18 @@ class PushState:
         self.answers[item.mutation_id] = (item.fingerprint, text)
         self.mutations.append((item.mutation_id, item.fingerprint, text))
 
+    def measure(self, item: Item, node: str, fence: int | None) -> None:
+        """Keeps the totals of an accepted item of a runner."""
+        if fence is not None:
+            run = (self.names[item.id], node, fence)
+            self.metrics += [(*run, name, value) for name, value in sorted(item.metrics.items())]
+
     def note(self, item: Item, result: ItemResult, from_version: int | None) -> None:
         """Counts an item and adds its row to the log."""
         outcome = outcome_of(result)
         self.tally["pushes"] += 1
         self.tally[_FIGURES[outcome]] += 1
+        self.tally["fenced"] += int(result.error in _FENCED)
         self.log.append(
             LogRow(
                 "push",
@@ -126,6 +136,8 @@ class PushState:
         )
 
 
+_FENCED = frozenset({SyncError.NOT_RUNNER.value, SyncError.LOCK_LOST.value})
+"""Errors of a node that speaks under a claim which it does not have."""
 _FIGURES = {
     "accepted": "accepted",
     "merged": "accepted",

@@ -40,6 +40,8 @@ class SyncStatus(msgspec.Struct, frozen=True):
     locks_expired: int
     soonest_expiry_seconds: float | None
     figures: dict[str, int]
+    interventions_pending: int
+    decisions_open: int
     lag_events: int
 
 
@@ -93,6 +95,7 @@ class Monitor:
         row = await store.read(lambda: read_project(project))
         locks: list[Task] = await store.read(lambda: _locks(project))
         figures = await store.read(lambda: _figures(project))
+        pending, waiting = await store.read(lambda: _open(project))
         views = await self._nodes.list(project, limit=NODES_MAX)
         now = store.now()
         ends = [task.lease_until for task in locks if task.lease_until is not None]
@@ -108,6 +111,8 @@ class Monitor:
             locks_expired=len(ends) - len(alive),
             soonest_expiry_seconds=min(alive) - now if alive else None,
             figures=figures,
+            interventions_pending=pending,
+            decisions_open=waiting,
             lag_events=max((view.lag_events or 0 for view in views if view.is_live), default=0),
         )
 
@@ -164,6 +169,11 @@ def _locks(project: str) -> Script[list[Task]]:
 
 def _figures(project: str) -> Script[dict[str, int]]:
     return {row[0]: row[1] for row in (yield call(own("read_tally"), project=project))}
+
+
+def _open(project: str) -> Script[tuple[int, int]]:
+    row = (yield call(own("count_open"), project=project))[0]
+    return int(row[0]), int(row[1])
 
 
 def _held(project: str) -> Script[int]:

@@ -365,11 +365,13 @@ async def test_the_log_is_filtered_and_paged(store: Store, a: Plugin, b: Plugin)
     monitor = Monitor(store)
     entries = await monitor.log(PROJECT)
     assert [(e.op, e.task_id, e.node) for e in entries] == [
+        ("register", None, "plugin-a"),
+        ("register", None, "plugin-b"),
         ("push", "one", "plugin-a"),
         ("push", "two", "plugin-b"),
         ("claim", "one", "plugin-b"),
     ]
-    assert len(await monitor.log(PROJECT, after=entries[0].id)) == 2
+    assert len(await monitor.log(PROJECT, after=entries[2].id)) == 2
     assert len(await monitor.log(PROJECT, node="plugin-b", task_id="two")) == 1
     with pytest.raises(InvalidInput):
         await monitor.log(PROJECT, outcome="odd")

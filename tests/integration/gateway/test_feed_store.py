@@ -5,18 +5,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from holdfast import Context
 from holdfast.app import TaskQueue
-from holdfast.gateway.feed.directory import StoreDirectory
+from holdfast.core.event import Position
+from holdfast.gateway.feed.directory import StoreDirectory, task_named
 from holdfast.gateway.feed.metrics import FAMILIES, FeedMeter
 from holdfast.gateway.feed.source import StoreSource
+from holdfast.gateway.feed.summary import StoreSummary
 from holdfast.metrics import Metrics
 from holdfast.queue.by import By
+from holdfast.sync.live_reads import LiveReads
 from tests.backends import SHARED, url_of
-from tests.feed_support import Served, served
+from tests.conformance.sync.support import Plugin
+from tests.feed_support import Door, Served, person, served
 
 
 @pytest.fixture(params=SHARED)
@@ -25,13 +31,21 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @asynccontextmanager
-async def gateway(queue: TaskQueue) -> AsyncIterator[Served]:
+async def gateway(queue: TaskQueue, door: Door | None = None) -> AsyncIterator[Served]:
     """A gateway on the store of a queue."""
     parts = queue.parts
     resources = await parts.sessions.open()
-    directory = StoreDirectory(parts.tasks, parts.queues, parts.nodes)
+    reads = LiveReads(resources.store)
+    directory = StoreDirectory(
+        parts.tasks,
+        parts.queues,
+        parts.nodes,
+        task_by_client_id=partial(task_named, resources.store),
+        summary=StoreSummary(reads, parts.decisions, resources.store.now),
+        held=reads.held_by,
+    )
     async with served(
-        StoreSource(resources.store), bus=resources.bus, directory=directory
+        StoreSource(resources.store), bus=resources.bus, directory=directory, door=door
     ) as server:
         yield server
 
@@ -126,6 +140,56 @@ async def test_snapshots_of_queues_and_nodes(url: str) -> None:
         await client.subscribe(f"worker:{node.id}")
         snapshot = await client.next()
         assert (snapshot["payload"]["id"], snapshot["payload"]["held"]) == (node.id, [])
+
+
+async def test_snapshots_of_a_project_and_of_a_person(url: str) -> None:
+    """Two plugins have left a conflict, and a task waits for a person."""
+    async with opened(url) as (queue,):
+        store = (await queue.parts.sessions.open()).store
+        plugins = [await Plugin(store, name).start() for name in ("p1", "p2")]
+        await plugins[0].create(payload="base")
+        await plugins[0].one(id="task-1", expected_version=1, payload="ours")
+        conflict = await plugins[1].one(id="task-1", expected_version=1, payload="theirs")
+        task_id = await plugins[0].id_of("task-1")
+        queue.task(ask)
+        asking = await queue.enqueue("ask", {})
+        await queue.start()
+        decision = await asked(queue, asking.id)
+        async with gateway(queue) as server, server.client() as client:
+            await client.subscribe(f"project:{plugins[0].project}")
+            snapshot = (await client.next())["payload"]
+            assert snapshot["counts"]["queued"] == 1
+            assert snapshot["decisions"] == []
+            (shown,) = snapshot["conflicts"]
+            assert (shown["id"], shown["client_id"]) == (conflict.conflict_id, "task-1")
+            await client.subscribe("system:events")
+            snapshot = (await client.until("snapshot"))[-1]["payload"]
+            assert snapshot["counts"]["paused"] == 1
+            assert [row["id"] for row in snapshot["decisions"]] == [decision]
+            assert len(snapshot["conflicts"]) == 1
+            await client.subscribe("user:ann")
+            snapshot = (await client.until("snapshot"))[-1]["payload"]
+            assert [row["id"] for row in snapshot["decisions"]] == [decision]
+            await client.subscribe("task:task-1")
+            snapshot = (await client.until("snapshot"))[-1]["payload"]
+            assert snapshot["id"] == task_id, "a task is found by the name that plugins use"
+        other = Door(person(projects=("elsewhere",)))
+        async with gateway(queue, other) as server, server.client() as client:
+            await client.subscribe("user:ann")
+            assert (await client.until("snapshot"))[-1]["payload"]["decisions"] == []
+
+
+async def ask(ctx: Context) -> None:
+    await ctx.decide("Deploy?", options=["yes", "no"], assignees=["user:ann"])
+
+
+async def asked(queue: TaskQueue, task_id: str) -> str:
+    """The decision of a task, once it waits."""
+    async for event in queue.events(after=Position((await queue.parts.feed.position()).epoch, 0)):
+        if event.kind == "checkpoint.hitl_required" and event.task_id == task_id:
+            return str(event.data["decision_id"])
+        assert event.kind != "task.failed", event
+    raise AssertionError("the feed has ended")
 
 
 async def test_classes_have_measured_latencies(url: str) -> None:

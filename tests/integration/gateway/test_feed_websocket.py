@@ -11,11 +11,13 @@ import msgspec
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from holdfast.clock import VirtualClock
 from holdfast.core.event import Event
 from holdfast.core.rights import Role
-from holdfast.core.subscription import FlowBounds
+from holdfast.core.subscription import FlowBounds, StreamReset
 from holdfast.gateway.feed import hub as hub_module, reading
 from holdfast.gateway.feed.feed import SUBSCRIPTIONS_MAX
+from holdfast.gateway.feed.hub import Hub
 from holdfast.gateway.feed.rate import FRAMES_BURST
 from tests.feed_support import (
     Client,
@@ -84,7 +86,13 @@ async def test_hello_then_snapshot_then_live() -> None:
         assert (event["id"], event["channel"]) == ("task:t1", "task:t1")
         assert (event["prev"], event["position"]) == ("e1:1", "e1:2")
         assert (event["class"], event["at"]) == ("critical", "2027-01-15T08:00:00.000Z")
-        assert event["payload"] == {"task_id": "t1", "to": "running", "node": "n1", "attempt": 1}
+        assert event["payload"] == {
+            "task_id": "t1",
+            "from": "queued",
+            "to": "running",
+            "node": "n1",
+            "attempt": 1,
+        }
 
 
 async def test_a_snapshot_in_parts() -> None:
@@ -447,6 +455,9 @@ async def test_what_is_not_a_frame_closes(message: str | bytes, code: int) -> No
         {"type": "subscribe", "channel": "task:t1", "kinds": ["*"] * 51},
         {"type": "subscribe", "channel": "task:t1", "max_delay_ms": 1},
         {"type": "subscribe", "channel": "task:t1", "id": ""},
+        {"type": "subscribe", "query": "queue:low"},
+        {"type": "subscribe", "query": ""},
+        {"type": "subscribe", "channel": "task:t1", "query": "type:"},
         {"type": "unsubscribe", "id": "nothing"},
     ],
     ids=str,
@@ -575,3 +586,76 @@ async def test_another_server_protocol_serves_the_same_frames() -> None:
         feed.commit("task.started", "task.completed")
         frames = await client.until("task.status_changed", count=2)
         assert check_chain(frames, start) == [1, 2]
+
+
+async def test_a_query_filters_the_replay_and_the_live_feed() -> None:
+    feed = ScriptedFeed()
+    feed.commit("task.enqueued", "task.started", task="t1", node="n1")
+    feed.commit("task.enqueued", task="t2")
+    async with served(feed) as server, server.client() as client:
+        subscribed = (await client.subscribe(None, query="status:running", position="e1:0"))[-1]
+        assert (subscribed["id"], subscribed["channel"]) == ("query", "query")
+        frames = await client.until("bookmark")
+        assert check_chain(frames, "e1:0") == [2]
+        assert frames[0]["payload"]["from"] == "queued"
+        await client.subscribe("task:t2", query="-status:running", id="mine", position="now")
+        await client.until("bookmark")
+        feed.commit("task.progress", task="t1")
+        feed.commit("task.started", task="t2")
+        feed.commit("task.completed", task="t2")
+        frames = await client.until("task.status_changed", count=2)
+        assert [(frame["id"], frame["kind"]) for frame in frames] == [
+            ("query", "task.started"),
+            ("mine", "task.completed"),
+        ]
+
+
+async def test_a_query_covers_the_projects_of_its_reader() -> None:
+    feed = ScriptedFeed()
+    door = Door(person(projects=("a", "b")))
+    async with served(feed, door=door) as server, server.client() as client:
+        await client.subscribe(None, query="id:*", position="now")
+        await client.until("bookmark")
+        for project in ("a", "other", "b"):
+            feed.commit("task.enqueued", task=f"in-{project}", project=project)
+        frames = await client.until("task.status_changed", count=2)
+        assert [frame["payload"]["task_id"] for frame in frames] == ["in-a", "in-b"]
+
+
+async def test_the_time_until_the_slowest_reader_falls_off() -> None:
+    feed = ScriptedFeed()
+    hub = Hub(feed, feed.bus, VirtualClock(), keep_seconds=100.0)
+    await hub.start()
+    feed.commit("task.enqueued", "task.started")
+    await hub.read_page()
+    assert hub.falloff_seconds() == 100.0, "no reader is behind"
+    slow = SlowConnection()
+    hub.connections.add(slow)
+    feed.seconds = 30.0
+    assert hub.falloff_seconds() == 70.0
+    feed.seconds = 200.0
+    assert hub.falloff_seconds() == 0.0
+    slow.offset = None
+    assert hub.falloff_seconds() == 100.0
+    await hub.stop()
+
+
+class SlowConnection:
+    """A connection that has read nothing."""
+
+    offset: int | None = 0
+
+    def slowest(self) -> int | None:
+        return self.offset
+
+    def tick(self, now: float) -> int:
+        return 0
+
+    def park(self) -> None:
+        raise AssertionError
+
+    def recheck(self) -> None:
+        raise AssertionError
+
+    def reset_all(self, reason: StreamReset) -> None:
+        raise AssertionError

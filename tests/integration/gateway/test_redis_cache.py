@@ -31,6 +31,7 @@ def cached(feed: ScriptedFeed, client: Client, clock: VirtualClock | None = None
 
 async def page(cache: RedisCache, after: int, limit: int = 100) -> list[Event]:
     answer = await cache.read(Position("e1", after), limit)
+    await cache.settled()
     assert isinstance(answer, Page)
     assert [event.position.offset for event in answer.events] == list(
         range(after + 1, after + 1 + len(answer.events))

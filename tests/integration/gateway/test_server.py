@@ -7,13 +7,10 @@ import importlib.util
 import json
 import os
 import signal
-import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
@@ -22,48 +19,9 @@ import websockets
 from holdfast.errors import BadConfig, MissingExtra
 from holdfast.gateway.server import check_extra
 from holdfast.gateway.settings import ServerSettings, admin_token, server_settings
+from tests.integration.gateway.processes import TLS, Process, started
 
-TLS = Path(__file__).parent / "tls"
 ADMIN = "hf_admin_" + "b" * 40
-
-
-class Process:
-    """A server that was started, with its address and its token."""
-
-    def __init__(self, popen: subprocess.Popen[str], url: str, token: str) -> None:
-        self.popen = popen
-        self.url = url
-        self.auth = {"Authorization": f"Bearer {token}"}
-
-    def ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
-        verify = ssl.create_default_context(cafile=str(TLS / "cert.pem"))
-        with httpx2.Client(base_url=self.url, headers=self.auth, verify=verify) as client:
-            return client.request(method, path, **options)
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        self.popen.send_signal(number)
-        return self.popen.wait(30)
-
-
-@contextmanager
-def started(folder: Path, *options: str, **environ: str) -> Iterator[Process]:
-    env = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")} | environ
-    command = [sys.executable, "-m", "holdfast", "server", "--port", "0", *options]
-    with (
-        (folder / "stderr").open("w") as stderr,
-        subprocess.Popen(
-            command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True
-        ) as popen,
-    ):
-        try:
-            assert popen.stdout is not None
-            first = popen.stdout.readline()
-            assert first, (folder / "stderr").read_text()
-            url = first.split()[3]
-            token = environ.get("HOLDFAST_ADMIN_TOKEN") or popen.stdout.readline().split()[1]
-            yield Process(popen, url, token)
-        finally:
-            popen.kill()
 
 
 def test_a_server_starts_serves_and_stops(tmp_path: Path) -> None:

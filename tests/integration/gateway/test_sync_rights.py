@@ -91,7 +91,7 @@ async def test_a_role_without_a_node_does_not_speak_for_one(role: str) -> None:
         await prepare(site)
         secret = await site.token(role, projects=["web"])
         for path in ("/push/web", "/pull/web", "/handshake/web", "/tasks/t/claim"):
-            given = {"tasks": []} if path == "/push/web" else {}
+            given: dict[str, Any] = {"tasks": []} if path == "/push/web" else {}
             assert (await post(site, path, secret, **given)).status_code == 403, path
             named = await post(site, path, secret, nodeId=NODE, **given)
             assert named.status_code == 403, path

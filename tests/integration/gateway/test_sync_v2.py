@@ -270,13 +270,15 @@ async def test_status(a: Forge) -> None:
 async def test_log(a: Forge) -> None:
     await a.create("one", mutationId="m1")
     await a.one(id="one", expectedVersion=0, mutationId="m1")
-    page = (await a.get("/log/proj", limit=1)).json()
+    start = (await a.get("/log/proj", limit=1)).json()
+    assert [entry["op"] for entry in start["entries"]] == ["register"]
+    page = (await a.get("/log/proj", limit=1, after=start["nextCursor"])).json()
     [entry] = page["entries"]
     assert (entry["op"], entry["outcome"], entry["mutationId"]) == ("push", "accepted", "m1")
     rest = (await a.get("/log/proj", after=page["nextCursor"], limit=1)).json()
     assert rest["entries"][0]["outcome"] == "duplicate"
     only = (await a.get("/log/proj", outcome="accepted", nodeId="plugin-a")).json()
-    assert len(only["entries"]) == 1
+    assert [entry["op"] for entry in only["entries"]] == ["register", "push"]
 
 
 async def test_fix_expired_locks(site: Site, a: Forge, admin: Forge) -> None:

@@ -35,6 +35,9 @@ def server(
     url: Annotated[
         str | None, Parameter(name=("--url", "--store"), help="The store; made if it is missing.")
     ] = None,
+    redis: Annotated[
+        str | None, Parameter(help="A Redis between several gateways of one store.")
+    ] = None,
     workers: Annotated[
         str | None, Parameter(help="Also run the tasks of MODULE:QUEUE in this process.")
     ] = None,
@@ -67,6 +70,7 @@ def server(
         "tls_cert": tls_cert,
         "tls_key": tls_key,
         "client_ca": client_ca,
+        "redis": redis,
     }
     table = read_table(Path.cwd() / FILE_NAME, "server")
     settings = server_settings(table, os.environ, {**flags, "admin_token": given})
@@ -80,7 +84,8 @@ def server(
     if workers is not None:
         queue = load_queue(workers)
     else:
-        queue = TaskQueue(find_url(url, os.environ, Path.cwd()).value, meter=metrics)
+        store_url = find_url(url, os.environ, Path.cwd()).value
+        queue = TaskQueue(store_url, meter=metrics, redis=settings.redis)
     made = Server(queue, settings, metrics=metrics, loops=not no_loops)
     return asyncio.run(_run(made, queue, printed))
 

@@ -322,6 +322,9 @@ class Connection:
             self.recheck()
         return flow.buffered
 
+    def slowest(self) -> int | None:
+        return min((subscription.cursor.read for subscription in self._behind), default=None)
+
     def recheck(self) -> None:
         if not self._is_checking and not self.is_closed:
             self._is_checking = True
@@ -390,6 +393,6 @@ async def find_targets(
 
 
 def filter_for(principal: Principal, targets: Sequence[Target], like: StreamFilter) -> StreamFilter:
-    """The filter of a subscription to these targets, with the kinds and classes of another filter."""
+    """The filter of a subscription to these targets, with the rest of another filter."""
     topics = frozenset(topic for target in targets for topic in topics_for(principal, target.found))
-    return StreamFilter(topics, visible_projects(principal), like.kinds, like.classes)
+    return StreamFilter(topics, visible_projects(principal), like.kinds, like.classes, like.query)

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from holdfast.core.access import ALL_PROJECTS, Principal
-from holdfast.core.channel import Channel, ChannelKind, ChannelObject
-from holdfast.core.check import PAGE_MAX
+from holdfast.core.channel import Channel, ChannelKind, ChannelObject, visible_projects
+from holdfast.core.errors import AmbiguousId
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.core.wire import check_project
 from holdfast.errors import InvalidInput, NotFound
@@ -19,11 +19,16 @@ from holdfast.queue import views
 from holdfast.queue.nodes import Nodes
 from holdfast.queue.queues import Queues
 from holdfast.queue.tasks import Tasks
+from holdfast.store.store import Store
+from holdfast.sync.names import find_task
 
 TaskByClientId = Callable[[str, Principal], Awaitable[str | None]]
 """The store's id of a task that a plugin calls by its own id, within the projects of the principal."""
-Summary = Callable[[Channel], Awaitable[dict[str, Any]]]
-"""Counts and open decisions, approvals and conflicts of a project, a user or the system."""
+Summary = Callable[[Channel, frozenset[str] | None], Awaitable[dict[str, Any]]]
+"""Counts and open decisions and conflicts of a project, a user or the system, within the projects that the
+reader may see (None: all)."""
+Held = Callable[[str], Awaitable[list[tuple[str, int]]]]
+"""(task, fence) of the runs of a node."""
 
 
 async def no_client_ids(client_id: str, principal: Principal) -> str | None:
@@ -31,8 +36,14 @@ async def no_client_ids(client_id: str, principal: Principal) -> str | None:
     return None
 
 
-async def no_summary(channel: Channel) -> dict[str, Any]:
+async def no_summary(channel: Channel, projects: frozenset[str] | None) -> dict[str, Any]:
+    del projects
     return {"channel": channel.topic}
+
+
+async def none_held(node: str) -> list[tuple[str, int]]:
+    del node
+    return []
 
 
 class StoreDirectory:
@@ -46,12 +57,14 @@ class StoreDirectory:
         *,
         task_by_client_id: TaskByClientId = no_client_ids,
         summary: Summary = no_summary,
+        held: Held = none_held,
     ) -> None:
         self._tasks = tasks
         self._queues = queues
         self._nodes = nodes
         self._task_by_client_id = task_by_client_id
         self._summary = summary
+        self._held = held
 
     async def find(self, channel: Channel, principal: Principal) -> ChannelObject | None:
         match channel.kind:
@@ -84,7 +97,7 @@ class StoreDirectory:
         return ChannelObject(project, f"task:{task.id}", owner_node=task.node)
 
     async def snapshot(
-        self, channel: Channel, found: ChannelObject
+        self, channel: Channel, found: ChannelObject, principal: Principal
     ) -> AsyncIterator[dict[str, Any]]:
         name = found.topic.partition(":")[2]
         match channel.kind:
@@ -99,14 +112,11 @@ class StoreDirectory:
             case ChannelKind.NODE:
                 node = await self._node(name)
                 if node is not None:
-                    yield {**views.node(node), "held": await self._held(name)}
+                    held = await self._held(name)
+                    runs = [{"task_id": task_id, "fence": fence} for task_id, fence in held]
+                    yield {**views.node(node), "held": runs}
             case _:
-                yield await self._summary(channel)
-
-    async def _held(self, node: str) -> list[dict[str, Any]]:
-        """The tasks that a node runs."""
-        tasks = await self._tasks.find(status="running", limit=PAGE_MAX)
-        return [{"task_id": task.id, "fence": task.fence} for task in tasks if task.node == node]
+                yield await self._summary(channel, visible_projects(principal))
 
     async def _queue(self, name: str) -> Any:
         try:
@@ -117,6 +127,15 @@ class StoreDirectory:
     async def _node(self, node_id: str) -> Any:
         nodes = await self._nodes.list(live=False)
         return next((node for node in nodes if node.id == node_id), None)
+
+
+async def task_named(store: Store, client_id: str, principal: Principal) -> str | None:
+    """See `TaskByClientId`. A name that several projects have stands for no task."""
+    try:
+        found = await find_task(store, client_id, project=None, projects=principal.projects)
+    except (NotFound, AmbiguousId, InvalidInput):
+        return None
+    return found.task_id
 
 
 def _project(channel: Channel) -> ChannelObject | None:

@@ -19,6 +19,8 @@ from holdfast.core.event_kinds import (
     row_of,
     topics_of,
 )
+from holdfast.core.event_query import accepts_event
+from holdfast.core.search import Query
 from holdfast.core.subscription import Mergeable
 from holdfast.core.wire import time_text
 
@@ -31,6 +33,7 @@ class Entry:
     """One event, or several merged ones, ready to be sent."""
 
     __slots__ = (
+        "_fields",
         "at",
         "body",
         "event_class",
@@ -56,6 +59,7 @@ class Entry:
             payload if row.event_class is EventClass.INFORMATIONAL else None
         )
         """Kept for events that can be merged."""
+        self._fields: dict[str, Any] | None = None
         self.body = _body(
             {
                 "position": str(event.position),
@@ -66,6 +70,13 @@ class Entry:
                 "payload": payload,
             }
         )
+
+    def matches(self, query: Query) -> bool:
+        """Whether the event passes a query. Its fields are decoded once for all queries."""
+        if self._fields is None:
+            self._fields = msgspec.json.decode(b"{" + self.body[1:])
+        fields = self._fields
+        return accepts_event(query, fields["payload"], self.project, fields["version"])
 
     @property
     def mergeable(self) -> Mergeable:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from itertools import cycle
+from math import inf
 from typing import Final, Protocol
 
 from holdfast.bus.port import FEED, Bus
@@ -43,6 +44,10 @@ class Watched(Protocol):
         """Called each second. Returns the bytes that the client has not taken."""
         ...
 
+    def slowest(self) -> int | None:
+        """The offset up to which its slowest subscription has read. None: all are live."""
+        ...
+
     def park(self) -> None:
         """Its buffer is full: its subscriptions leave their lanes."""
         ...
@@ -66,6 +71,7 @@ class Hub:
         prepare: Prepare = unchanged,
         meter: FeedMeter | None = None,
         ring_events: int = RING_EVENTS,
+        keep_seconds: float = inf,
     ) -> None:
         self.source = source
         self.clock = clock
@@ -89,6 +95,8 @@ class Hub:
         self._bus = bus
         self._prepare = prepare
         self._ring_events = ring_events
+        self._keep_seconds = keep_seconds
+        """How long the store keeps events."""
         self._by_topic: dict[str, list[Lane]] = {}
         self._wake = asyncio.Event()
         self._reads = 0
@@ -317,5 +325,15 @@ class Hub:
                 lane.send_bookmark(self.boundary, now, self.park_full)
         self.buffered = sum(connection.tick(now) for connection in list(self.connections))
         self.meter.buffered(self.buffered)
+        self.meter.falloff(self.falloff_seconds())
+
+    def falloff_seconds(self) -> float:
+        """The time until the next event of the slowest subscription is pruned. An event that is older than
+        the ring counts as its first one."""
+        offsets = [connection.slowest() for connection in self.connections]
+        behind = min((offset for offset in offsets if offset is not None), default=self.head)
+        unread = self.ring.read(max(behind, self.ring.start), 1)
+        lag = self.source.now() - unread[0].at if unread else 0.0
+        return max(0.0, self._keep_seconds - lag)
 
     _unsubscribe: Callable[[], None]

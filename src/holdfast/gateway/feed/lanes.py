@@ -48,7 +48,10 @@ class Matcher:
         if is_accepted is None:
             is_accepted = accepts_kind(self._filter, entry.kind, entry.event_class)
             self._kinds[entry.kind] = is_accepted
-        return is_accepted and accepts_project(self._filter, entry.project)
+        if not (is_accepted and accepts_project(self._filter, entry.project)):
+            return False
+        query = self._filter.query
+        return query is None or entry.matches(query)
 
     def matches(self, entry: Entry) -> bool:
         """Like `accepts`, for an entry of any topic."""

@@ -22,6 +22,11 @@ FAMILIES: Final = (
         "holdfast_feed_resets_total", Kind.COUNTER, "Subscriptions that were reset.", ("reason",)
     ),
     Family("holdfast_feed_read_head", Kind.GAUGE, "The offset that the gateway has read."),
+    Family(
+        "holdfast_feed_falloff_seconds",
+        Kind.GAUGE,
+        "Time until the events are pruned that the slowest subscriber has not read.",
+    ),
     Family("holdfast_feed_events_total", Kind.COUNTER, "Events that the gateway has read."),
     Family(
         "holdfast_sync_latency_seconds",
@@ -79,6 +84,9 @@ class FeedMeter:
 
     def reset(self, reason: str) -> None:
         self._meter.count("holdfast_feed_resets_total", reason=reason)
+
+    def falloff(self, seconds: float) -> None:
+        self._meter.gauge("holdfast_feed_falloff_seconds", seconds)
 
     def buffered(self, bytes_count: int) -> None:
         self._meter.gauge("holdfast_ws_buffer_bytes", bytes_count)

@@ -83,8 +83,10 @@ class Directory(Protocol):
         principal."""
         ...
 
-    def snapshot(self, channel: Channel, found: ChannelObject) -> AsyncIterator[dict[str, Any]]:
-        """The state of the object in one or more parts."""
+    def snapshot(
+        self, channel: Channel, found: ChannelObject, principal: Principal
+    ) -> AsyncIterator[dict[str, Any]]:
+        """The state of the object in one or more parts, as far as the principal may see it."""
         ...
 
 

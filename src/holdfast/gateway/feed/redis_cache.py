@@ -4,13 +4,15 @@ Each epoch of the feed has one stream. An entry has the event's offset as its id
 missing event is seen by counting. Every gateway appends the pages that it reads from the store, and the old
 events of a client that reconnects to any gateway come from here.
 Promises: a page is served only if it is whole: it starts after the requested position and has no hole.
-Otherwise the store is read. Redis may be wiped, restarted or absent at any moment. The stream has at most
-about `EVENTS_MAX` entries and expires when no gateway writes to it.
+Otherwise the store is read. Redis may be wiped, restarted, absent or hanging at any moment. The stream has at
+most about `EVENTS_MAX` entries and expires when no gateway writes to it. Appending is done in the background:
+no event waits for Redis.
 Never: decides what the feed contains. The end of the feed is always read from the store.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +32,11 @@ EVENTS_MAX: Final = 100_000
 KEEP_SECONDS: Final = 3_600
 AWAY_SECONDS: Final = 5.0
 """How long Redis is left alone after a failure."""
+ANSWER_SECONDS: Final = 1.0
+"""A slower answer counts as a failure."""
+BACKLOG_EVENTS: Final = 10_000
+"""Events that wait to be appended. With more the latest are dropped, and the stream starts over."""
+APPEND_EVENTS: Final = 500
 APPEND: Final = """
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 local stored = 0
@@ -62,6 +69,8 @@ class RedisCache:
         self._head = Position("", 0)
         """The end of what this gateway has read from the store."""
         self._away_until = float("-inf")
+        self._backlog: list[Event] = []
+        self._appending: asyncio.Task[None] | None = None
         self.hits = 0
         self.misses = 0
 
@@ -79,7 +88,7 @@ class RedisCache:
             )
             if is_newest:
                 self._head = answer.position
-            await self._append(answer.events)
+            self._append_soon(answer.events)
         return answer
 
     async def history(self, task_id: str, *, after: int, through: int) -> list[Event] | None:
@@ -90,6 +99,18 @@ class RedisCache:
 
     def now(self) -> float:
         return self._store.now()
+
+    async def settled(self) -> None:
+        """Waits until everything that was read is appended, or dropped."""
+        if self._appending is not None:
+            await self._appending
+
+    async def close(self) -> None:
+        """Closes the client."""
+        if self._appending is not None:
+            self._appending.cancel()
+            await asyncio.gather(self._appending, return_exceptions=True)
+        await self._client.aclose()
 
     # -- Redis -------------------------------------------------------------------------------------
 
@@ -107,30 +128,44 @@ class RedisCache:
         if self._is_away:
             return []
         try:
-            rows: Any = await self._client.xrange(
-                stream_of(after.epoch), min=f"({after.offset}-0", max="+", count=limit
-            )
+            async with asyncio.timeout(ANSWER_SECONDS):
+                rows: Any = await self._client.xrange(
+                    stream_of(after.epoch), min=f"({after.offset}-0", max="+", count=limit
+                )
             return _contiguous(rows, after)
         except Exception as error:
             self._failed(error)
             return []
 
-    async def _append(self, events: Sequence[Event]) -> None:
-        if not events or self._is_away:
+    def _append_soon(self, events: Sequence[Event]) -> None:
+        if not events or self._is_away or len(self._backlog) > BACKLOG_EVENTS:
             return
+        self._backlog += events
+        if self._appending is None or self._appending.done():
+            self._appending = asyncio.create_task(self._append_on(), name="holdfast-feed-cache")
+
+    async def _append_on(self) -> None:
+        while self._backlog:
+            events = _run_of(self._backlog)
+            del self._backlog[: len(events)]
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await self._append(events)
+            except Exception as error:
+                self._failed(error)
+                self._backlog.clear()
+
+    async def _append(self, events: Sequence[Event]) -> None:
         first = events[0].position
-        try:
-            await self._client.eval(
-                APPEND,
-                1,
-                stream_of(first.epoch),
-                first.offset,
-                self._events_max,
-                KEEP_SECONDS,
-                *(msgspec.json.encode(_Cached.of(event)) for event in events),
-            )
-        except Exception as error:
-            self._failed(error)
+        await self._client.eval(
+            APPEND,
+            1,
+            stream_of(first.epoch),
+            first.offset,
+            self._events_max,
+            KEEP_SECONDS,
+            *(msgspec.json.encode(_Cached.of(event)) for event in events),
+        )
 
 
 class _Cached(msgspec.Struct, frozen=True, array_like=True):
@@ -175,6 +210,17 @@ _DECODE: Final = msgspec.json.Decoder(_Cached).decode
 def stream_of(epoch: str) -> str:
     """The name of the stream of an epoch."""
     return f"holdfast:feed:{epoch}"
+
+
+def _run_of(events: Sequence[Event]) -> list[Event]:
+    """The leading events that follow each other, at most `APPEND_EVENTS`."""
+    epoch, first = events[0].position
+    run: list[Event] = []
+    for event in events[:APPEND_EVENTS]:
+        if event.position != Position(epoch, first + len(run)):
+            break
+        run.append(event)
+    return run
 
 
 def _contiguous(rows: Sequence[tuple[bytes, dict[bytes, bytes]]], after: Position) -> list[Event]:

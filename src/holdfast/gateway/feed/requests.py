@@ -28,7 +28,8 @@ class _Frame(msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_field
 class Subscribe(_Frame, frozen=True, tag="subscribe"):
     """Starts a subscription."""
 
-    channel: str
+    channel: str | None = None
+    query: str | None = None
     id: str | None = None
     position: str | None = None
     snapshot: bool | None = None

@@ -18,6 +18,7 @@ from holdfast.core.access import Denied
 from holdfast.core.channel import Channel, parse_channel
 from holdfast.core.check import check_choice, check_page
 from holdfast.core.event_kinds import EventClass
+from holdfast.core.event_query import event_query
 from holdfast.core.subscription import StreamFilter, StreamReset
 from holdfast.core.wire import parse_position
 from holdfast.errors import FeedReset, InvalidInput
@@ -166,10 +167,12 @@ def _wish(request: Request) -> Wish:
     if "last-event-id" in request.headers:
         # A browser repeats the first URL: its snapshot has been read.
         snapshot = False
+    text = request.query_params.get("query")
     return Wish(
         channels=_channels(request),
         id=STREAM_ID,
         shown=request.query_params["topics"],
+        query=None if text is None else event_query(text),
         position=position,
         snapshot=position is None if snapshot is None else snapshot,
         kinds=_kinds(request),

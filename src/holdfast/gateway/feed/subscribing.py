@@ -11,10 +11,11 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.access import DenialReason, Denied
-from holdfast.core.channel import Channel
+from holdfast.core.access import ALL_PROJECTS, DenialReason, Denied, Principal
+from holdfast.core.channel import Channel, ChannelKind, visible_projects
 from holdfast.core.event import Position
 from holdfast.core.event_kinds import EventClass
+from holdfast.core.search import Query
 from holdfast.core.subscription import MERGE_SECONDS, StreamFilter, StreamReset, start_at
 from holdfast.core.wire import parse_position
 from holdfast.gateway.feed.connection import (
@@ -29,6 +30,8 @@ from holdfast.gateway.feed.hub import Hub
 from holdfast.gateway.feed.lanes import LaneKey, Member
 
 NOW: Final = "now"
+QUERY_ID: Final = "query"
+"""The name of a subscription to a query without a channel."""
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -43,6 +46,14 @@ class Wish(msgspec.Struct, frozen=True):
     kinds: tuple[str, ...] = ()
     classes: frozenset[EventClass] = frozenset()
     merge_seconds: float = MERGE_SECONDS
+    query: Query | None = None
+
+
+def project_channels(principal: Principal) -> tuple[Channel, ...]:
+    """All that a principal may read of tasks."""
+    projects = visible_projects(principal)
+    names = [ALL_PROJECTS] if projects is None else sorted(projects)
+    return tuple(Channel(ChannelKind.PROJECT, name) for name in names)
 
 
 async def subscribe(connection: Connection, wish: Wish) -> Denied | None:
@@ -70,7 +81,7 @@ async def subscribe(connection: Connection, wish: Wish) -> Denied | None:
     if style.epoch != hub.epoch:
         connection.write_reset(style, StreamReset.EPOCH)
         return None
-    like = StreamFilter(frozenset(), None, wish.kinds, wish.classes)
+    like = StreamFilter(frozenset(), None, wish.kinds, wish.classes, wish.query)
     wanted = filter_for(connection.session.principal, targets, like)
     key = LaneKey(wanted, wish.id, wish.shown, connection.transport, wish.merge_seconds)
     member = Member(connection.outlet, start_at(start))
@@ -101,7 +112,9 @@ async def _snapshot(
     part = 0
     before: object = None
     for target in targets:
-        async for payload in connection.directory.snapshot(target.channel, target.found):
+        principal = connection.session.principal
+        parts = connection.directory.snapshot(target.channel, target.found, principal)
+        async for payload in parts:
             if part:
                 connection.outlet.write(style.snapshot(offset, part, before, last=False))
                 await connection.writable()

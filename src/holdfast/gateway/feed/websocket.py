@@ -14,9 +14,10 @@ from typing import Any, Final
 from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from holdfast.core.access import DenialReason, Denied
-from holdfast.core.channel import parse_channel
+from holdfast.core.access import DenialReason, Denied, Principal
+from holdfast.core.channel import Channel, parse_channel
 from holdfast.core.check import check_id
+from holdfast.core.event_query import event_query
 from holdfast.core.subscription import (
     MERGE_SECONDS,
     MERGE_SECONDS_LEAST,
@@ -32,7 +33,7 @@ from holdfast.gateway.feed.outlets import QueueOutlet
 from holdfast.gateway.feed.ports import Refused, Session
 from holdfast.gateway.feed.protocol import EXTENSION, DirectOutlet
 from holdfast.gateway.feed.rate import Bucket
-from holdfast.gateway.feed.subscribing import Wish, subscribe
+from holdfast.gateway.feed.subscribing import QUERY_ID, Wish, project_channels, subscribe
 
 SUBPROTOCOL: Final = "holdfast.v1"
 CLOSE_CODES: Final = {"unauthenticated": 4401, "forbidden": 4403, "rate-limited": 4429}
@@ -179,7 +180,7 @@ class _Client:
 
     async def _subscribe(self, request: requests.Subscribe) -> None:
         connection = self._connection
-        wish = wish_of(request)
+        wish = wish_of(request, connection.session.principal)
         if wish.id in connection.subscriptions:
             raise InvalidInput(f"id '{wish.id}' is a subscription already: unsubscribe it first")
         if len(connection.subscriptions) >= SUBSCRIPTIONS_MAX:
@@ -188,7 +189,7 @@ class _Client:
             return
         denied = await subscribe(connection, wish)
         if denied is not None:
-            detail = denied_detail(denied, request.channel)
+            detail = denied_detail(denied, wish.shown)
             self._write_error(wish.id, denied.code, detail, retryable=False)
         connection.hub.park_full()
 
@@ -228,9 +229,16 @@ def denied_detail(denied: Denied, channel: str) -> str:
     return denied.message
 
 
-def wish_of(request: requests.Subscribe) -> Wish:
+def wish_of(request: requests.Subscribe, principal: Principal) -> Wish:
     """What a `subscribe` frame asks for. Raises InvalidInput."""
-    channel = parse_channel(request.channel)
+    query = None if request.query is None else event_query(request.query)
+    shown = QUERY_ID if request.channel is None else request.channel
+    if request.channel is not None:
+        channels: tuple[Channel, ...] = (parse_channel(request.channel),)
+    elif query is not None:
+        channels = project_channels(principal)
+    else:
+        raise InvalidInput("the frame has neither channel nor query: name one of them")
     if len(request.kinds) > requests.KINDS_MAX:
         raise InvalidInput(f"kinds has more than {requests.KINDS_MAX} globs")
     seconds = MERGE_SECONDS
@@ -239,12 +247,19 @@ def wish_of(request: requests.Subscribe) -> Wish:
         if not MERGE_SECONDS_LEAST <= seconds <= MERGE_SECONDS_MOST:
             raise InvalidInput(f"max_delay_ms is {request.max_delay_ms}: use 50 to 5000")
     return Wish(
-        channels=(channel,),
-        id=request.channel if request.id is None else check_id("id", request.id),
-        shown=request.channel,
+        channels=channels,
+        id=shown if request.id is None else check_id("id", request.id),
+        shown=shown,
         position=request.position,
-        snapshot=request.position is None if request.snapshot is None else request.snapshot,
+        snapshot=_has_snapshot(request),
         kinds=tuple(sorted(set(request.kinds))),
         classes=frozenset(request.classes),
         merge_seconds=seconds,
+        query=query,
     )
+
+
+def _has_snapshot(request: requests.Subscribe) -> bool:
+    if request.snapshot is None:
+        return request.position is None and request.query is None
+    return request.snapshot

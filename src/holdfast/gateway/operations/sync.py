@@ -325,8 +325,6 @@ async def push(call: Call, project: str, body: PushBody) -> Answer:
         **views.place(answer.cursor),
     }
     warnings = ["localClock is too far ahead and was clamped"] if pushed.is_clamped else []
-    if any(item.metrics for item in body.tasks):
-        warnings.append("metrics are taken by heartbeats and the worker stream, not by pushes")
     if warnings:
         shown["warnings"] = warnings
     return Answer(shown)

@@ -126,6 +126,7 @@ async def heartbeat(call: Call, name: str, body: BeatBody) -> Answer:
         progress=body.progress,
         phase=body.phase,
         iteration=body.iteration,
+        metrics=body.metrics,
     )
     beat = await _claims(call).beat(row, found.task_id, sign)
     brought = await commands(call, row)

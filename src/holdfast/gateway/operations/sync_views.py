@@ -202,8 +202,8 @@ def status(seen: SyncStatus, now: float, *, keep_events: float) -> dict[str, Any
             "soonestExpiryMs": None if soonest is None else millis(soonest),
         },
         "conflicts": conflicts,
-        "interventions": {"pending": figures.get("interventions_pending", 0)},
-        "decisions": {"open": figures.get("decisions_open", 0)},
+        "interventions": {"pending": seen.interventions_pending},
+        "decisions": {"open": seen.decisions_open},
         "sync": sync,
         "lag": {
             "maxMs": 0 if seen.lag_events == 0 else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -12,21 +13,26 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from holdfast import __version__
+from holdfast.bus.backends import redis_client
 from holdfast.core.access import DenialReason, Denied
 from holdfast.core.errors import Forbidden, RateLimited, Unauthenticated
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.gateway.connections import Door
-from holdfast.gateway.feed.directory import StoreDirectory
+from holdfast.gateway.feed.directory import StoreDirectory, task_named
 from holdfast.gateway.feed.feed import FeedNames, LiveFeed
 from holdfast.gateway.feed.hub import Hub as FeedHub
 from holdfast.gateway.feed.metrics import FeedMeter
-from holdfast.gateway.feed.ports import Refused, Session
+from holdfast.gateway.feed.ports import FeedSource, Refused, Session
+from holdfast.gateway.feed.prepare import WithOutput
+from holdfast.gateway.feed.redis_cache import RedisCache
 from holdfast.gateway.feed.source import StoreSource
 from holdfast.gateway.feed.sse import StreamFull, open_stream
+from holdfast.gateway.feed.summary import StoreSummary
 from holdfast.gateway.feed.websocket import serve_websocket
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.rest.problem import problem_response
 from holdfast.gateway.rest.v1 import PREFIX
+from holdfast.sync.live_reads import LiveReads
 
 
 class Live:
@@ -34,12 +40,32 @@ class Live:
 
     def __init__(self, gateway: Gateway) -> None:
         hub, parts = gateway.hub, gateway.hub.parts
-        feed_hub = FeedHub(StoreSource(hub.store), hub.bus, hub.clock, meter=FeedMeter(hub.metrics))
+        source: FeedSource = StoreSource(hub.store)
+        self._cache: RedisCache | None = None
+        if gateway.settings.redis is not None:
+            client = redis_client(gateway.settings.redis)
+            source = self._cache = RedisCache(source, client, hub.clock)
+        reads = LiveReads(hub.store)
+        feed_hub = FeedHub(
+            source,
+            hub.bus,
+            hub.clock,
+            prepare=WithOutput(reads),
+            meter=FeedMeter(hub.metrics),
+            keep_seconds=parts.settings.current.keep_events,
+        )
         self._request_id = hub.request_id
         self.feed = LiveFeed(
             feed_hub,
             Door(gateway),
-            StoreDirectory(parts.tasks, parts.queues, parts.nodes),
+            StoreDirectory(
+                parts.tasks,
+                parts.queues,
+                parts.nodes,
+                task_by_client_id=partial(task_named, hub.store),
+                summary=StoreSummary(reads, parts.decisions, hub.now),
+                held=reads.held_by,
+            ),
             names=FeedNames(__version__, hub.ids.token()),
         )
 
@@ -50,6 +76,8 @@ class Live:
             yield
         finally:
             await self.feed.stop()
+            if self._cache is not None:
+                await self._cache.close()
 
     def extend(self, app: FastAPI, _: Gateway) -> None:
         app.router.routes.append(WebSocketRoute(f"{PREFIX}/ws", self._websocket))

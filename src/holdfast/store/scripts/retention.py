@@ -20,6 +20,8 @@ ANSWERS_SECONDS: Final = 30 * 86_400.0
 """How long the answer to a mutation id is kept."""
 TOMBSTONES_SECONDS: Final = 30 * 86_400.0
 LOG_SECONDS: Final = 7 * 86_400.0
+LOG_ROWS: Final = 100_000
+"""Rows of the sync log that a project keeps."""
 OUTPUT_ROWS: Final = 200
 """Rows of output that one transaction removes."""
 
@@ -53,7 +55,7 @@ def prune_output(*, before: float, dead_before: float, limit: int) -> Script[boo
     return len(rows) == OUTPUT_ROWS
 
 
-def forget(now: float, limit: int) -> Script[int]:
+def forget(now: float, limit: int, log_rows: int = LOG_ROWS) -> Script[int]:
     """Deletes kept answers, tombstones and log rows that are old. Returns how many."""
     gone = 0
     for statement, seconds in (
@@ -62,4 +64,5 @@ def forget(now: float, limit: int) -> Script[int]:
         ("forget_sync_log", LOG_SECONDS),
     ):
         gone += len((yield call(statement, before=now - seconds, limit=limit)))
+    gone += len((yield call("trim_sync_log", most=log_rows, limit=limit)))
     return gone

@@ -8,6 +8,7 @@ Never: decides a transition (`core.decide` does), or whether a node may connect 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
@@ -44,6 +45,7 @@ from holdfast.errors import InvalidInput
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.work import Recorder, Work
+from holdfast.sync.tally import write_tally
 from holdfast.sync.worker.live_rows import LiveRows, Stream, own
 
 _SUCCESS: Final = "already-applied"
@@ -103,6 +105,7 @@ def apply_messages(
         acks.append(ack_of(outcome, after))
     accepted = [n for n, outcome in enumerate(outcomes) if outcome is Reception.APPLY]
     if not accepted:
+        yield from _count(messages, outcomes)
         return _answers(outcomes, acks), False
     work, live = Work(batch.now), LiveRows()
     effect = _Effect(work, live, batch)
@@ -117,8 +120,26 @@ def apply_messages(
         if known != before[node]
     ]
     yield call_rows(own("write_receivers"), [*changed], now=batch.now)
+    yield from _count(messages, outcomes)
     yield from apply.finish(work, batch.record_id, batch.recorder)
     return _answers(outcomes, acks), work.is_cut_short
+
+
+def _count(messages: Sequence[Inbound], outcomes: Sequence[Reception]) -> Script[None]:
+    """Counts the messages that were not applied, in the figures of their projects."""
+    figures: dict[str, Counter[str]] = {}
+    for message, outcome in zip(messages, outcomes, strict=True):
+        if (name := _FIGURES.get(outcome)) is not None:
+            figures.setdefault(message.project, Counter())[name] += 1
+    for project in sorted(figures):
+        yield from write_tally(project, figures[project])
+
+
+_FIGURES: Final = {
+    Reception.DUPLICATE: "duplicates",
+    Reception.GAP: "gaps",
+    Reception.FENCED: "fenced",
+}
 
 
 def _answers(outcomes: list[Reception], acks: list[SyncAck]) -> list[MessageAnswer]:

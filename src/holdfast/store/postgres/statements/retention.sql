@@ -38,6 +38,17 @@ DELETE FROM holdfast_sync_log WHERE id IN (
     SELECT id FROM holdfast_sync_log WHERE at < :before::float8 ORDER BY at LIMIT :limit::bigint)
 RETURNING 1 AS gone;
 
+-- name: trim_sync_log
+-- The newest rows of each project stay.
+-- index: holdfast_sync_log_project
+-- returns: gone
+DELETE FROM holdfast_sync_log WHERE id IN (
+    SELECT l.id FROM holdfast_project p
+    JOIN holdfast_sync_log l ON l.project = p.id AND l.id <= (
+        SELECT x.id FROM holdfast_sync_log x WHERE x.project = p.id ORDER BY x.id DESC LIMIT 1 OFFSET :most::bigint)
+    LIMIT :limit::bigint)
+RETURNING 1 AS gone;
+
 -- name: forget_tombstones
 -- index: holdfast_tombstone_at
 -- returns: gone

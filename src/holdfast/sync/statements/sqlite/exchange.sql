@@ -116,3 +116,11 @@ SELECT count(*) AS n FROM holdfast_task WHERE status = 'queued' AND gate = '!hel
 SELECT {task} FROM holdfast_task
 WHERE status IN ('running', 'stuck') AND lease_until <= :now AND (:project IS NULL OR project = :project)
 ORDER BY lease_until LIMIT :limit;
+
+-- name: count_open
+-- Interventions that wait for a runner, and decisions that wait for a person. Both are few.
+-- index: holdfast_intervention_due, holdfast_decision_open
+-- returns: interventions decisions
+SELECT (SELECT count(*) FROM holdfast_intervention
+        WHERE state IN ('issued', 'delivered') AND project = :project) AS interventions,
+    (SELECT count(*) FROM holdfast_decision WHERE state = 'open' AND project = :project) AS decisions;

@@ -1,0 +1,23 @@
+-- What the live feed reads beside the events: output, and the state that a snapshot shows.
+
+-- name: open_conflicts
+-- index: holdfast_conflict_open
+-- returns: id project task_id client_id kind at
+SELECT id, project, task_id, client_id, kind, at FROM holdfast_conflict
+WHERE state = 'open' AND project = :project::text ORDER BY id LIMIT :limit::bigint;
+
+-- name: open_conflicts_everywhere
+-- index: holdfast_conflict_open
+-- returns: id project task_id client_id kind at
+SELECT id, project, task_id, client_id, kind, at FROM holdfast_conflict
+WHERE state = 'open' ORDER BY project, id LIMIT :limit::bigint;
+
+-- name: output_of_chunks
+-- The rows that overlap ranges of streams. Bytes travel as hexadecimal text.
+-- index: holdfast_output_pkey
+-- returns: nth start size data_hex
+SELECT r.nth, o.start, o.size, encode(o.data, 'hex') AS data_hex
+FROM {rows: nth bigint, task_id text, fence bigint, stream text, since bigint, until bigint}
+JOIN holdfast_output o ON o.task_id = r.task_id AND o.fence = r.fence AND o.stream = r.stream
+    AND o.start < r.until AND o.start + o.size > r.since
+ORDER BY r.nth, o.start;

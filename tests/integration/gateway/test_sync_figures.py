@@ -1,0 +1,107 @@
+"""What `/api/v2/sync` counts, logs and measures."""
+
+from __future__ import annotations
+
+from holdfast.core.worker_wire import Changes
+from holdfast.store.scripts import retention
+from holdfast.sync.worker.messages import Inbound
+from holdfast.sync.worker.receivers import Start, hello
+from holdfast.sync.worker.worker_sync import WorkerSync
+from tests.integration.gateway.support import Site
+from tests.integration.gateway.test_sync_v2 import Forge, a, admin, b, joined
+
+__all__ = ["a", "admin", "b", "joined"]
+
+
+async def task_of(site: Site) -> str:
+    task_id: str = (await site.ask("GET", "/tasks", q="project:proj")).json()["items"][0]["id"]
+    return task_id
+
+
+async def test_metrics_of_heartbeats_and_pushes_are_kept(site: Site, a: Forge) -> None:
+    """A total only rises within an attempt; attempts add up."""
+    await a.create()
+    await a.claim()
+    for tokens in (10.0, 30.0, 20.0):
+        await a.post("/tasks/task-1/heartbeat", metrics={"tokens": tokens})
+    path = f"/tasks/{await task_of(site)}"
+    assert (await site.ask("GET", path)).json()["metrics"] == {"tokens": 30.0}
+    await a.post("/tasks/task-1/release")
+    lock = (await a.claim())["lock"]
+    version = (await site.ask("GET", path)).json()["version"]
+    done = await a.one(
+        id="task-1",
+        expectedVersion=version,
+        status="completed",
+        result=1,
+        fence=lock["fence"],
+        metrics={"tokens": 5.0},
+    )
+    assert done["success"], done
+    assert (await site.ask("GET", path)).json()["metrics"] == {"tokens": 35.0}
+
+
+async def test_a_heartbeat_with_wrong_metrics_is_refused(a: Forge) -> None:
+    await a.create()
+    await a.claim()
+    for metrics in ({"": 1.0}, {"n": -1.0}, {f"m{n}": 1.0 for n in range(101)}):
+        answer = await a.post("/tasks/task-1/heartbeat", metrics=metrics)
+        assert (answer.status_code, answer.json()["error"]) == (422, "INVALID_INPUT")
+
+
+async def test_the_status_counts_what_is_open(site: Site, a: Forge, b: Forge, admin: Forge) -> None:
+    await a.create()
+    await a.claim()
+    body = {"type": "ABORT", "taskId": "task-1", "reason": "r", "projectId": "proj"}
+    assert (await admin.post("/intervene", **body)).status_code == 200
+    shown = (await admin.get("/status/proj")).json()
+    assert shown["interventions"] == {"pending": 1}
+    assert shown["decisions"] == {"open": 0}
+    lost = await a.post("/tasks/task-1/heartbeat")
+    assert lost.json()["error"] == "LOCK_LOST"
+    command = lost.json()["commands"][0]["id"]
+    await a.post("/nodes/plugin-a/heartbeat", acks=[{"id": command, "outcome": "done"}])
+    after = (await admin.get("/status/proj")).json()
+    assert (after["interventions"], after["sync"]["fenced"]) == ({"pending": 0}, 1)
+
+
+async def test_the_status_counts_pushes_of_others_and_resets(a: Forge, b: Forge) -> None:
+    await a.create()
+    lock = (await a.claim())["lock"]
+    refused = await b.one(id="task-1", expectedVersion=2, status="completed", fence=lock["fence"])
+    assert refused["error"] in ("NOT_RUNNER", "LOCK_LOST")
+    reset = (await b.post("/pull/proj", cursor="another:1")).json()["reset"]
+    assert reset["reason"] == "epoch"
+    figures = (await a.get("/status/proj")).json()["sync"]
+    assert (figures["fenced"], figures["resets"]) == (1, 1)
+
+
+async def test_messages_of_workers_are_counted(site: Site) -> None:
+    store = site.hub.store
+    sync = WorkerSync(store, site.hub.clock)
+    greeting = await hello(store, Start("w1", 0, "boot"))
+    assert greeting.receiver is not None
+    incarnation = greeting.receiver.incarnation
+    for sequence in (1, 1, 5):
+        await sync.apply([Inbound("w1", incarnation, sequence, Changes(), "proj")])
+    await sync.apply([Inbound("w1", incarnation - 1, 2, Changes(), "proj")])
+    headers = {"Authorization": f"Bearer {await site.token('viewer')}"}
+    answer = await site.client.get("/api/v2/sync/status/proj", headers=headers)
+    figures = answer.json()["sync"]
+    assert [figures[name] for name in ("duplicates", "gaps", "fenced")] == [1, 1, 1]
+
+
+async def test_a_registration_is_logged(a: Forge) -> None:
+    entries = (await a.get("/log/proj")).json()["entries"]
+    assert [(entry["op"], entry["nodeId"], entry["outcome"]) for entry in entries] == [
+        ("register", "plugin-a", "accepted")
+    ]
+
+
+async def test_the_log_of_a_project_is_bounded(site: Site, a: Forge) -> None:
+    for n in range(4):
+        await a.create(f"task-{n}")
+    gone = await site.hub.store.run(lambda _, __, now: retention.forget(now, 100, log_rows=2))
+    assert gone == 3, "a registration and four pushes were logged"
+    entries = (await a.get("/log/proj")).json()["entries"]
+    assert [entry["taskId"] for entry in entries] == ["task-2", "task-3"]
