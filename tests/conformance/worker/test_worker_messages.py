@@ -175,7 +175,9 @@ async def test_each_status_is_a_command(
             "invalid-input",
         ),
         (
-            TaskChange(task_id="t", fence=1, status="failed", failure=FailureReport(kind="dependency")),
+            TaskChange(
+                task_id="t", fence=1, status="failed", failure=FailureReport(kind="dependency")
+            ),
             "invalid-input",
         ),
         (OutputChunk(task_id="t", fence=9, data=b"x"), "lease-lost"),
