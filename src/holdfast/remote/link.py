@@ -100,6 +100,8 @@ class Link:
         """Why the link has ended for good."""
         self.node = ""
         self.gateway = ""
+        self.changed = asyncio.Event()
+        """Set when a connection was established."""
         self.connections = 0
         """How often the link was established."""
 
@@ -289,6 +291,7 @@ class Link:
             self._send_ask(asked)
         for called in self._pending.called.values():
             self._post(called.frame)
+        self.changed.set()
         self._owner.connected()
 
     async def _serve(self) -> None:

@@ -11,13 +11,17 @@ import logging
 from typing import Final
 
 from holdfast.client.http import Answer, Http, path_of
-from holdfast.core.task import ENDED, Task
+from holdfast.core import codec
+from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import FeedReset, HoldfastError, NotFound, QueueFull, WaitTimeout
+from holdfast.queue.batcher import Batcher
 from holdfast.remote import views
 
 WAITS_MAX: Final = 100_000
 READS_MAX: Final = 8
 """Tasks that are read at the same time."""
+IDS_MAX: Final = 40
+"""Tasks whose status one request reads."""
 POLL_SECONDS: Final = 20.0
 PAUSE_SECONDS: Final = 1.0
 """The pause after a request that failed."""
@@ -35,6 +39,7 @@ class RemoteWaiters:
         self._futures: dict[str, set[asyncio.Future[Task]]] = {}
         self._count = 0
         self._reading = asyncio.Semaphore(READS_MAX)
+        self._statuses = Batcher(self._read_status, self._read_statuses, IDS_MAX)
         self._task: asyncio.Task[None] | None = None
 
     async def wait(self, task_id: str, seconds: float | None) -> Task:
@@ -69,16 +74,26 @@ class RemoteWaiters:
             self._task = None
 
     async def _look_first(self, task_id: str) -> None:
-        answer = await self._read(task_id)
-        if answer is None:
+        """Reads the task once, because it may have ended before the wait began. Callers that begin together
+        share a request."""
+        status = await self._statuses.put(task_id)
+        if status is None:
             raise NotFound(f"task {task_id} does not exist: it may have been pruned")
-        task = views.task(answer.body)
-        if task.status in ENDED:
-            self.ended(task)
-        elif self._task is None:
-            # The position was read before the task: its end comes after it.
+        if status in ENDED:
+            await self._look(task_id)
+
+    async def _read_status(self, task_id: str) -> Status | None:
+        return (await self._read_statuses([task_id]))[0]
+
+    async def _read_statuses(self, ids: list[str]) -> list[Status | None]:
+        query = {"q": f"id:{','.join(map(_quoted, ids))}", "limit": IDS_MAX}
+        answer = await self._http.call("GET", path_of("tasks"), query=query)
+        if self._task is None:
+            # The position was read before the tasks: what ends later has its event after it.
             follow = self._follow(answer.position)
             self._task = asyncio.create_task(follow, name="holdfast-waiters")
+        statuses = {item["id"]: Status(item["status"]) for item in answer.body["items"]}
+        return [statuses.get(task_id) for task_id in ids]
 
     async def _read(self, task_id: str) -> Answer | None:
         try:
@@ -108,14 +123,12 @@ class RemoteWaiters:
             "wait_seconds": POLL_SECONDS,
         }
         body = (await self._http.call("GET", path_of("events"), query=query)).body
-        for item in body["items"]:
-            if item["task_id"] in self._futures:
-                await self._look(item["task_id"])
+        ended = [item["task_id"] for item in body["items"] if item["task_id"] in self._futures]
+        await asyncio.gather(*map(self._look, ended))
         return str(body["next"])
 
     async def _look_all(self) -> None:
-        for task_id in list(self._futures):
-            await self._look(task_id)
+        await asyncio.gather(*map(self._look, list(self._futures)))
 
     async def _look(self, task_id: str) -> None:
         answer = await self._read(task_id)
@@ -128,3 +141,7 @@ class RemoteWaiters:
         self._count -= 1
         if not futures:
             del self._futures[task_id]
+
+
+def _quoted(task_id: str) -> str:
+    return codec.dumps(task_id) if not task_id.replace("-", "").isalnum() else task_id

@@ -1,0 +1,129 @@
+"""Servers and remote workers as processes, and queues that use them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from holdfast import TaskQueue
+from holdfast.app import use_gateway
+from holdfast.queue.queue import Queue
+from tests.integration.remote import app
+
+ADMIN = "hf_admin_0123456789abcdef0123456789"
+SECONDS = 60.0
+"""A bound for what hangs, not a measure."""
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Server:
+    """A gateway process."""
+
+    def __init__(self, process: asyncio.subprocess.Process, url: str, log: Path) -> None:
+        self.process = process
+        self.url = url
+        self.port = int(url.rpartition(":")[2])
+        self.log = log
+
+    @property
+    def address(self) -> str:
+        return f"holdfast://127.0.0.1:{self.port}"
+
+    async def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        await self.process.wait()
+
+    async def ask(self, method: str, path: str, **options: Any) -> Any:
+        headers = {"Authorization": f"Bearer {ADMIN}"}
+        async with httpx2.AsyncClient(base_url=self.url, headers=headers) as client:
+            answer = await client.request(method, f"/api/v1{path}", **options)
+            assert answer.is_success, answer.text
+            return answer.json()
+
+    async def joining(self, uses: int = 1) -> str:
+        """A join token."""
+        body = {"uses": uses, "reason": "test"}
+        return str((await self.ask("POST", "/join-tokens", json=body))["token"])
+
+
+def environ(**more: str) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    return own | {"PYTHONPATH": str(ROOT)} | more
+
+
+@asynccontextmanager
+async def server(folder: Path, url: str, *, port: int = 0) -> AsyncIterator[Server]:
+    log = folder / f"server-{port}.log"
+    command = ["-m", "holdfast", "server", "--port", str(port), "--url", url]
+    with log.open("a") as stderr:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *command,
+            cwd=folder,
+            env=environ(HOLDFAST_ADMIN_TOKEN=ADMIN),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=stderr,
+        )
+    try:
+        assert process.stdout is not None
+        line = (await process.stdout.readline()).decode()
+        assert line, log.read_text()
+        yield Server(process, line.split()[3], log)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@asynccontextmanager
+async def worker(
+    folder: Path, gateway: str, token: str, *options: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`holdfast worker --gateway`, ready to run tasks."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "holdfast", "worker", "tests.integration.remote.app:queue", *options),
+        cwd=folder,
+        env=environ(HOLDFAST_GATEWAY=gateway, HOLDFAST_TOKEN=token),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        await said(process, "ready: pid")
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def said(process: asyncio.subprocess.Process, text: str) -> str:
+    """Waits until the process has logged a line with this text."""
+    assert process.stderr is not None
+    lines = []
+    while line := (await process.stderr.readline()).decode():
+        lines.append(line)
+        if text in line:
+            return line
+    raise AssertionError("".join(lines))
+
+
+def queue_with_handlers(gateway: str, token: str = ADMIN, **settings: Any) -> Queue:
+    """A queue with the handlers of the application, through a gateway."""
+    queue = TaskQueue("sqlite://", **({"lease_seconds": 6.0, "base_retry_delay": 0.05} | settings))
+    for handler in app.queue.definitions.handlers:
+        queue.definitions.handlers.add(handler)
+    use_gateway(queue, gateway, token)
+    return queue
+
+
+async def marked(name: str) -> None:
+    """Waits until a handler of this process has set a mark."""
+    await asyncio.wait_for(app.marks[name].wait(), SECONDS)

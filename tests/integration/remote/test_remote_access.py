@@ -1,0 +1,59 @@
+"""Tokens of remote workers: which are accepted, and what a revocation does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast.core.errors import Forbidden, Unauthenticated
+from holdfast.errors import EngineFailed
+from tests.integration.remote.support import SECONDS, Server, queue_with_handlers
+from tests.integration.remote.test_remote_faults import engine_of
+
+
+async def test_a_wrong_token_does_not_start(sqlite_gateway: Server) -> None:
+    queue = queue_with_handlers(sqlite_gateway.address, token="hf_admin_wrong-wrong-wrong-wrong")
+    with pytest.raises(Unauthenticated):
+        await queue.start()
+    with pytest.raises(Unauthenticated):
+        await queue.enqueue("add", {"a": 1, "b": 1})
+    await queue.stop()
+
+
+async def test_a_viewer_runs_no_tasks(sqlite_gateway: Server) -> None:
+    body = {"name": "ann", "roles": ["viewer"]}
+    token = (await sqlite_gateway.ask("POST", "/tokens", json=body))["token"]
+    queue = queue_with_handlers(sqlite_gateway.address, token=token)
+    with pytest.raises(Forbidden):
+        await queue.start()
+    await queue.stop()
+
+
+async def test_a_join_token_makes_one_node_that_comes_back(sqlite_gateway: Server) -> None:
+    token = await sqlite_gateway.joining(uses=1)
+    queue = queue_with_handlers(sqlite_gateway.address, token=token)
+    async with queue:
+        node = engine_of(queue).link.node
+        assert await (await queue.enqueue("add", {"a": 1, "b": 2})).result(SECONDS) == 3
+    async with queue:  # The credential that it got counts, the join token is used up.
+        assert engine_of(queue).link.node == node
+    other = queue_with_handlers(sqlite_gateway.address, token=token)
+    with pytest.raises(Unauthenticated):
+        await other.start()
+    await other.stop()
+
+
+async def test_a_revoked_token_ends_the_worker(sqlite_gateway: Server) -> None:
+    token = await sqlite_gateway.joining(uses=1)
+    queue = queue_with_handlers(sqlite_gateway.address, token=token, lease_seconds=5.0)
+    await queue.start()
+    node = engine_of(queue).link.node
+    tokens = (await sqlite_gateway.ask("GET", "/tokens"))["items"]
+    own = next(item["id"] for item in tokens if item["node_id"] == node)
+    await sqlite_gateway.ask("DELETE", f"/tokens/{own}")
+    engine_of(queue).heartbeat.wake()
+    failure = await asyncio.wait_for(queue.wait_failed(), SECONDS)
+    assert isinstance(failure, EngineFailed)
+    assert "no gateway accepts this worker" in str(failure)
+    await queue.stop()

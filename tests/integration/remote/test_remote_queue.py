@@ -1,0 +1,141 @@
+"""A queue without a database: the same handlers and calls, through a gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.task import Status
+from holdfast.errors import IllegalTransition, NotSupported, TaskFailed, UnknownType
+from tests.integration.remote.support import (
+    ADMIN,
+    SECONDS,
+    Server,
+    marked,
+    queue_with_handlers,
+    worker,
+)
+
+
+async def test_handlers_of_every_kind_run_over_the_wire(gateway: Server) -> None:
+    async with queue_with_handlers(gateway.address) as queue:
+        handles = {
+            "add": await queue.enqueue("add", {"a": 1, "b": 2}),
+            "in_thread": await queue.enqueue("in_thread", {"n": 4}),
+            "in_process": await queue.enqueue("in_process", {"n": 5}),
+            "second_time": await queue.enqueue("second_time", {}),
+            "large": await queue.enqueue("large", {"size": 300_000}),
+        }
+        parent = await queue.enqueue("add", {"a": 3, "b": 4})
+        child = await queue.enqueue("with_steps", {}, depends_on=[parent])
+        results = {name: await handle.result(SECONDS) for name, handle in handles.items()}
+        assert results["add"] == 3
+        assert results["in_thread"] == 8
+        assert results["in_process"][0] == 15
+        assert results["second_time"] == [2, {"seen": 1}]
+        assert results["large"] == "\n" * 300_000
+        assert await child.result(SECONDS) == [["done", "done"], ["once"], [7]]
+        task = await handles["in_thread"].get()
+        assert task.progress == {"done": 0.5, "note": "half"}
+
+
+async def test_limits_hold_and_many_tasks_end(gateway: Server) -> None:
+    async with queue_with_handlers(gateway.address) as queue:
+        items = [{"type": "limited", "payload": {"n": n}} for n in range(60)]
+        handles = await queue.enqueue_many(items)
+        assert await asyncio.gather(*(h.result(SECONDS) for h in handles)) == list(range(60))
+        stats = await queue.get_stats()
+        assert (stats.completed, stats.registered_handlers[0]) == (60, "add")
+        assert await queue.get_queue_size() == 0
+
+
+async def test_a_process_of_the_command_line_runs_tasks(gateway: Server, tmp_path: Path) -> None:
+    queue = queue_with_handlers(gateway.address)
+    async with worker(tmp_path, gateway.address, await gateway.joining()) as process:
+        handle = await queue.enqueue("in_process", {"n": 2})
+        assert (await handle.result(SECONDS))[0] == 6
+        nodes = await queue.get_nodes()
+        assert any("in_process" in node.types for node in nodes)
+        process.terminate()
+        assert await process.wait() == 0
+    await queue.stop()
+
+
+async def test_operators_calls(sqlite_gateway: Server) -> None:
+    queue = queue_with_handlers(sqlite_gateway.address)
+    try:
+        waiting = await queue.enqueue("add", {"a": 1, "b": 1}, delay=500.0)
+        assert [task.id for task in await queue.find_tasks(type="add")] == [waiting.id]
+        assert (await queue.why(waiting)).status is Status.QUEUED
+        edited = await queue.edit_task(waiting, {"a": 5}, merge=True)
+        assert edited.payload == {"a": 5, "b": 1}
+        assert (await queue.cancel(waiting, reason="no")).status is Status.ABORTED
+        with pytest.raises(IllegalTransition):
+            await queue.cancel(waiting)
+        assert await queue.get_task("missing") is None
+        kinds = [event.kind for event in await queue.history(waiting)]
+        assert kinds == ["task.enqueued", "task.edited", "task.aborted"]
+        events = [event.kind async for event in queue.events(follow=False)]
+        assert "task.aborted" in events
+        with pytest.raises(UnknownType):
+            await queue.enqueue("unheard-of")
+        with pytest.raises(NotSupported, match="transaction"):
+            await queue.enqueue("add", {"a": 1, "b": 1}, tx=object())
+    finally:
+        await queue.stop()
+
+
+async def test_dead_letters_and_steps_in_a_transaction(sqlite_gateway: Server) -> None:
+    async with queue_with_handlers(sqlite_gateway.address) as queue:
+        handle = await queue.enqueue("in_transaction", {})
+        with pytest.raises(TaskFailed, match="no database"):
+            await handle.result(SECONDS)
+        assert [task.id for task in await queue.get_dead_tasks()] == [handle.id]
+        assert (await queue.get_dead_groups())[0].count == 1
+        replayed = await queue.replay_dead_task(handle.id)
+        assert replayed.id == handle.id
+        assert (await handle.wait(SECONDS)).status is Status.FAILED
+
+
+async def test_a_question_is_answered_and_the_task_goes_on(sqlite_gateway: Server) -> None:
+    async with queue_with_handlers(sqlite_gateway.address) as queue:
+        asked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def watch(event: object) -> None:
+            if getattr(event, "kind", "") == "checkpoint.hitl_required" and not asked.done():
+                asked.set_result(event.data["decision_id"])  # type: ignore[attr-defined]
+
+        queue.on_event(watch)
+        await queue.position()
+        handle = await queue.enqueue("asks", {})
+        decision = await asyncio.wait_for(asked, SECONDS)
+        await sqlite_gateway.ask("POST", f"/decisions/{decision}", json={"choice": "yes"})
+        assert await handle.result(SECONDS) == "yes"
+
+
+async def test_an_abort_cancels_the_handler(sqlite_gateway: Server) -> None:
+    async with queue_with_handlers(sqlite_gateway.address) as queue:
+        handle = await queue.enqueue("forever", {"name": "abort"})
+        await marked("abort started")
+        assert (await queue.cancel(handle)).status is Status.ABORTED
+        await marked("abort cancelled")
+
+
+async def test_a_stop_gives_running_tasks_back(sqlite_gateway: Server) -> None:
+    queue = queue_with_handlers(sqlite_gateway.address, shutdown_timeout=0.1)
+    await queue.start()
+    handle = await queue.enqueue("forever", {"name": "stop"})
+    await marked("stop started")
+    await queue.stop()
+    task = await handle.get()
+    assert (task.status, task.attempts) == (Status.QUEUED, 0)
+    await queue.stop()
+
+
+async def test_a_queue_starts_again_after_a_stop(sqlite_gateway: Server) -> None:
+    queue = queue_with_handlers(sqlite_gateway.address, token=ADMIN)
+    for n in range(2):
+        async with queue:
+            assert await (await queue.enqueue("add", {"a": n, "b": 1})).result(SECONDS) == n + 1
