@@ -5,7 +5,8 @@ Promises: takes only milliseconds more than a bare interpreter. Never: imports a
 
 from __future__ import annotations
 
-from holdfast.cli.tree import NOUNS, VERBS, Verb
+from holdfast.cli.tree import NOUNS, VERBS
+from holdfast.cli.verb import Verb
 
 COMMON = """\
 Options of every command that reads the store:

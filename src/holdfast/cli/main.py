@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from holdfast.cli.tree import BY_PATH, NOUNS, Verb
+from holdfast.cli.tree import BY_PATH, NOUNS
+from holdfast.cli.verb import Verb
 
 INTERRUPTED = 130
 HELP = ("-h", "--help")

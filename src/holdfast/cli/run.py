@@ -8,8 +8,8 @@ from typing import Any
 
 from cyclopts import App, Parameter
 
-from holdfast.cli.tree import Verb
 from holdfast.cli.values import STDIN
+from holdfast.cli.verb import Verb
 
 
 def run(verb: Verb, tokens: list[str]) -> int:

@@ -6,20 +6,10 @@ Never: imports a command.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
-_HERE: Final = "holdfast.cli.commands"
-
-
-class Verb(NamedTuple):
-    """One command."""
-
-    path: str
-    summary: str
-    place: str
-    """module:function"""
-    examples: tuple[str, ...]
-
+from holdfast.cli.verb import HERE, Verb
+from holdfast.cli.verbs_hub import HUB_VERBS
 
 VERBS: Final = (
     Verb(
@@ -37,7 +27,7 @@ VERBS: Final = (
     Verb(
         "server",
         "Serve the API of a store",
-        f"{_HERE}.server:server",
+        f"{HERE}.server:server",
         (
             "holdfast server --port 8787",
             "holdfast server --url postgresql://localhost/app --redis redis://localhost",
@@ -48,7 +38,7 @@ VERBS: Final = (
     Verb(
         "enqueue",
         "Enqueue a task",
-        f"{_HERE}.enqueue:enqueue",
+        f"{HERE}.enqueue:enqueue",
         (
             "holdfast enqueue send_email to=a@example.com subject=Hello --priority high",
             "echo '{\"n\": 1}' | holdfast enqueue count --json - --wait --timeout 30s",
@@ -57,7 +47,7 @@ VERBS: Final = (
     Verb(
         "task list",
         "List tasks, newest first",
-        f"{_HERE}.task:list_",
+        f"{HERE}.task:list_",
         (
             "holdfast task list --status queued --limit 20",
             "holdfast task list --status queued -o name | holdfast task cancel -",
@@ -66,67 +56,67 @@ VERBS: Final = (
     Verb(
         "task show",
         "Show all fields of a task",
-        f"{_HERE}.task:show",
+        f"{HERE}.task:show",
         ("holdfast task show 0199a1b2", "holdfast task show @last -o json"),
     ),
     Verb(
         "task why",
         "Show why a task is not running",
-        f"{_HERE}.task:why",
+        f"{HERE}.task:why",
         ("holdfast task why 0199a1b2",),
     ),
     Verb(
         "task history",
         "List the events of a task",
-        f"{_HERE}.task:history",
+        f"{HERE}.task:history",
         ("holdfast task history 0199a1b2",),
     ),
     Verb(
         "task cancel",
         "Abort tasks in any state",
-        f"{_HERE}.task_change:cancel",
+        f"{HERE}.task_change:cancel",
         ('holdfast task cancel 0199a1b2 --reason "wrong customer"', "holdfast task cancel - < ids"),
     ),
     Verb(
         "task pause",
         "Stop running tasks until they are resumed",
-        f"{_HERE}.task_change:pause",
+        f"{HERE}.task_change:pause",
         ("holdfast task pause 0199a1b2 --reason maintenance",),
     ),
     Verb(
         "task resume",
         "Put paused tasks back into the queue",
-        f"{_HERE}.task_change:resume",
+        f"{HERE}.task_change:resume",
         ("holdfast task resume 0199a1b2",),
     ),
     Verb(
         "task abort",
         "End tasks, with a record of how far their runners have followed",
-        f"{_HERE}.task_intervene:abort",
+        f"{HERE}.task_intervene:abort",
         ('holdfast task abort 0199a1b2 --reason "wrong customer"',),
     ),
     Verb(
         "task retry",
         "Make tasks due now",
-        f"{_HERE}.task_intervene:retry",
+        f"{HERE}.task_intervene:retry",
         ('holdfast task retry 0199a1b2 --reason "the provider is back"',),
     ),
     Verb(
         "task reassign",
         "Reserve tasks for a node",
-        f"{_HERE}.task_intervene:reassign",
+        f"{HERE}.task_intervene:reassign",
         ('holdfast task reassign 0199a1b2 --to worker-7 --reason "it has the data"',),
     ),
     Verb(
         "task release",
         "Take tasks from their runners",
-        f"{_HERE}.task_intervene:release",
+        f"{HERE}.task_intervene:release",
         ('holdfast task release 0199a1b2 --reason "the runner hangs"',),
     ),
     Verb(
         "task force",
         "Set the status of tasks",
-        f"{_HERE}.task_intervene:force",
+        f"{HERE}.task_intervene:force",
         (
             'holdfast task force 0199a1b2 --status completed --result 42 --reason "computed by hand"',
         ),
@@ -134,43 +124,43 @@ VERBS: Final = (
     Verb(
         "decision list",
         "List decisions that tasks wait for",
-        f"{_HERE}.decision:list_",
+        f"{HERE}.decision:list_",
         ("holdfast decision list", "holdfast decision list --state all -o json"),
     ),
     Verb(
         "decision show",
         "Show a decision with what its task saved",
-        f"{_HERE}.decision:show",
+        f"{HERE}.decision:show",
         ("holdfast decision show dec_0199a1b2",),
     ),
     Verb(
         "decision answer",
         "Answer a decision; its task goes on",
-        f"{_HERE}.decision:answer",
+        f"{HERE}.decision:answer",
         ('holdfast decision answer dec_0199a1b2 yes --reason "all green"',),
     ),
     Verb(
         "dlq list",
         "List dead letters, latest first",
-        f"{_HERE}.dlq:list_",
+        f"{HERE}.dlq:list_",
         ("holdfast dlq list --type send_email",),
     ),
     Verb(
         "dlq groups",
         "Group dead letters by cause",
-        f"{_HERE}.dlq:groups",
+        f"{HERE}.dlq:groups",
         ("holdfast dlq groups",),
     ),
     Verb(
         "dlq show",
         "Show a dead letter with its traceback",
-        f"{_HERE}.dlq:show",
+        f"{HERE}.dlq:show",
         ("holdfast dlq show 0199a1b2",),
     ),
     Verb(
         "dlq replay",
         "Give dead letters new attempts",
-        f"{_HERE}.dlq_change:replay",
+        f"{HERE}.dlq_change:replay",
         (
             "holdfast dlq replay 0199a1b2",
             "holdfast dlq replay --type send_email --rate 50 --dry-run",
@@ -180,13 +170,13 @@ VERBS: Final = (
     Verb(
         "dlq discard",
         "End dead letters for good",
-        f"{_HERE}.dlq_change:discard",
+        f"{HERE}.dlq_change:discard",
         ("holdfast dlq discard 0199a1b2", "holdfast dlq discard --type old_type --yes"),
     ),
     Verb(
         "dlq edit",
         "Change the payload of a dead or waiting task",
-        f"{_HERE}.dlq_change:edit",
+        f"{HERE}.dlq_change:edit",
         (
             "holdfast dlq edit 0199a1b2 to=b@example.com subject=Hello",
             "holdfast dlq edit 0199a1b2 --replace to=b@example.com",
@@ -195,25 +185,25 @@ VERBS: Final = (
     Verb(
         "queue list",
         "List queues with their waiting and running tasks",
-        f"{_HERE}.queue:list_",
+        f"{HERE}.queue:list_",
         ("holdfast queue list",),
     ),
     Verb(
         "queue pause",
         "Stop starting tasks of a queue",
-        f"{_HERE}.queue:pause",
+        f"{HERE}.queue:pause",
         ('holdfast queue pause mail --reason "provider is down"',),
     ),
     Verb(
         "queue resume",
         "Resume a paused queue",
-        f"{_HERE}.queue:resume",
+        f"{HERE}.queue:resume",
         ("holdfast queue resume mail",),
     ),
     Verb(
         "events tail",
         "Print events, in order",
-        f"{_HERE}.events:tail",
+        f"{HERE}.events:tail",
         (
             "holdfast events tail --follow",
             "holdfast events tail --after start --limit 0 -o jsonl > events.jsonl",
@@ -222,13 +212,13 @@ VERBS: Final = (
     Verb(
         "schedule list",
         "List cron schedules",
-        f"{_HERE}.schedule:list_",
+        f"{HERE}.schedule:list_",
         ("holdfast schedule list",),
     ),
     Verb(
         "schedule add",
         "Add or change a cron schedule",
-        f"{_HERE}.schedule:add",
+        f"{HERE}.schedule:add",
         (
             "holdfast schedule add nightly '0 3 * * *' report day=yesterday --timezone Europe/Prague",
         ),
@@ -236,25 +226,25 @@ VERBS: Final = (
     Verb(
         "schedule remove",
         "Remove a schedule; its tasks stay",
-        f"{_HERE}.schedule:remove",
+        f"{HERE}.schedule:remove",
         ("holdfast schedule remove nightly",),
     ),
     Verb(
         "schedule pause",
         "Stop firing a schedule until it is resumed",
-        f"{_HERE}.schedule:pause",
+        f"{HERE}.schedule:pause",
         ("holdfast schedule pause nightly --reason 'the partner is down'",),
     ),
     Verb(
         "schedule resume",
         "Resume a paused schedule",
-        f"{_HERE}.schedule:resume",
+        f"{HERE}.schedule:resume",
         ("holdfast schedule resume nightly",),
     ),
     Verb(
         "orders demo",
         "Trade on a simulated exchange, crash, recover",
-        f"{_HERE}.orders:demo",
+        f"{HERE}.orders:demo",
         (
             "holdfast orders demo --shadow --durable-state --state-dir state --iterations 50",
             "holdfast orders demo --shadow --durable-state --state-dir state --recover --iterations 99",
@@ -264,7 +254,7 @@ VERBS: Final = (
     Verb(
         "simulate",
         "Run a cluster under faults in virtual time",
-        f"{_HERE}.simulate:simulate",
+        f"{HERE}.simulate:simulate",
         (
             "holdfast simulate --seed 7 --hours 1 -o json",
             "holdfast simulate locks --seeds 200 --processes 2",
@@ -274,37 +264,38 @@ VERBS: Final = (
     Verb(
         "lock list",
         "List locks that are held",
-        f"{_HERE}.lock:list_",
+        f"{HERE}.lock:list_",
         ("holdfast lock list",),
     ),
     Verb(
         "lock show",
         "Show a lock with its waiters",
-        f"{_HERE}.lock:show",
+        f"{HERE}.lock:show",
         ("holdfast lock show host:42",),
     ),
     Verb(
         "lock revoke",
         "Take a lock from its holder",
-        f"{_HERE}.lock:revoke",
+        f"{HERE}.lock:revoke",
         ('holdfast lock revoke host:42 --reason "the host is gone"',),
     ),
     Verb(
         "node list",
         "List the processes that run tasks",
-        f"{_HERE}.node:list_",
+        f"{HERE}.node:list_",
         ("holdfast node list",),
     ),
+    *HUB_VERBS,
     Verb(
         "db migrate",
         "Create the tables of the store, or upgrade them",
-        f"{_HERE}.db:migrate",
+        f"{HERE}.db:migrate",
         ("holdfast db migrate --url postgresql://owner@localhost/app",),
     ),
     Verb(
         "token create",
         "Create an access token; its secret is shown once",
-        f"{_HERE}.token:create",
+        f"{HERE}.token:create",
         (
             "holdfast token create ci --role operator --expires 90d",
             "holdfast token create shop --role viewer --project shop",
@@ -313,49 +304,49 @@ VERBS: Final = (
     Verb(
         "token list",
         "List access tokens",
-        f"{_HERE}.token:list_",
+        f"{HERE}.token:list_",
         ("holdfast token list",),
     ),
     Verb(
         "token revoke",
         "End an access token",
-        f"{_HERE}.token:revoke",
+        f"{HERE}.token:revoke",
         ('holdfast token revoke tok_0199a1b2 --reason "it leaked"',),
     ),
     Verb(
         "token rotate",
         "Give an access token another secret",
-        f"{_HERE}.token:rotate",
+        f"{HERE}.token:rotate",
         ("holdfast token rotate tok_0199a1b2",),
     ),
     Verb(
         "audit list",
         "List acts of operators, latest first",
-        f"{_HERE}.audit:list_",
+        f"{HERE}.audit:list_",
         ("holdfast audit list --limit 20",),
     ),
     Verb(
         "audit verify",
         "Check that no audit row was changed or removed",
-        f"{_HERE}.audit:verify",
+        f"{HERE}.audit:verify",
         ("holdfast audit verify",),
     ),
     Verb(
         "db new-epoch",
         "Make readers of the feed start over after a restore",
-        f"{_HERE}.db:new_epoch",
+        f"{HERE}.db:new_epoch",
         ("holdfast db new-epoch --yes",),
     ),
     Verb(
         "stats",
         "Count tasks by status, priority and queue",
-        f"{_HERE}.stats:stats",
+        f"{HERE}.stats:stats",
         ("holdfast stats",),
     ),
     Verb(
         "doctor",
         "Check the store, the workers and the backlog",
-        f"{_HERE}.doctor:doctor",
+        f"{HERE}.doctor:doctor",
         ("holdfast doctor -v", "holdfast doctor --strict && echo healthy"),
     ),
     Verb("version", "Print the version", "holdfast.cli.main:version", ("holdfast version",)),
@@ -370,6 +361,9 @@ NOUNS: Final = {
     "schedule": "Cron schedules",
     "lock": "Locks",
     "node": "Nodes",
+    "conflict": "Conflicts between nodes and the server",
+    "sync": "The exchange with nodes",
+    "project": "Projects",
     "token": "Access tokens",
     "audit": "The audit of operators' acts",
     "db": "The database",

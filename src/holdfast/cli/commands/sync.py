@@ -1,0 +1,89 @@
+"""`holdfast sync status|log|fix-expired-locks`: the exchange with nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from holdfast.cli.commands.hub import with_store
+from holdfast.cli.options import COMMON, Common, Flag, Limit
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.output.table import Column
+from holdfast.core.task import DEFAULT_PROJECT
+from holdfast.gateway.operations import sync_views
+from holdfast.queue.settings import Settings
+from holdfast.sync.status import Monitor
+
+Project = Annotated[str, Parameter(help="The project.")]
+
+
+def status(project: Project = DEFAULT_PROJECT, /, *, common: Common = COMMON) -> None:
+    """Show the figures of a project: tasks, nodes, locks, conflicts, pushes."""
+    seen, now = with_store(common, lambda store: Monitor(store).status(project))
+    item = sync_views.status(seen, now, keep_events=Settings().keep_events)
+    groups = ("tasks", "nodes", "locks", "conflicts", "interventions", "decisions", "sync", "lag")
+    lines = [(name, _figures(item[name])) for name in groups]
+    Printer(common).one(item, [(project, f"clock {item['serverClock']}"), *lines], name=project)
+
+
+def log(
+    project: Project = DEFAULT_PROJECT,
+    /,
+    *,
+    node: Annotated[str | None, Parameter(help="Only acts of this node.")] = None,
+    task: Annotated[str | None, Parameter(help="Only acts on this task.")] = None,
+    outcome: Annotated[str | None, Parameter(help="Only this outcome, e.g. refused.")] = None,
+    after: Annotated[int, Parameter(help="The last id of the previous page.")] = 0,
+    limit: Limit = 50,
+    common: Common = COMMON,
+) -> None:
+    """List what nodes did, oldest first."""
+    entries, _ = with_store(
+        common,
+        lambda store: Monitor(store).log(
+            project, after=after, limit=limit, task_id=task, node=node, outcome=outcome
+        ),
+    )
+    items = [sync_views.log_entry(entry) for entry in entries]
+    Printer(common).rows(items, _columns(), empty="the log has no such entries")
+
+
+def fix_expired_locks(
+    *,
+    project: Annotated[str | None, Parameter(help="Only of this project.")] = None,
+    limit: Limit = 100,
+    dry_run: Annotated[Flag, Parameter(help="Only show them.")] = False,
+    common: Common = COMMON,
+) -> None:
+    """End runs whose lease has ended. A sweeper does the same by itself."""
+    fixed, _ = with_store(
+        common, lambda store: Monitor(store).fix_expired(project, limit=limit, dry_run=dry_run)
+    )
+    columns = [
+        Column("TASK", lambda item: item["taskId"], flex=True),
+        Column("NODE", lambda item: item["lockedBy"]),
+        Column("STATUS", lambda item: item["newStatus"]),
+        Column("FENCE", lambda item: item["fence"]),
+    ]
+    items = [sync_views.fixed_lock(lock) for lock in fixed.locks]
+    Printer(common).rows(items, columns, empty="no lock has expired")
+
+
+def _figures(group: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in group.items() if n) or "none"
+
+
+def _columns() -> list[Column]:
+    def field(name: str) -> Any:
+        return lambda item: item[name]
+
+    return [
+        Column("ID", field("id")),
+        Column("AT", field("at")),
+        Column("NODE", field("nodeId"), flex=True),
+        Column("OP", field("op")),
+        Column("TASK", lambda item: item["taskId"] or "", flex=True),
+        Column("OUTCOME", field("outcome")),
+        Column("ERROR", lambda item: item["error"] or ""),
+    ]

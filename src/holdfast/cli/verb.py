@@ -1,0 +1,17 @@
+"""One row of the table of verbs."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+HERE: Final = "holdfast.cli.commands"
+
+
+class Verb(NamedTuple):
+    """One command."""
+
+    path: str
+    summary: str
+    place: str
+    """module:function"""
+    examples: tuple[str, ...]

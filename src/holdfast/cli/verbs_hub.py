@@ -1,0 +1,100 @@
+"""Verbs of the sync hub: nodes, conflicts, the exchange, projects."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.cli.verb import HERE, Verb
+
+HUB_VERBS: Final = (
+    Verb(
+        "node show",
+        "Show a node that has registered",
+        f"{HERE}.node_change:show",
+        ("holdfast node show plugin-a",),
+    ),
+    Verb(
+        "node cordon",
+        "Give a node no new tasks",
+        f"{HERE}.node_change:cordon",
+        ('holdfast node cordon plugin-a --reason "disk is full"',),
+    ),
+    Verb(
+        "node uncordon",
+        "Admit a node again",
+        f"{HERE}.node_change:uncordon",
+        ("holdfast node uncordon plugin-a",),
+    ),
+    Verb(
+        "node drain",
+        "Give a node no new tasks, and tell it to end",
+        f"{HERE}.node_change:drain",
+        ("holdfast node drain plugin-a",),
+    ),
+    Verb(
+        "node quarantine",
+        "Refuse everything that a node sends",
+        f"{HERE}.node_change:quarantine",
+        ('holdfast node quarantine plugin-a --reason "it was cloned"',),
+    ),
+    Verb(
+        "node revoke",
+        "End the runs and the credential of a node",
+        f"{HERE}.node_change:revoke",
+        ('holdfast node revoke plugin-a --reason "the laptop is lost"',),
+    ),
+    Verb(
+        "conflict list",
+        "List conflicts that wait for a person",
+        f"{HERE}.conflict:list_",
+        ("holdfast conflict list --project web", "holdfast conflict list --state all -o json"),
+    ),
+    Verb(
+        "conflict show",
+        "Show a conflict with both sides",
+        f"{HERE}.conflict:show",
+        ("holdfast conflict show con_0199a1b2",),
+    ),
+    Verb(
+        "conflict settle",
+        "Settle a conflict with one of its sides",
+        f"{HERE}.conflict:settle",
+        ('holdfast conflict settle con_0199a1b2 client --reason "theirs is newer"',),
+    ),
+    Verb(
+        "sync status",
+        "Show the figures of a project",
+        f"{HERE}.sync:status",
+        ("holdfast sync status web",),
+    ),
+    Verb(
+        "sync log",
+        "List what nodes did",
+        f"{HERE}.sync:log",
+        ("holdfast sync log web --outcome refused",),
+    ),
+    Verb(
+        "sync fix-expired-locks",
+        "End runs whose lease has ended",
+        f"{HERE}.sync:fix_expired_locks",
+        ("holdfast sync fix-expired-locks --dry-run",),
+    ),
+    Verb(
+        "project list",
+        "List projects",
+        f"{HERE}.project:list_",
+        ("holdfast project list",),
+    ),
+    Verb(
+        "project create",
+        "Create a project",
+        f"{HERE}.project:create",
+        ("holdfast project create web --strategy manual",),
+    ),
+    Verb(
+        "project set",
+        "Change how the conflicts of a project are settled",
+        f"{HERE}.project:set_",
+        ("holdfast project set web --strategy merge --override text=manual",),
+    ),
+)

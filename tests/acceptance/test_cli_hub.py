@@ -1,0 +1,96 @@
+"""Conflicts, projects, nodes and the exchange on the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import TaskQueue
+from holdfast.queue.by import By
+from holdfast.sync.exchange import Exchange
+from holdfast.sync.items import Item
+from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.projects import Projects
+from tests.acceptance.cli_support import Cli
+from tests.backends import SHARED, url_of
+
+
+async def prepare(url: str) -> str:
+    """A project with two nodes that wrote another payload on one base. Returns the conflict's id."""
+    queue = TaskQueue(url)
+    try:
+        store = (await queue.open()).store
+        by = By("test")
+        await Projects(store).create("web", by, strategy="manual")
+        nodes, exchange = Nodes(store), Exchange(store)
+        conflict = None
+        for name, version, n in (("a", 0, 1), ("a", 1, 2), ("b", 1, 3)):
+            if (name, n) != ("a", 2):
+                await nodes.register(Registration(node=name, project="web"), by)
+            item = Item(id="t", expected_version=version, payload={"n": n})
+            answer = await exchange.push(await nodes.get(name), "web", [item])
+            conflict = answer.pushed.results[0].conflict_id
+        assert conflict is not None
+        return conflict
+    finally:
+        await queue.stop()
+
+
+@pytest.fixture(params=SHARED)
+def cli(request: pytest.FixtureRequest, tmp_path: Path) -> Cli:
+    return Cli(tmp_path, url_of(request.param, request, tmp_path))
+
+
+def read(cli: Cli, *args: str) -> Any:
+    done = cli.run(*args, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_an_operator_settles_a_conflict_and_shuts_a_node_out(cli: Cli) -> None:
+    conflict = asyncio.run(prepare(cli.env["HOLDFAST_URL"]))
+    assert [row["id"] for row in read(cli, "conflict", "list", "--project", "web")] == [conflict]
+    assert "web" in cli.run("conflict", "list").stdout
+    shown = read(cli, "conflict", "show", conflict)
+    assert (shown["server"]["payload"], shown["client"]["payload"]) == ({"n": 2}, {"n": 3})
+    settled = read(cli, "conflict", "settle", conflict, "client", "--reason", "newer")
+    assert (settled["state"], settled["resolution"]) == ("settled", "client")
+    assert cli.run("conflict", "settle", conflict, "server").returncode == 6
+    assert cli.run("conflict", "show", "con_none").returncode == 5
+
+    assert read(cli, "node", "cordon", "a", "--reason", "r")["state"] == "cordoned"
+    assert read(cli, "node", "uncordon", "a")["state"] == "live"
+    assert read(cli, "node", "drain", "a")["state"] == "draining"
+    assert read(cli, "node", "quarantine", "a")["state"] == "quarantined"
+    assert read(cli, "node", "revoke", "a")["incarnation"] == 2
+    assert "revoked" in cli.run("node", "show", "a").stdout
+    assert cli.run("node", "show", "none").returncode == 5
+    operations = [row["operation"] for row in read(cli, "audit", "list")]
+    assert operations == ["nodes.manage"] * 5 + ["conflicts.settle"]
+
+
+def test_projects_and_the_exchange_are_shown(cli: Cli) -> None:
+    asyncio.run(prepare(cli.env["HOLDFAST_URL"]))
+    made = read(
+        cli, "project", "create", "shop", "--override", "set=merge", "--override", "map=manual"
+    )
+    assert made["overrides"] == {"set": "merge", "map": "manual"}
+    assert cli.run("project", "create", "shop").returncode == 6
+    assert read(cli, "project", "set", "shop", "--strategy", "manual")["strategy"] == "manual"
+    assert cli.run("project", "set", "shop").returncode == 2
+    assert cli.run("project", "set", "shop", "--override", "set").returncode == 2
+    assert [row["id"] for row in read(cli, "project", "list")] == ["default", "shop", "web"]
+
+    status = read(cli, "sync", "status", "web")
+    assert (status["tasks"]["queued"], status["sync"]["pushes"]) == (1, 3)
+    assert "pushes 3" in cli.run("sync", "status", "web").stdout
+    assert len(read(cli, "sync", "log", "web")) == 5
+    assert [row["outcome"] for row in read(cli, "sync", "log", "web", "--node", "b")] == [
+        "accepted",
+        "conflict",
+    ]
+    assert read(cli, "sync", "fix-expired-locks", "--dry-run") == []
