@@ -56,8 +56,9 @@ def check_extra() -> None:
 def new_metrics() -> Metrics:
     """The metrics of a server, for its queue."""
     from holdfast.gateway.feed.metrics import FAMILIES as FEED_FAMILIES
+    from holdfast.sync.worker.figures import FAMILIES as WORKER_FAMILIES
 
-    return Metrics(FAMILIES, REQUEST_FAMILIES, FEED_FAMILIES)
+    return Metrics(FAMILIES, REQUEST_FAMILIES, FEED_FAMILIES, WORKER_FAMILIES)
 
 
 class Server:

@@ -21,10 +21,13 @@ from holdfast.core.worker_wire import (
     OutputChunk,
     TaskChange,
 )
+from holdfast.metrics import Metrics
+from holdfast.store.script import call, one as one_call
 from holdfast.store.scripts import retention
 from holdfast.store.store import Store
 from holdfast.sync.worker import reads
 from holdfast.sync.worker.decisions import answers_json
+from holdfast.sync.worker.figures import FAMILIES
 from holdfast.sync.worker.live_rows import CHECKPOINTS_MAX
 from holdfast.sync.worker.receivers import Start
 from holdfast.sync.worker.worker_sync import WorkerSync
@@ -442,3 +445,24 @@ async def test_a_page_names_what_was_folded(store: Store, sync: WorkerSync) -> N
         folded += sum(size for _, size in page.gaps)
     assert folded > 0
     assert data + folded == end
+
+
+async def test_what_is_not_applied_is_counted(store: Store, clock: VirtualClock) -> None:
+    metrics = Metrics(FAMILIES)
+    sync = WorkerSync(store, clock, gather_seconds=0.0, meter=metrics)
+    worker = await running(store, sync)
+    await worker.send(OutputChunk(task_id="t", fence=1, data=b"a"))
+    await worker.send(sequence=1)
+    await worker.send(sequence=9)
+    await worker.send(
+        TaskChange(task_id="t", fence=7, progress=0.5), OutputChunk(task_id="t", fence=7)
+    )
+    worker.incarnation -= 1
+    await worker.send(sequence=5)
+    status = await store.read(lambda: one_call(call("holdfast.sync:read_tally", project="default")))
+    assert dict(status) == {"duplicates": 1, "gaps": 1, "fenced": 3}
+    text = metrics.render()
+    for outcome in ("applied", "duplicate", "gap", "fenced", "refused"):
+        assert f'holdfast_sync_messages_total{{outcome="{outcome}"}} 1' in text, text
+    for what in ("task", "step", "worker"):
+        assert f'holdfast_fencing_rejections_total{{what="{what}"}} 1' in text, text

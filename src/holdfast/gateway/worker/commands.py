@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 from holdfast.core.intervention import AckOutcome, Intervention
 from holdfast.core.worker_wire import CommandAck, CommandFrame, Decided
 from holdfast.gateway.worker.ports import Listen
+from holdfast.metrics import Meter, NullMeter
 from holdfast.store.store import Store
+
+LATENCY: Final = "holdfast_sync_latency_seconds"
+_LABELS: Final = {"source": "operator", "target": "worker", "state_type": "critical"}
 
 
 class StoredCommands:
     """Implements `ports.CommandSource`."""
 
-    def __init__(self, store: Store, listen: Listen) -> None:
+    def __init__(self, store: Store, listen: Listen, meter: Meter | None = None) -> None:
         """`listen`: news of interventions."""
         self._store = store
+        self._meter: Meter = NullMeter() if meter is None else meter
         self._news = 0
         self._changed = asyncio.Event()
         self._read: dict[str, int] = {}
@@ -31,7 +37,12 @@ class StoredCommands:
     async def pending(self, node: str) -> Sequence[CommandFrame | Decided]:
         self._read[node] = self._news
         now = self._store.now()
-        return [_frame(row, now) for row in await self._store.interventions.deliver(node)]
+        rows = await self._store.interventions.deliver(node)
+        for row in rows:
+            if row.delivered_at is not None and row.delivered_at >= now:  # for the first time
+                seconds = max(0.0, row.delivered_at - row.issued_at)
+                self._meter.observe(LATENCY, seconds, **_LABELS)
+        return [_frame(row, now) for row in rows]
 
     async def acknowledge(self, node: str, ack: CommandAck) -> None:
         """An outcome that this version does not have counts as a refusal, with its text as the detail."""

@@ -12,8 +12,9 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 import msgspec
+from google.protobuf.message import DecodeError
 
-from holdfast.core.errors import Unauthenticated
+from holdfast.core.errors import Malformed, Unauthenticated
 from holdfast.core.worker_wire import GatewayMessage
 from holdfast.errors import BadConfig, HoldfastError
 from holdfast.gateway.worker.hub import WorkerHub
@@ -46,8 +47,8 @@ class WorkerGrpc:
 
     async def sync(
         self,
-        requests: AsyncIterator[pb.WorkerMessage],
-        context: grpc.aio.ServicerContext[pb.WorkerMessage, pb.GatewayMessage],
+        requests: AsyncIterator[bytes],
+        context: grpc.aio.ServicerContext[bytes, pb.GatewayMessage],
     ) -> None:
         """Serves one stream."""
         try:
@@ -70,19 +71,24 @@ class WorkerGrpc:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The service with its one method, for a server."""
-        method = grpc.stream_stream_rpc_method_handler(
-            self.sync,
-            request_deserializer=pb.WorkerMessage.FromString,
-            response_serializer=pb.GatewayMessage.SerializeToString,
+        method: grpc.RpcMethodHandler[bytes, pb.GatewayMessage] = (
+            grpc.stream_stream_rpc_method_handler(
+                self.sync,
+                request_deserializer=None,  # `_messages` reads them: what is no message gets a typed answer
+                response_serializer=pb.GatewayMessage.SerializeToString,
+            )
         )
         return grpc.method_handlers_generic_handler(SERVICE, {"Sync": method})
 
 
-async def _messages(requests: AsyncIterator[pb.WorkerMessage]) -> AsyncIterator[Received]:
-    async for request in requests:
-        message = codec.decode_worker(request)
+async def _messages(requests: AsyncIterator[bytes]) -> AsyncIterator[Received]:
+    async for data in requests:
+        try:
+            message = codec.decode_worker(pb.WorkerMessage.FromString(data))
+        except DecodeError:
+            raise Malformed("this is not a message of holdfast.sync.v1") from None
         if message is not None:  # a kind of a newer version is ignored
-            yield message, request.ByteSize()
+            yield message, len(data)
 
 
 def server(

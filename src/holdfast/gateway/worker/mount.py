@@ -53,10 +53,10 @@ class WorkerMount:
         self._feed = feed
         self.grpc_port: int | None = None
         """Where gRPC listens while the server runs."""
-        self.sync = WorkerSync(hub.store, hub.clock, on_changed=hub.wake)
+        self.sync = WorkerSync(hub.store, hub.clock, on_changed=hub.wake, meter=hub.metrics)
         self.door = WorkerDoor(Door(gateway), WorkerAuth(gateway.auth))
         self._commands = StoredCommands(
-            hub.store, lambda wake: feed.listen("intervention.issued", wake)
+            hub.store, lambda wake: feed.listen("intervention.issued", wake), hub.metrics
         )
         self.hub = WorkerHub(
             hub.store,

@@ -8,7 +8,6 @@ Never: decides a transition (`core.decide` does), or whether a node may connect 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
@@ -46,6 +45,7 @@ from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.work import Recorder, Work
 from holdfast.sync.tally import write_tally
+from holdfast.sync.worker.figures import tallies
 from holdfast.sync.worker.live_rows import LiveRows, Stream, own
 
 _SUCCESS: Final = "already-applied"
@@ -104,8 +104,9 @@ def apply_messages(
         outcomes.append(outcome)
         acks.append(ack_of(outcome, after))
     accepted = [n for n, outcome in enumerate(outcomes) if outcome is Reception.APPLY]
+    projects = [message.project for message in messages]
     if not accepted:
-        yield from _count(messages, outcomes)
+        yield from _add_tallies(projects, outcomes, acks)
         return _answers(outcomes, acks), False
     work, live = Work(batch.now), LiveRows()
     effect = _Effect(work, live, batch)
@@ -120,26 +121,16 @@ def apply_messages(
         if known != before[node]
     ]
     yield call_rows(own("write_receivers"), [*changed], now=batch.now)
-    yield from _count(messages, outcomes)
+    yield from _add_tallies(projects, outcomes, acks)
     yield from apply.finish(work, batch.record_id, batch.recorder)
     return _answers(outcomes, acks), work.is_cut_short
 
 
-def _count(messages: Sequence[Inbound], outcomes: Sequence[Reception]) -> Script[None]:
-    """Counts the messages that were not applied, in the figures of their projects."""
-    figures: dict[str, Counter[str]] = {}
-    for message, outcome in zip(messages, outcomes, strict=True):
-        if (name := _FIGURES.get(outcome)) is not None:
-            figures.setdefault(message.project, Counter())[name] += 1
-    for project in sorted(figures):
-        yield from write_tally(project, figures[project])
-
-
-_FIGURES: Final = {
-    Reception.DUPLICATE: "duplicates",
-    Reception.GAP: "gaps",
-    Reception.FENCED: "fenced",
-}
+def _add_tallies(
+    projects: list[str], outcomes: list[Reception], acks: list[SyncAck]
+) -> Script[None]:
+    for project, figures in tallies(projects, outcomes, acks):
+        yield from write_tally(project, figures)
 
 
 def _answers(outcomes: list[Reception], acks: list[SyncAck]) -> list[MessageAnswer]:

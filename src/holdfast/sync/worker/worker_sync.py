@@ -17,14 +17,15 @@ from holdfast.core.capacity import CLAIM_MAX
 from holdfast.core.check import check_id, check_name
 from holdfast.core.claiming import ClaimRequest
 from holdfast.core.task import DEFAULT_PROJECT, RunId, Status, Task
-from holdfast.core.worker_protocol import Greeting
+from holdfast.core.worker_protocol import Greeting, Reception
 from holdfast.core.worker_wire import HeldRunState, LostRun, Renew
 from holdfast.errors import BatchTooLarge
+from holdfast.metrics import Meter, NullMeter
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.claim import Wait, claim_limited
 from holdfast.store.store import Store
-from holdfast.sync.worker import receivers
+from holdfast.sync.worker import figures, receivers
 from holdfast.sync.worker.decisions import ask_decision
 from holdfast.sync.worker.group_commit import GATHER_SECONDS, GroupCommit
 from holdfast.sync.worker.live_rows import own
@@ -76,10 +77,12 @@ class WorkerSync:
         gather_seconds: float = GATHER_SECONDS,
         ask_decision: AskDecision | None = ask_decision,
         on_changed: Callable[[], None] = lambda: None,
+        meter: Meter | None = None,
     ) -> None:
         """`on_changed` is called after commits that changed tasks: others may wait for their events."""
         self._store = store
         self.on_changed = on_changed
+        self._meter: Meter = NullMeter() if meter is None else meter
         self._ask_decision = ask_decision
         self._commits = GroupCommit(self.apply, clock, gather_seconds=gather_seconds)
         self.put = self._commits.put
@@ -109,7 +112,10 @@ class WorkerSync:
         )
         if is_cut_short:
             store.cascades.on_cut_short()
-        self.on_changed()
+        outcomes = [answer.outcome for answer in answers]
+        figures.count(self._meter, outcomes, [answer.ack for answer in answers])
+        if Reception.APPLY in outcomes:
+            self.on_changed()
         return answers
 
     async def claim(self, request: NamedClaim) -> list[Task]:
