@@ -6,6 +6,8 @@ import ast
 import inspect
 import re
 
+from holdfast.core.conflict import ROWS
+from tests import sync_tables
 from tests.pages import (
     PRODUCT,
     all_families,
@@ -59,3 +61,9 @@ def test_everything_public_of_the_queue_has_a_docstring() -> None:
         if callable(inspect.getattr_static(cls, name)) and not getattr(cls, name).__doc__
     ]
     assert missing == []
+
+
+def test_the_tables_of_the_sync_protocol_are_those_of_the_core() -> None:
+    assert {row.name for row in ROWS} == set(sync_tables.ASKS)
+    text = page("sync.md")
+    assert sync_tables.written(text) == text
