@@ -88,7 +88,22 @@ def judge(results: Results) -> list[Bar]:
         *_locks(j),
         *_kv(j),
         *_live(j),
+        *_deltas(j),
     ]
+
+
+def _deltas(j: _Judge) -> Iterator[Bar]:
+    """10,000 a second, or 0.3 of the echo, whichever is lower."""
+    for scenario in ("deltas", "deltas10"):
+        echo = j.rate(scenario, "floor-deltas")
+        for name in ("holdfast-deltas", "holdfast-deltas-pg"):
+            rate = j.rate(scenario, name)
+            if rate is None or echo is None:
+                yield Bar(f"{scenario}, {name}", "10,000/s or 0.3x echo", "not measured", None)
+                continue
+            bar = min(10_000.0, 0.3 * echo)
+            text = f"{rate:,.0f}/s, {rate / echo:.2f}x"
+            yield Bar(f"{scenario}, {name}", f">= {bar:,.0f}/s", text, rate >= bar)
 
 
 def _drains(j: _Judge) -> Iterator[Bar]:

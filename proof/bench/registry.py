@@ -35,6 +35,7 @@ class Measured(SubjectSpec):
     orders: int = 0
     locks: int = 0
     kv: int = 0
+    deltas: int = 0
     fanout: int = 0
     """Events to all subscribers."""
     watched: int = 0
@@ -128,5 +129,8 @@ SUBJECTS: tuple[Measured, ...] = (
     _peer("socketio", "socketio", "memory", latency=0, fanout=500, watched=200),
     _holdfast("rest", "postgres", module="holdfast_live", latency=0, rest=10_000),
     _floor("rest", "floor_rest", "postgres", latency=0, rest=10_000),
+    _holdfast("deltas", "sqlite", module="holdfast_deltas", latency=0, deltas=40_000),
+    _holdfast("deltas-pg", "postgres", module="holdfast_deltas", latency=0, deltas=40_000),
+    _floor("deltas", "floor_deltas", "memory", latency=0, deltas=40_000),
     _peer("oban", "oban", "postgres", skip="oban 0.7 needs Python 3.12 or newer"),
 )  # fmt: skip
