@@ -177,6 +177,8 @@ class Ask(_Message, frozen=True, kw_only=True, tag="ask"):
     claim_id: str = ""
     task_id: str = ""
     wait_ms: int = 0
+    withdraw: bool = False
+    """Ends the wait of the ask with this claim id: its offer follows at once. It claims nothing."""
 
 
 class Renew(_Message, frozen=True, kw_only=True, tag="renew"):

@@ -70,6 +70,8 @@ class Completer(Loop):
         store: Outcomes,
         on_done: Callable[[Sequence[tuple[Task, Ruling]]], None],
         on_written: Callable[[float], None] = lambda seconds: None,
+        *,
+        batch_max: int = BATCH_MAX,
     ) -> None:
         """`on_written` gets the duration of each batch in seconds."""
         super().__init__(clock)
@@ -83,7 +85,8 @@ class Completer(Loop):
         self._empty = asyncio.Event()
         self._empty.set()
         self._failed_writes: list[FailedWrite] = []
-        self._size = BATCH_MAX
+        self._batch_max = batch_max
+        self._size = batch_max
         self.fenced = 0
         self.given_up = 0
         """Outcomes that could not be written in any form."""
@@ -131,7 +134,7 @@ class Completer(Loop):
                 self._size = max(1, len(batch) // 2)
                 continue
             self._on_written(self.clock.monotonic() - started_at)
-            self._size = min(BATCH_MAX, self._size * 2)
+            self._size = min(self._batch_max, self._size * 2)
             del self._waiting[: len(batch)]
             self._written(batch, rulings)
         if self._held:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -33,6 +34,9 @@ from holdfast.remote.link import Link
 from holdfast.remote.outcomes import RemoteOutcomes
 from holdfast.remote.owner import LinkOwner, Served
 from holdfast.remote.services import RemoteServices
+
+OUTCOMES_MAX: Final = 400
+"""Outcomes in one message. A round trip to a gateway costs more than one to a database."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +71,7 @@ def compose_remote(basis: RemoteBasis) -> RemoteEngine:
     owner = _Owner(basis)
     link = _link(basis, owner)
     outcomes = RemoteOutcomes(link, clock)
-    completer = Completer(clock, outcomes, committed, measures.written)
+    completer = Completer(clock, outcomes, committed, measures.written, batch_max=OUTCOMES_MAX)
     services = RemoteServices(
         link, outcomes, basis.ids, lambda: engine.runs, completer.count_fenced
     )

@@ -53,6 +53,8 @@ from holdfast.remote.owner import LinkOwner, Served
 from holdfast.remote.requests import Asked, Called, Offered, Pending, Renewal
 
 GOODBYE_SECONDS: Final = 1.0
+CALLS_MAX: Final = 8
+"""Calls of handlers in progress. The gateway bounds the requests of a worker."""
 RECONNECT_SECONDS_MAX: Final = 2.0
 """The longest pause between two connections: leases go on meanwhile."""
 _FATAL: Final = frozenset({"unauthenticated", "forbidden", "node-fenced"})
@@ -95,6 +97,7 @@ class Link:
         self._ready = asyncio.Event()
         self._pending = Pending()
         self._calls = 0
+        self._calling = asyncio.Semaphore(CALLS_MAX)
         self._served: Served | None = None
         self.failure: HoldfastError | None = None
         """Why the link has ended for good."""
@@ -139,7 +142,7 @@ class Link:
         for asked in self._pending.asked.values():
             asked.is_withdrawn = True
             if self.is_connected:
-                self._post(Ask(claim_id=asked.ask.claim_id))
+                self._post(Ask(claim_id=asked.ask.claim_id, withdraw=True))
             else:
                 asked.end()
 
@@ -186,12 +189,13 @@ class Link:
             args_json=codec.dumps(arguments),
         )
         called = Called(frame, asyncio.get_running_loop().create_future())
-        self._pending.called[frame.n] = called
-        try:
-            self._post(frame)
-            return await called.future
-        finally:
-            self._pending.called.pop(frame.n, None)
+        async with self._calling:
+            self._pending.called[frame.n] = called
+            try:
+                self._post(frame)
+                return await called.future
+            finally:
+                self._pending.called.pop(frame.n, None)
 
     def acknowledge(self, ack: CommandAck) -> None:
         """What became of a command. Without a connection the gateway sends the command again."""
@@ -335,7 +339,7 @@ class Link:
             case DrainFrame(within_ms=0):
                 self._owner.drain()
             case DrainFrame():
-                log.info("the gateway stops: another connection follows")
+                raise GatewayUnavailable("it stops")
             case _:
                 log.debug("the gateway sent %s", type(message).__name__)
 

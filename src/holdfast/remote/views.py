@@ -52,7 +52,7 @@ def task(view: View) -> Task:
         result_json=codec.dumps(view["result"]) if has_result else None,
         failure_json=None if failure is None else codec.dumps(failure),
         fingerprint=view.get("fingerprint") or (failure or {}).get("fingerprint"),
-        progress_json=None if progress is None else codec.dumps(progress),
+        progress_json=None if progress is None else codec.dumps(_given(progress)),
         gate=view["gate"],
         waiting_on=view["waiting_on"],
         idempotency_key=view["idempotency_key"],
@@ -60,6 +60,11 @@ def task(view: View) -> Task:
         project=view["project"],
         claim_id=view["claim_id"],
     )
+
+
+def _given(progress: View) -> View:
+    """The fields that a runner has reported: the API fills in the others."""
+    return {name: value for name, value in progress.items() if value or name == "done"}
 
 
 def event(view: View) -> Event:

@@ -23,6 +23,7 @@ from holdfast.errors import InvalidInput, LeaseLost
 from holdfast.gateway.worker.ports import WorkerPrincipal
 from holdfast.store.ledger import EntryStore
 from holdfast.store.store import Store
+from holdfast.sync.worker.worker_sync import OnChanged
 
 Verb: TypeAlias = Callable[[Task, Mapping[str, Any]], Awaitable[object]]
 ARGUMENT_CHARS_MAX: Final = 2_000_000
@@ -31,7 +32,7 @@ ARGUMENT_CHARS_MAX: Final = 2_000_000
 class WorkerCalls:
     """The verbs of `CallFrame`."""
 
-    def __init__(self, store: Store, on_changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, store: Store, on_changed: OnChanged = lambda _: None) -> None:
         self._store = store
         self._on_changed = on_changed
         self._entries = EntryStore(store)
@@ -102,7 +103,7 @@ class WorkerCalls:
             case Decision():
                 return {"kind": "decided", "decision": msgspec.to_builtins(answer)}
             case _:
-                self._on_changed()
+                self._on_changed(bool(task.limits))
                 return {"kind": "asked", "decision": msgspec.to_builtins(answer.decision)}
 
 

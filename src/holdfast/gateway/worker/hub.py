@@ -10,7 +10,6 @@ from typing import Final, Protocol
 import msgspec
 
 from holdfast.clock import Clock
-from holdfast.core import codec
 from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decision import Decision
 from holdfast.core.errors import Forbidden, GatewayUnavailable
@@ -153,9 +152,11 @@ class WorkerHub:
                 stir.clear()
                 tasks = await self.claim(principal, hello, ask)
                 remaining = deadline - self.clock.monotonic()
-                if isinstance(tasks, Refusal) or tasks or remaining <= 0 or ended.is_set():
+                if isinstance(tasks, Refusal) or tasks or remaining <= 0:
                     return tasks
                 await self._work.wait(queues_of(hello), stir, ended, remaining)
+                if ended.is_set():
+                    return []
 
     async def claim(
         self, principal: WorkerPrincipal, hello: Hello, ask: Ask
@@ -206,7 +207,7 @@ class WorkerHub:
             task_id=task.id,
             fence=task.fence,
             lease_ms=max(0, int((until - self._store.now()) * 1000)),
-            task_json=codec.dumps(_task_view(task)),
+            task_json=msgspec.json.encode(_task_view(task)).decode(),
             checkpoint_json=task.checkpoint_json or "",
             decisions_json=decisions_json,
             attempt=task.attempts,

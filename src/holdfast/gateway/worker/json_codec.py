@@ -40,6 +40,7 @@ _KINDS: Final[dict[str, type]] = {
     "goodbye": Goodbye,
     "call": CallFrame,
 }
+_strict: Final = msgspec.json.Decoder(WorkerMessage)
 _LISTS: Final = ("task", "output", "checkpoint", "metrics")
 
 
@@ -54,8 +55,14 @@ def parse(text: str | bytes) -> Any:
 
 
 def decode(text: str | bytes) -> WorkerMessage:
-    """The message of a text frame."""
-    return message_of(parse(text))
+    """The message of a text frame. The strict form is decoded in one step; it bounds the depth by itself."""
+    try:
+        message: WorkerMessage = _strict.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return message_of(parse(text))
+    if isinstance(message, SyncMessage) and message.changes.output:
+        return message_of(parse(text))  # bytes have several forms
+    return message
 
 
 def message_of(value: object) -> WorkerMessage:

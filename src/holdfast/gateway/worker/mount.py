@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from holdfast.bus.port import WORK
+from holdfast.bus.port import FEED, WORK
 from holdfast.core.errors import TooLarge
 from holdfast.errors import BadConfig, HoldfastError
 from holdfast.gateway.connections import Door
@@ -53,7 +53,7 @@ class WorkerMount:
         self._feed = feed
         self.grpc_port: int | None = None
         """Where gRPC listens while the server runs."""
-        self.sync = WorkerSync(hub.store, hub.clock, on_changed=hub.wake, meter=hub.metrics)
+        self.sync = WorkerSync(hub.store, hub.clock, on_changed=self._changed, meter=hub.metrics)
         self.door = WorkerDoor(Door(gateway), WorkerAuth(gateway.auth))
         self._commands = StoredCommands(
             hub.store, lambda wake: feed.listen("intervention.issued", wake), hub.metrics
@@ -66,6 +66,14 @@ class WorkerMount:
             commands=self._commands,
             listen=lambda wake: hub.bus.subscribe(lambda _: wake(), WORK),
         )
+
+        self._bus = hub.bus
+
+    def _changed(self, frees_work: bool) -> None:
+        """Hints at what a commit of workers has changed."""
+        if frees_work:
+            self._bus.publish(WORK)
+        self._bus.publish(FEED)
 
     def extend(self, app: FastAPI, gateway: Gateway) -> None:
         """Adds the routes. See `Mounts.extend`."""

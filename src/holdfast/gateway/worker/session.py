@@ -160,8 +160,9 @@ class WorkerSession:
                 await self._greet(message)
             case SyncMessage():
                 self._sync(message, size)
-            case Ask(slots=0, task_id="") if message.claim_id in self._asks:
-                self._asks[message.claim_id].set()
+            case Ask(withdraw=True):
+                if (ended := self._asks.get(message.claim_id)) is not None:
+                    ended.set()
             case Ask():
                 self._start(self._ask(message))
             case Renew():

@@ -8,8 +8,9 @@ Never: decides a transition (`core.decide` does), or whether a node may connect 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,7 +20,7 @@ from holdfast.core.command import Instruction, Report
 from holdfast.core.event import NewEvent
 from holdfast.core.node_identity import SHUT_OUT
 from holdfast.core.output import Placement, StreamName
-from holdfast.core.task import DEFAULT_PROJECT, LEASED, Status, Task
+from holdfast.core.task import DEFAULT_PROJECT, LEASED, QUEUED, Status, Task
 from holdfast.core.transition import Refusal, new_event
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker_changes import (
@@ -41,12 +42,14 @@ from holdfast.core.worker_wire import (
     TaskChange,
 )
 from holdfast.errors import InvalidInput
+from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
-from holdfast.store.scripts.work import Recorder, Work
+from holdfast.store.scripts.work import Work
 from holdfast.sync.tally import write_tally
 from holdfast.sync.worker.figures import tallies
 from holdfast.sync.worker.live_rows import LiveRows, Stream, own
+from holdfast.sync.worker.plain import completion
 
 _SUCCESS: Final = "already-applied"
 SHUT_OUT_INCARNATION: Final = WHOLE_MAX + 1
@@ -71,6 +74,16 @@ class MessageAnswer(msgspec.Struct, frozen=True):
     ack: SyncAck
 
 
+class Applied(NamedTuple):
+    """What a transaction of messages has done."""
+
+    answers: list[MessageAnswer]
+    is_cut_short: bool = False
+    """Whether dependents are left for the sweeper."""
+    frees_work: bool = False
+    """Whether a task may be ready now that was not before."""
+
+
 class AskDecision(Protocol):
     """Pauses a task with a question to a person; the part that stores decisions provides it."""
 
@@ -84,15 +97,14 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     now: float
     record_id: int
-    recorder: Recorder
+    plain_record_id: int
+    """Of the completions in one statement."""
+    dialect: Dialect
     ask_decision: AskDecision | None = None
 
 
-def apply_messages(
-    messages: Sequence[Inbound], batch: Batch
-) -> Script[tuple[list[MessageAnswer], bool]]:
-    """Applies messages in the order given. Answers are in the same order; also returns whether dependents are
-    left for the sweeper."""
+def apply_messages(messages: Sequence[Inbound], batch: Batch) -> Script[Applied]:
+    """Applies messages in the order given. Answers are in the same order."""
     receivers = yield from _lock_receivers({message.node for message in messages})
     before = dict(receivers)
     outcomes: list[Reception] = []
@@ -107,10 +119,11 @@ def apply_messages(
     projects = [message.project for message in messages]
     if not accepted:
         yield from _add_tallies(projects, outcomes, acks)
-        return _answers(outcomes, acks), False
+        return Applied(_answers(outcomes, acks))
     work, live = Work(batch.now), LiveRows()
     effect = _Effect(work, live, batch)
     yield from effect.load([messages[n] for n in accepted])
+    yield from effect.complete_plain([messages[n] for n in accepted])
     for n in accepted:
         refused, ends = yield from effect.carry_out(messages[n])
         acks[n] = msgspec.structs.replace(acks[n], refused=tuple(refused), output_next=ends)
@@ -122,8 +135,11 @@ def apply_messages(
     ]
     yield call_rows(own("write_receivers"), [*changed], now=batch.now)
     yield from _add_tallies(projects, outcomes, acks)
-    yield from apply.finish(work, batch.record_id, batch.recorder)
-    return _answers(outcomes, acks), work.is_cut_short
+    yield from apply.finish(work, batch.record_id, batch.dialect)
+    frees_work = any(
+        task.status is QUEUED or task.limits or task.has_dependents for task in work.tasks.values()
+    )
+    return Applied(_answers(outcomes, acks), work.is_cut_short, frees_work)
 
 
 def _add_tallies(
@@ -161,6 +177,8 @@ class _Effect:
         self._batch = batch
         self._message = Inbound("", 0, 0, Changes())
         self._refused: list[ChangeRefused] = []
+        self._completed: Collection[str] = ()
+        """Tasks that `complete_plain` has completed."""
 
     def load(self, messages: Sequence[Inbound]) -> Script[None]:
         """Locks the tasks, then reads the rows beside them."""
@@ -177,6 +195,23 @@ class _Effect:
         checkpoints = [change for change in changes if isinstance(change, CheckpointChange)]
         yield from self._live.load(streams, checkpoints)
 
+    def complete_plain(self, messages: Sequence[Inbound]) -> Script[None]:
+        """Completes plain tasks in one statement, with the same effect as the general path."""
+        named = Counter(c.task_id for m in messages for c in _in_order(m.changes))
+        moves = [
+            move
+            for message in messages
+            for change in message.changes.task
+            if named[change.task_id] == 1
+            and (task := self._work.tasks.get(change.task_id)) is not None
+            and task.project == message.project
+            and (move := completion(change, task, message.node, self._batch.now)) is not None
+        ]
+        if moves:
+            self._completed = yield from self._batch.dialect.fast.complete_plain(
+                moves, now=self._batch.now, record_id=self._batch.plain_record_id
+            )
+
     def carry_out(self, message: Inbound) -> Script[tuple[list[ChangeRefused], dict[str, int]]]:
         """Carries out the changes of one message. Returns those that were refused, and where each stream of
         output ends that the message wrote to."""
@@ -184,6 +219,8 @@ class _Effect:
         self._refused = []
         ends: dict[str, int] = {}
         for change in _in_order(message.changes):
+            if change.task_id in self._completed:
+                continue
             try:
                 refusal = yield from self._one(change, ends)
             except InvalidInput as error:

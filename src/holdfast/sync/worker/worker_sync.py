@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -46,6 +46,10 @@ HELD_MAX: Final = 1_000
 """Runs in one renewal."""
 
 
+OnChanged: TypeAlias = Callable[[bool], None]
+"""Called after a commit: whether tasks may be ready now that were not before."""
+
+
 class NamedClaim(msgspec.Struct, frozen=True, kw_only=True):
     """A worker's request for the next tasks. A repeat of its claim id gets the same tasks."""
 
@@ -76,7 +80,7 @@ class WorkerSync:
         *,
         gather_seconds: float = GATHER_SECONDS,
         ask_decision: AskDecision | None = ask_decision,
-        on_changed: Callable[[], None] = lambda: None,
+        on_changed: OnChanged = lambda _: None,
         meter: Meter | None = None,
     ) -> None:
         """`on_changed` is called after commits that changed tasks: others may wait for their events."""
@@ -98,24 +102,26 @@ class WorkerSync:
     async def apply(self, messages: Sequence[Inbound]) -> list[MessageAnswer]:
         """Applies messages in one transaction."""
         store = self._store
-        record_id = store.ids.record(store.now())
-        answers, is_cut_short = await store.run(
+        first, second = store.ids.record(store.now()), store.ids.record(store.now())
+        applied = await store.run(
             lambda dialect, _, now: apply_messages(
                 messages,
                 Batch(
                     now=now,
-                    record_id=record_id,
-                    recorder=dialect,
+                    record_id=second,
+                    plain_record_id=first,
+                    dialect=dialect,
                     ask_decision=self._ask_decision,
                 ),
             )
         )
-        if is_cut_short:
+        if applied.is_cut_short:
             store.cascades.on_cut_short()
+        answers = applied.answers
         outcomes = [answer.outcome for answer in answers]
         figures.count(self._meter, outcomes, [answer.ack for answer in answers])
         if Reception.APPLY in outcomes:
-            self.on_changed()
+            self.on_changed(applied.frees_work)
         return answers
 
     async def claim(self, request: NamedClaim) -> list[Task]:

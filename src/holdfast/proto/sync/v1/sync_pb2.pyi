@@ -314,18 +314,20 @@ class ChangeRefused(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., code: _Optional[str] = ..., detail: _Optional[str] = ..., what: _Optional[str] = ..., state_json: _Optional[str] = ..., fence: _Optional[int] = ...) -> None: ...
 
 class Ask(_message.Message):
-    __slots__ = ("slots", "lease_ms", "claim_id", "task_id", "wait_ms")
+    __slots__ = ("slots", "lease_ms", "claim_id", "task_id", "wait_ms", "withdraw")
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     CLAIM_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAW_FIELD_NUMBER: _ClassVar[int]
     slots: int
     lease_ms: int
     claim_id: str
     task_id: str
     wait_ms: int
-    def __init__(self, slots: _Optional[int] = ..., lease_ms: _Optional[int] = ..., claim_id: _Optional[str] = ..., task_id: _Optional[str] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+    withdraw: bool
+    def __init__(self, slots: _Optional[int] = ..., lease_ms: _Optional[int] = ..., claim_id: _Optional[str] = ..., task_id: _Optional[str] = ..., wait_ms: _Optional[int] = ..., withdraw: bool = ...) -> None: ...
 
 class Offer(_message.Message):
     __slots__ = ("claim_id", "tasks")
