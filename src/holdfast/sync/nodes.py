@@ -23,18 +23,23 @@ from holdfast.core.wire import WHOLE_MAX, check_new_id, check_project
 from holdfast.errors import InvalidInput
 from holdfast.queue.by import By
 from holdfast.store.backends import secret_ids
-from holdfast.store.script import Script
+from holdfast.store.script import Script, call
 from holdfast.store.store import Store
 from holdfast.sync import node_scripts as scripts
 from holdfast.sync.access.token import Token
+from holdfast.sync.claims import why_lost
 from holdfast.sync.errors import NodeFenced
 from holdfast.sync.node_scripts import NewNode
-from holdfast.sync.rows import RegisteredNode, names_of, read_node, read_project
+from holdfast.sync.rows import RegisteredNode, names_of, own, read_node, read_project
+from holdfast.sync.sync_task import SyncRow
 
 CAPABILITIES_MAX: Final = 100
 LABELS_MAX: Final = 100
 RESUME_MAX: Final = 500
 LOAD_MAX: Final = 1_000_000
+LOST_SECONDS: Final = 3_600.0
+"""How long a heartbeat names a run that the server has ended."""
+LOST_MAX: Final = 100
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,12 +99,22 @@ class Registered(msgspec.Struct, frozen=True):
     is_repeat: bool
 
 
+class LostTask(msgspec.Struct, frozen=True):
+    """A task that the node does not run any more, though it did not end the run."""
+
+    task_id: str
+    fence: int
+    reason: str
+
+
 class NodeBeat(msgspec.Struct, frozen=True):
     """The answer to a heartbeat."""
 
     node: RegisteredNode
     clock: int
     held: list[HeldTask]
+    lost: list[LostTask] = []
+    """Those of the last hour. Each is repeated: an answer may be lost."""
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -214,7 +229,8 @@ class Nodes:
             )
         )
         held = await self._store.read(lambda: _read_held(node, self._store.now()))
-        return NodeBeat(row, project.clock, held)
+        lost = await self._store.read(lambda: _read_lost(row, self._store.now()))
+        return NodeBeat(row, project.clock, held, lost)
 
     async def list(
         self, project: str, *, state: str | None = None, after: str = "", limit: int = 100
@@ -299,6 +315,23 @@ def _read_held(node: str, now: float) -> Script[list[HeldTask]]:
     tasks: list[Task] = yield from scripts.held(node)
     names = yield from names_of(tasks)
     return [_held(task, names, now) for task in tasks]
+
+
+def _read_lost(node: RegisteredNode, now: float) -> Script[list[LostTask]]:
+    found = yield call(
+        own("lost_claims"),
+        node=node.id,
+        incarnation=node.incarnation,
+        since=now - LOST_SECONDS,
+        limit=LOST_MAX,
+    )
+    rows = {row.task_id: row for row in (SyncRow(*values) for values in found)}
+    tasks: list[Task] = (yield call("get_tasks", ids=list(rows))) if rows else []
+    return [
+        LostTask(row.client_id, row.claim_fence or 0, why_lost(task, row, node))
+        for task in tasks
+        for row in [rows[task.id]]
+    ]
 
 
 def _view(row: RegisteredNode, running: int, head: Position, now: float) -> NodeView:

@@ -105,3 +105,16 @@ async def test_the_log_of_a_project_is_bounded(site: Site, a: Forge) -> None:
     assert gone == 3, "a registration and four pushes were logged"
     entries = (await a.get("/log/proj")).json()["entries"]
     assert [entry["taskId"] for entry in entries] == ["task-2", "task-3"]
+
+
+async def test_a_node_learns_of_runs_that_the_server_has_ended(a: Forge, admin: Forge) -> None:
+    """A run that the node ended itself is not lost."""
+    for name in ("task-1", "task-2", "task-3"):
+        await a.create(name)
+        await a.claim(name)
+    await a.post("/tasks/task-2/release")
+    body = {"type": "ABORT", "taskId": "task-1", "reason": "r", "projectId": "proj"}
+    assert (await admin.post("/intervene", **body)).status_code == 200
+    beat = (await a.post("/nodes/plugin-a/heartbeat")).json()
+    assert beat["lost"] == [{"taskId": "task-1", "fence": 1, "reason": "aborted"}]
+    assert [run["taskId"] for run in beat["held"]] == ["task-3"]

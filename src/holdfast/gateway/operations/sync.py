@@ -193,7 +193,10 @@ async def node_heartbeat(call: Call, node_id: str, body: NodeBeatBody) -> Answer
             "heartbeatIntervalMs": views.HEARTBEAT_MS,
             "commands": await commands(call, row),
             "held": [views.held_task(run) for run in beat.held],
-            "lost": [],
+            "lost": [
+                {"taskId": run.task_id, "fence": run.fence, "reason": run.reason}
+                for run in beat.lost
+            ],
         }
     )
 

@@ -23,6 +23,7 @@ CREATE TABLE holdfast_sync_task (
 );
 CREATE UNIQUE INDEX holdfast_sync_task_of ON holdfast_sync_task (task_id);
 CREATE INDEX holdfast_sync_task_client ON holdfast_sync_task (client_id);
+CREATE INDEX holdfast_sync_task_claim ON holdfast_sync_task (claim_node) WHERE claim_node IS NOT NULL;
 
 -- Answers to items that have a mutation id.
 CREATE TABLE holdfast_mutation (

@@ -26,6 +26,17 @@ SELECT project, client_id, task_id, clock, writer, writer_kind, written_version,
     claim_node, claim_incarnation, claim_fence, claim_id
 FROM holdfast_sync_task WHERE task_id = ANY(:ids::text[]);
 
+-- name: lost_claims
+-- Claims of an incarnation that the server has ended since.
+-- index: holdfast_sync_task_claim, holdfast_task_pkey
+-- returns: project client_id task_id clock writer writer_kind written_version created_hash content_json claim_node claim_incarnation claim_fence claim_id
+SELECT s.project, s.client_id, s.task_id, s.clock, s.writer, s.writer_kind, s.written_version, s.created_hash,
+    s.content_json, s.claim_node, s.claim_incarnation, s.claim_fence, s.claim_id
+FROM holdfast_sync_task s JOIN holdfast_task t ON t.id = s.task_id
+WHERE s.claim_node = :node::text AND s.claim_incarnation = :incarnation::bigint AND t.version > s.written_version
+  AND t.updated_at > :since::float8 AND NOT (t.status IN ('running', 'stuck') AND t.fence = s.claim_fence)
+ORDER BY s.task_id LIMIT :limit::bigint;
+
 -- name: add_sync_row
 -- Returns no row if the name exists.
 -- index: holdfast_sync_task_pkey
