@@ -192,6 +192,13 @@ def _live(j: _Judge) -> Iterator[Bar]:
     yield _ratio(
         "p99 beside a stalled subscriber", "without", with_stalled, without, 1.1, at_most=True
     )
+    seconds = j.results.median("behind", "holdfast-live", "seconds")
+    yield Bar(
+        "100,000 events behind",
+        "caught up without a snapshot",
+        "not measured" if seconds is None else f"{seconds:.1f} s",
+        None if seconds is None else True,
+    )
     idle = j.results.median("watchers_idle", "holdfast-live", "cpu")
     yield _at_most("CPU of 1,000 idle subscribers", idle, 5, "%")
     rest = j.rate("rest", "holdfast-rest")

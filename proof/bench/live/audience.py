@@ -96,6 +96,9 @@ class Client(asyncio.Protocol):
         """A lost connection fails the measurement, unless it was dropped on purpose."""
         if not self.opened.done():
             self.opened.set_exception(error or ConnectionError("closed"))
+        elif self in self.audience.clients:
+            self.audience.is_broken = True
+            self.audience.done.set()
 
 
 class Audience:
@@ -105,6 +108,7 @@ class Audience:
         """Without clients."""
         self.clients: list[Client] = []
         self.target = self.reached = 0
+        self.is_broken = False
         self.done = asyncio.Event()
 
     def reach(self) -> None:
@@ -145,6 +149,8 @@ class Audience:
         self.done.clear()
         if self.reached < len(self.clients):
             await self.done.wait()
+        if self.is_broken:
+            raise ConnectionError("a client has lost its connection")
         return time.monotonic()
 
     async def latencies(self, sent: list[float], first: int) -> list[float]:
@@ -160,9 +166,9 @@ class Audience:
 
     async def drop(self) -> None:
         """Aborts all connections."""
-        for client in self.clients:
+        clients, self.clients = self.clients, []
+        for client in clients:
             client.transport.abort()
-        self.clients = []
         await asyncio.sleep(0.1)
 
     async def http(self, n: int, callers: int, port: int, request: str) -> float:
