@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from holdfast.bus.port import FEED, WORK
 from holdfast.clock import VirtualClock
 from holdfast.core.event import Event
 from holdfast.core.rights import Role
@@ -20,6 +21,7 @@ from holdfast.gateway.feed.feed import SUBSCRIPTIONS_MAX
 from holdfast.gateway.feed.hub import Hub
 from holdfast.gateway.feed.rate import FRAMES_BURST
 from tests.feed_support import (
+    WAIT_SECONDS,
     Client,
     Door,
     Frame,
@@ -620,6 +622,21 @@ async def test_a_query_covers_the_projects_of_its_reader() -> None:
             feed.commit("task.enqueued", task=f"in-{project}", project=project)
         frames = await client.until("task.status_changed", count=2)
         assert [frame["payload"]["task_id"] for frame in frames] == ["in-a", "in-b"]
+
+
+@pytest.mark.parametrize("topic", [FEED, WORK])
+async def test_any_hint_of_a_commit_wakes_the_reader(topic: str) -> None:
+    """An enqueue hints at work only. The virtual clock never polls."""
+    feed = ScriptedFeed()
+    hub = Hub(feed, feed.bus, VirtualClock())
+    await hub.start()
+    await hub.refresh()
+    feed.commit("task.enqueued", hint=False)
+    feed.bus.publish(topic)
+    async with asyncio.timeout(WAIT_SECONDS):
+        while hub.head < feed.head:
+            await hub.advanced(WAIT_SECONDS)
+    await hub.stop()
 
 
 async def test_the_time_until_the_slowest_reader_falls_off() -> None:

@@ -15,7 +15,7 @@ from itertools import cycle
 from math import inf
 from typing import Final, Protocol
 
-from holdfast.bus.port import FEED, Bus
+from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.clock import Clock
 from holdfast.core.event import Event, Position
 from holdfast.core.subscription import FeedBounds, StreamReset
@@ -113,7 +113,8 @@ class Hub:
     async def start(self) -> None:
         """Starts to read at the end of the feed. Raises StoreUnavailable."""
         await self._start_over()
-        self._unsubscribe = self._bus.subscribe(lambda _: self._wake.set(), FEED)
+        # The hint of an enqueue is about work. Its commit has an event too.
+        self._unsubscribe = self._bus.subscribe(lambda _: self._wake.set(), FEED, WORK)
         self._tasks = [
             asyncio.create_task(self._read_on(), name="holdfast-feed-reader"),
             asyncio.create_task(self._tick_on(), name="holdfast-feed-tick"),

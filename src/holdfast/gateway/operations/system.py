@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.bus.port import FEED
+from holdfast.bus.port import FEED, WORK
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.check import check_number, check_page, check_whole
 from holdfast.core.event import Event, Position
@@ -71,7 +71,7 @@ async def read_events(
     seconds = min(check_number("wait_seconds", wait_seconds), WAIT_SECONDS_MAX)
     until = call.hub.clock.monotonic() + seconds
     stir = asyncio.Event()
-    unsubscribe = call.hub.bus.subscribe(lambda _: stir.set(), FEED)
+    unsubscribe = call.hub.bus.subscribe(lambda _: stir.set(), FEED, WORK)
     try:
         while True:
             stir.clear()
