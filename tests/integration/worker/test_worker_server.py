@@ -84,6 +84,25 @@ async def test_rights_are_those_of_the_table(site: Site) -> None:
         assert await worker.status() is grpc.StatusCode.PERMISSION_DENIED
 
 
+async def test_a_worker_gets_and_changes_tasks_of_its_own_project_only(site: Site) -> None:
+    task_id = await enqueue(site)
+    _, secret = await site.node_token("w1", projects=("shop",))
+    async with site.grpc(secret) as worker:
+        welcome = await worker.hello()
+        await worker.send(wire.Ask(claim_id="c", slots=1))
+        assert (await worker.expect(wire.Offer)).tasks == ()
+        done = wire.TaskChange(task_id=task_id, fence=1, status="completed", result_json="1")
+        await worker.send(
+            wire.SyncMessage(
+                sequence=1, incarnation=welcome.incarnation, changes=wire.Changes(task=(done,))
+            )
+        )
+        ack = await worker.expect(wire.SyncAck)
+        assert [refused.code for refused in ack.refused] == ["not-found"]
+    async with site.client() as client:
+        assert (await client.get(f"/api/v1/tasks/{task_id}")).json()["status"] == "queued"
+
+
 async def test_a_revoked_token_ends_its_streams(site: Site) -> None:
     token_id, secret = await site.node_token("w1")
     _, other = await site.node_token("w2")
