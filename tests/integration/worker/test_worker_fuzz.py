@@ -172,7 +172,6 @@ frames = st.lists(
 )
 quiet = settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
