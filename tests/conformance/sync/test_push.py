@@ -371,6 +371,7 @@ async def test_figures_and_log_tell_what_happened(store: Store, a: Plugin) -> No
         limit=10,
     )
     assert [(row[3], row[4], row[6], row[7]) for row in rows] == [
+        ("register", None, "accepted", None),
         ("push", "task-1", "accepted", None),
         ("push", "task-1", "duplicate", None),
         ("push", "task-1", "refused", "VERSION_CONFLICT"),

@@ -84,7 +84,7 @@ async def test_rights_are_those_of_the_table(site: Site) -> None:
         assert await worker.status() is grpc.StatusCode.PERMISSION_DENIED
 
 
-async def test_a_worker_gets_and_changes_tasks_of_its_own_project_only(site: Site) -> None:
+async def test_a_worker_gets_and_changes_tasks_of_one_project_only(site: Site) -> None:
     task_id = await enqueue(site)
     _, secret = await site.node_token("w1", projects=("shop",))
     async with site.grpc(secret) as worker:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from holdfast.clock import VirtualClock
 from holdfast.core.channel import parse_channel
@@ -222,6 +222,12 @@ def small_pages() -> Iterator[None]:
 
 
 @given(st.lists(steps, min_size=5, max_size=50))
+@example(
+    [
+        *(("live", [("a", 0)]), ("live", [("a", 0)]), ("live", [("a", 0), ("a", 0), ("a", 2)])),
+        *(("commit", [("a", 0)]), ("reconnect", (0, True))),
+    ]
+)
 @settings(max_examples=300)
 def test_no_event_twice_or_skipped(script: list[tuple[str, Any]]) -> None:
     with small_pages():

@@ -278,13 +278,15 @@ class Hub:
         """Puts a member that has read everything up to the head into its lane."""
         now = self.clock.monotonic()
         lane = self.lanes.get(key)
+        if lane is not None:
+            self.flush(lane, now, all=True)
+            # If the flush parked all members, the lane was removed.
+            lane = self.lanes.get(key)
         if lane is None:
             lane = Lane(key, Style(key.id, key.channel, self.epoch, wrap), now)
             self.lanes[key] = lane
             for topic in key.filter.topics:
                 self._by_topic.setdefault(topic, []).append(lane)
-        else:
-            self.flush(lane, now, all=True)
         lane.join(member)
         return lane
 

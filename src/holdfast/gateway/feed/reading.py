@@ -42,4 +42,10 @@ async def _history(hub: Hub, after: int, task_id: str) -> Part | StreamReset | N
     reason = reset_reason(position, await hub.source.bounds())
     if reason is not None:
         return reason
-    return None if events is None else (await hub.encoded(events), through)
+    if events is None:
+        return None
+    if len(events) > PAGE_EVENTS:
+        # One write has at most a page: the buffer of the client is looked at after it.
+        events = events[:PAGE_EVENTS]
+        through = events[-1].position.offset
+    return await hub.encoded(events), through

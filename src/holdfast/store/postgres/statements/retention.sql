@@ -63,7 +63,8 @@ RETURNING 1 AS gone;
 DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
     SELECT o.task_id, o.fence, o.stream, o.start
     FROM (SELECT id FROM holdfast_task
-          WHERE finished_at IS NOT NULL AND finished_at < :before::float8
+          WHERE EXISTS (SELECT FROM holdfast_output)
+            AND finished_at IS NOT NULL AND finished_at < :before::float8
             AND (status <> 'failed' OR finished_at < :dead_before::float8)
           ORDER BY finished_at LIMIT :tasks::int) ended
     JOIN holdfast_output o ON o.task_id = ended.id LIMIT :limit::int FOR UPDATE OF o SKIP LOCKED)
