@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 HEARTBEAT_SECONDS: Final = 20.0
 """How often a registered node says that it lives."""
+SILENT_SECONDS: Final = 3 * HEARTBEAT_SECONDS
 REPEAT_SECONDS: Final = 60.0
 """How long a repeated registration with one boot id is the same start."""
 CLONE_SECONDS: Final = 60.0
@@ -133,7 +134,13 @@ def may_claim(state: NodeState) -> bool:
 
 def is_silent(seen_at: float, now: float) -> bool:
     """Whether a registered node missed three heartbeats."""
-    return now - seen_at >= 3 * HEARTBEAT_SECONDS
+    return now - seen_at >= SILENT_SECONDS
+
+
+def skew_ms(sent_at: float | None, now: float) -> int | None:
+    """How far the clock of a node is ahead, by the time that its message names. It includes the way of the
+    message, and decides nothing. None: the message names no time."""
+    return None if sent_at is None else round((sent_at - now) * 1000)
 
 
 def _is_repeat(identity: NodeIdentity, boot_id: str | None, now: float) -> bool:

@@ -16,9 +16,11 @@ from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.task import RunId, Task
 from holdfast.errors import StoreUnavailable
 from holdfast.store.access import Access
+from holdfast.store.beside import Beside
 from holdfast.store.fast.finish import finish as fast_finish
 from holdfast.store.port import RowHeld
 from holdfast.store.scripts.apply import HELD, held_by_another
+from holdfast.store.scripts.sync_log import ExpiryLog
 
 HELD_LEASE_SECONDS: Final = 1.0
 """Pause before the next try to expire a lease whose task another transaction holds."""
@@ -36,7 +38,12 @@ class Apply(Protocol):
     """The general path: `Store.apply`."""
 
     async def __call__(
-        self, instructions: Sequence[Instruction], *, wait: bool = True, brief: bool = False
+        self,
+        instructions: Sequence[Instruction],
+        *,
+        wait: bool = True,
+        brief: bool = False,
+        beside: Beside | None = None,
     ) -> list[Ruling]: ...
 
 
@@ -61,7 +68,7 @@ class RunStore:
         """Expires these runs, unless their leases were renewed. Tasks that another transaction holds are left
         out. `brief`: RowHeld is raised early."""
         instructions = [Instruction(run.task_id, Expire(), fence=run.fence) for run in runs]
-        rulings = await self._apply(instructions, wait=False, brief=brief)
+        rulings = await self._apply(instructions, wait=False, brief=brief, beside=ExpiryLog())
         return [ruling for ruling in rulings if not is_held(ruling)]
 
 

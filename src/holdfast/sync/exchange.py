@@ -27,7 +27,7 @@ from holdfast.core.handshake import (
 from holdfast.core.task import DEFAULT_PROJECT, Task
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor
 from holdfast.errors import BatchTooLarge, InvalidInput, StoreBusy
-from holdfast.store.script import Script, call
+from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.feed import Reset
 from holdfast.store.store import Store
 from holdfast.sync import push_script
@@ -105,7 +105,7 @@ class Exchange:
         cursor: str | None = None,
         limit: int = 500,
     ) -> HandshakeAnswer:
-        """Compares the versions of a node with those of the server. Changes nothing."""
+        """Compares the versions of a node with those of the server. Changes no task; the log has an entry."""
         check_page(limit)
         if len(versions) > HANDSHAKE_MAX:
             raise BatchTooLarge(f"{len(versions)} tasks: at most {HANDSHAKE_MAX} are compared")
@@ -125,8 +125,13 @@ class Exchange:
         }
         clock = (await self._store.read(lambda: read_project(project))).clock
         deleted = {name: s for name, s in changes.deleted.items() if name not in server}
+        compared = compare(client, entries, {**deleted, **stones})
+        outcome = "conflict" if compared.conflicts else "accepted"
+        await self._store.run(
+            lambda _dialect, _ids, now: _log_handshake(node, project, outcome, clock, now)
+        )
         return HandshakeAnswer(
-            compare(client, entries, {**deleted, **stones}),
+            compared,
             clock,
             changes.cursor,
             changes.next_cursor,
@@ -309,3 +314,10 @@ def _list_cursor(cursor: str, project: str) -> tuple[str, int, str]:
         case (str(epoch), int(offset), str(after)):
             return epoch, offset, after
     raise InvalidInput("cursor is not one of this list: start without a cursor")
+
+
+def _log_handshake(
+    node: RegisteredNode, project: str, outcome: str, clock: int, now: float
+) -> Script[None]:
+    row = ("handshake", None, None, outcome, None, None, None, None, clock)
+    yield call_rows(own("add_log"), [row], project=project, node=node.id, now=now)

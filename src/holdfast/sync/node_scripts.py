@@ -26,6 +26,7 @@ from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
+from holdfast.store.scripts.sync_log import log_expired
 from holdfast.store.scripts.work import Work
 from holdfast.sync.access.token import Token
 from holdfast.sync.rows import RegisteredNode, event_of, own, read_project
@@ -46,6 +47,7 @@ class NewNode(msgspec.Struct, frozen=True, kw_only=True):
     resume: Mapping[str, int] = {}
     """Fences of runs that the new incarnation goes on with, by task id."""
     rotate: bool = False
+    skew_ms: int | None = None
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -103,7 +105,7 @@ def register(
                 work.events.append(_node_event("node.fenced", now, new, row.identity))
             work.events.append(_node_event("node.registered", now, new, identity))
             yield from _log_start(new, now)
-            kept, lost = fence_claims(work, held, new.id, new.resume)
+            kept, lost = yield from fence_claims(work, held, new.id, new.resume)
             answer = Registered(start, 0, has_credential, kept, lost)
         case _:
             assert_never(start)
@@ -136,15 +138,15 @@ def _check_place(row: RegisteredNode | None, new: NewNode) -> None:
 
 def fence_claims(
     work: Work, held: Sequence[Task], node: str, resume: Mapping[str, int]
-) -> tuple[list[Task], list[Task]]:
+) -> Script[tuple[list[Task], list[Task]]]:
     """Ends the claims of earlier incarnations as deaths, except those that the new one resumes."""
     mine = [task for task in held if task.node == node and task.lease_until is not None]
     kept = [task for task in mine if resume.get(task.id) == task.fence]
     lost = [task for task in mine if resume.get(task.id) != task.fence]
     # The process that held the lease is gone: the lease ends now.
     work.load(replace(task, lease_until=min(task.lease_until or 0.0, work.now)) for task in lost)
-    for task in lost:
-        apply.carry_out(work, Instruction(task.id, Expire(), task.fence))
+    expired = [apply.carry_out(work, Instruction(task.id, Expire(), task.fence)) for task in lost]
+    yield from log_expired(expired, work.now)
     return kept, lost
 
 
@@ -177,6 +179,7 @@ def _write(new: NewNode, identity: NodeIdentity, token_id: str | None, now: floa
         labels_json=codec.dumps(dict(new.labels)),
         token_id=token_id,
         token_at=identity.issued_at,
+        skew_ms=new.skew_ms,
         now=now,
     )
 
@@ -224,7 +227,7 @@ def change_state(
         token_id = row.token_id
         if state is NodeState.REVOKED:
             identity = replace(identity, incarnation=identity.incarnation + 1)
-            fence_claims(work, held, node.id, {})
+            yield from fence_claims(work, held, node.id, {})
             if token_id is not None:
                 yield call("holdfast.sync.access:revoke_token", id=token_id, now=now)
             token_id = None
@@ -246,11 +249,18 @@ def see(
     row: RegisteredNode,
     clock: int,
     position: str | None,
+    skew_ms: int | None,
     info_json: str,
 ) -> Script[None]:
     """The heartbeat. A node that was declared lost is back, with an event."""
     yield call(
-        own("see_node"), id=row.id, now=now, clock=clock, position=position, info_json=info_json
+        own("see_node"),
+        id=row.id,
+        now=now,
+        clock=clock,
+        position=position,
+        skew_ms=skew_ms,
+        info_json=info_json,
     )
     if row.lost_at is not None:
         work = Work(now)
@@ -268,6 +278,12 @@ def counts(nodes: Sequence[str]) -> Script[Counter[str]]:
     """The number of tasks that run on each node."""
     rows = yield call(own("running_by_node"), nodes=list(nodes))
     return Counter({row[0]: row[1] for row in rows})
+
+
+def unread_since(offsets: Sequence[int]) -> Script[dict[int, float]]:
+    """When the first event after each offset was written."""
+    rows = yield call_rows(own("unread_since"), list(enumerate(offsets)))
+    return {offsets[nth]: at for nth, at in rows if at is not None}
 
 
 def held(node: str) -> Script[list[Task]]:

@@ -54,6 +54,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     resume: Sequence[tuple[str, int]] = ()
     """(name of the task, fence) of runs that it goes on with."""
     rotate: bool = False
+    sent_at: float | None = None
+    """The time of the node's clock."""
 
     def __post_init__(self) -> None:
         check_new_id("nodeId", self.node)
@@ -125,6 +127,8 @@ class NodeView(msgspec.Struct, frozen=True):
     running: int
     lag_events: int | None
     """Events that it has not read yet; None when it said no position of this history."""
+    lag_seconds: float | None = None
+    """The age of the first event that it has not read."""
 
 
 class Nodes:
@@ -185,6 +189,7 @@ class Nodes:
             boot_id=registration.boot_id,
             resume={ids[name]: fence for name, fence in registration.resume},
             rotate=registration.rotate,
+            skew_ms=rules.skew_ms(registration.sent_at, self._store.now()),
         )
 
     async def get(self, node: str) -> RegisteredNode:
@@ -206,8 +211,9 @@ class Nodes:
         position: str | None = None,
         running: int | None = None,
         slots: int | None = None,
+        sent_at: float | None = None,
     ) -> NodeBeat:
-        """The heartbeat of a node."""
+        """The heartbeat of a node. `sent_at` is the time of its clock."""
         row = await self.check_speaks(node, incarnation)
         for field, value in (("running", running), ("slots", slots)):
             if value is not None:
@@ -225,6 +231,7 @@ class Nodes:
                 row=row,
                 clock=clock,
                 position=position,
+                skew_ms=rules.skew_ms(sent_at, self._store.now()),
                 info_json=codec.dumps(info),
             )
         )
@@ -242,19 +249,37 @@ class Nodes:
         rows, running = await self._store.read(
             lambda: scripts.page(project, state=state, after=after, limit=limit)
         )
-        head, now = await self._store.feed.head(), self._store.now()
-        return [_view(row, running[row.id], head, now) for row in rows]
+        return [*await self._views(rows, running)]
 
     async def view(self, node: str) -> NodeView:
         row = await self.get(node)
         running = await self._store.read(lambda: scripts.counts([node]))
-        return _view(row, running[node], await self._store.feed.head(), self._store.now())
+        return (await self._views([row], running))[0]
 
     async def find(self, ids: Sequence[str]) -> dict[str, NodeView]:
         """Those of these nodes that have registered. Processes of the store have no identity."""
         rows, running = await self._store.read(lambda: scripts.registered(ids))
-        head, now = await self._store.feed.head(), self._store.now()
-        return {row.id: _view(row, running[row.id], head, now) for row in rows}
+        return {view.row.id: view for view in await self._views(rows, running)}
+
+    async def _views(
+        self, rows: Sequence[RegisteredNode], running: Mapping[str, int]
+    ) -> Sequence[NodeView]:
+        head = await self._store.feed.head()
+        offsets = [_offset(row, head) for row in rows]
+        behind = sorted(
+            {offset for offset in offsets if offset is not None and offset < head.offset}
+        )
+        unread = await self._store.read(lambda: scripts.unread_since(behind)) if behind else {}
+        now = self._store.now()
+        lags = [
+            None
+            if read is None
+            else (max(0, head.offset - read), max(0.0, now - unread.get(read, now)))
+            for read in offsets
+        ]
+        return [
+            _view(row, running[row.id], now, lag=lag) for row, lag in zip(rows, lags, strict=True)
+        ]
 
     async def set_state(self, node: str, state: NodeState, by: By) -> RegisteredNode:
         """Cordons, drains, quarantines or revokes a node, or makes it live again."""
@@ -334,9 +359,15 @@ def _read_lost(node: RegisteredNode, now: float) -> Script[list[LostTask]]:
     ]
 
 
-def _view(row: RegisteredNode, running: int, head: Position, now: float) -> NodeView:
-    lag = None
-    if row.position is not None and (position := _position(row.position)).epoch == head.epoch:
-        lag = max(0, head.offset - position.offset)
+def _offset(row: RegisteredNode, head: Position) -> int | None:
+    """How far the node has read this history. None: it has not said."""
+    position = None if row.position is None else _position(row.position)
+    return position.offset if position is not None and position.epoch == head.epoch else None
+
+
+def _view(
+    row: RegisteredNode, running: int, now: float, *, lag: tuple[int, float] | None
+) -> NodeView:
     is_live = row.lost_at is None and not rules.is_silent(row.seen_at, now)
-    return NodeView(row, is_live, running, lag)
+    events, seconds = (None, None) if lag is None else lag
+    return NodeView(row, is_live, running, events, seconds)

@@ -26,6 +26,7 @@ from holdfast.store.columns import new_values
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
+from holdfast.store.scripts.sync_log import log_expired
 from holdfast.store.scripts.work import Work
 from holdfast.sync import push_effects as effects
 from holdfast.sync.items import Item, push_item
@@ -104,9 +105,12 @@ def _read(request: Push, now: float) -> Script[PushState]:
     ids = yield from resolve(request.project, names)
     work = Work(now)
     work.load((yield call("lock_tasks", ids=sorted(set(ids.values())))))
-    for task in list(work.tasks.values()):
-        if task.status in LEASED and task.lease_until is not None and task.lease_until <= now:
-            apply.carry_out(work, Instruction(task.id, Expire(), task.fence))
+    expired = [
+        apply.carry_out(work, Instruction(task.id, Expire(), task.fence))
+        for task in list(work.tasks.values())
+        if task.status in LEASED and task.lease_until is not None and task.lease_until <= now
+    ]
+    yield from log_expired(expired, now)
     rows = yield call(own("sync_rows"), ids=sorted(work.tasks))
     gone = [name for name in names if ids.get(name) not in work.tasks]
     stones = yield call(own("tombstones"), project=request.project, client_ids=gone)

@@ -60,6 +60,8 @@ class RegisteredNode(msgspec.Struct, frozen=True):
     token_at: float | None
     clock: int
     position: str | None
+    skew_ms: int | None = None
+    """How far its clock was ahead of the store's. None: it has not named its time."""
 
     @property
     def identity(self) -> NodeIdentity:

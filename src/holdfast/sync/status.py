@@ -6,24 +6,24 @@ The repair is the sweeper's own step, run now.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
-from holdfast.core.check import check_choice, check_name, check_page
+from holdfast.core.check import check_name, check_page
 from holdfast.core.event import Position
-from holdfast.core.node_identity import NodeState
-from holdfast.core.task import RunId, Status, Task
+from holdfast.core.node_identity import SILENT_SECONDS, NodeState
+from holdfast.core.task import LEASED, RunId, Status, Task
 from holdfast.core.transition import Transition
 from holdfast.core.wire import check_project
 from holdfast.errors import InvalidInput
 from holdfast.store.script import Script, call
 from holdfast.store.store import Store
-from holdfast.sync.nodes import Nodes, NodeView
+from holdfast.sync.node_scripts import unread_since
 from holdfast.sync.rows import ProjectRow, names_of, own, read_project
 
-NODES_MAX = 1_000
-"""Nodes that a status counts."""
-LOCKS_MAX = 1_000
-"""Locks that a status counts."""
+EXPIRED_MAX = 1_000
+"""Leases that have ended, as far as a status counts them."""
 OUTCOMES = ("accepted", "duplicate", "refused", "merged", "conflict", "late")
 
 
@@ -43,6 +43,8 @@ class SyncStatus(msgspec.Struct, frozen=True):
     interventions_pending: int
     decisions_open: int
     lag_events: int
+    lag_seconds: float
+    """The age of the first event that a live node has not read."""
 
 
 class LogEntry(msgspec.Struct, frozen=True):
@@ -82,7 +84,6 @@ class Monitor:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._nodes = Nodes(store)
 
     async def status(self, project: str) -> SyncStatus:
         check_project("projectId", project)
@@ -93,27 +94,32 @@ class Monitor:
         for _, status, n in counted:
             tasks[status] += n
         row = await store.read(lambda: read_project(project))
-        locks: list[Task] = await store.read(lambda: _locks(project))
+        expired, soonest = await store.read(lambda: _lock_ends(project, store.now()))
         figures = await store.read(lambda: _figures(project))
         pending, waiting = await store.read(lambda: _open(project))
-        views = await self._nodes.list(project, limit=NODES_MAX)
         now = store.now()
-        ends = [task.lease_until for task in locks if task.lease_until is not None]
-        alive = [end for end in ends if end > now]
+        groups = await store.read(lambda: _count_nodes(project, head.epoch, now))
+        read_to = min(
+            (n.read_to for n in groups if n.read_to is not None and n.is_live), default=head.offset
+        )
+        is_behind = read_to < head.offset
+        unread = await store.read(lambda: unread_since([read_to])) if is_behind else {}
+        leased = sum(tasks[status.value] for status in LEASED)
         return SyncStatus(
             project=row,
             head=head,
             oldest=await store.read(_oldest),
             tasks=tasks,
             held=await store.read(lambda: _held(project)),
-            nodes=_by_liveness(views),
-            locks_held=len(alive),
-            locks_expired=len(ends) - len(alive),
-            soonest_expiry_seconds=min(alive) - now if alive else None,
+            nodes=_by_liveness(groups),
+            locks_held=max(0, leased - expired),
+            locks_expired=expired,
+            soonest_expiry_seconds=None if soonest is None else max(0.0, soonest - now),
             figures=figures,
             interventions_pending=pending,
             decisions_open=waiting,
-            lag_events=max((view.lag_events or 0 for view in views if view.is_live), default=0),
+            lag_events=max(0, head.offset - read_to),
+            lag_seconds=max(0.0, now - unread.get(read_to, now)),
         )
 
     async def log(
@@ -163,8 +169,29 @@ def _fixed(task: Task, after: Task, names: dict[str, str], now: float) -> FixedL
     return FixedLock(names[task.id], task.node, ago, after.status, after.fence)
 
 
-def _locks(project: str) -> Script[list[Task]]:
-    return (yield call(own("held_locks"), project=project, limit=LOCKS_MAX))
+class NodeGroup(NamedTuple):
+    """Nodes of one state and liveness, and how far the one that is furthest behind has read."""
+
+    state: str
+    is_lost: bool
+    is_silent: bool
+    n: int
+    read_to: int | None
+
+    @property
+    def is_live(self) -> bool:
+        return not (self.is_lost or self.is_silent)
+
+
+def _count_nodes(project: str, epoch: str, now: float) -> Script[list[NodeGroup]]:
+    since = now - SILENT_SECONDS
+    rows = yield call(own("count_nodes"), project=project, epoch=epoch, since=since)
+    return [NodeGroup(*row) for row in rows]
+
+
+def _lock_ends(project: str, now: float) -> Script[tuple[int, float | None]]:
+    row = (yield call(own("lock_ends"), project=project, now=now, limit=EXPIRED_MAX))[0]
+    return int(row[0]), row[1]
 
 
 def _figures(project: str) -> Script[dict[str, int]]:
@@ -213,14 +240,14 @@ def _expired(
     return tasks, (yield from names_of(tasks))
 
 
-def _by_liveness(views: list[NodeView]) -> dict[str, int]:
+def _by_liveness(groups: list[NodeGroup]) -> dict[str, int]:
     counts = {"live": 0, "late": 0, "gone": 0, "quarantined": 0}
-    for view in views:
-        check_choice("state", view.row.state, NodeState)
-        if view.row.state == NodeState.QUARANTINED:
-            counts["quarantined"] += 1
-        elif view.is_live:
-            counts["live"] += 1
+    for group in groups:
+        if group.state == NodeState.QUARANTINED:
+            name = "quarantined"
+        elif group.is_live:
+            name = "live"
         else:
-            counts["gone" if view.row.lost_at is not None else "late"] += 1
+            name = "gone" if group.is_lost else "late"
+        counts[name] += group.n
     return counts

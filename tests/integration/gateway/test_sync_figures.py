@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from holdfast.core.task import RunId
 from holdfast.core.worker_wire import Changes
+from holdfast.store.script import Script, call
 from holdfast.store.scripts import retention
+from holdfast.sync.rows import own
 from holdfast.sync.worker.messages import Inbound
 from holdfast.sync.worker.receivers import Start, hello
 from holdfast.sync.worker.worker_sync import WorkerSync
@@ -118,3 +121,100 @@ async def test_a_node_learns_of_runs_that_the_server_has_ended(a: Forge, admin: 
     beat = (await a.post("/nodes/plugin-a/heartbeat")).json()
     assert beat["lost"] == [{"taskId": "task-1", "fence": 1, "reason": "aborted"}]
     assert [run["taskId"] for run in beat["held"]] == ["task-3"]
+
+
+async def test_a_node_shows_its_lag_and_the_skew_of_its_clock(site: Site, a: Forge) -> None:
+    start = (await a.post("/pull/proj")).json()["cursor"]
+    [node] = (await a.get("/nodes/proj")).json()["nodes"]
+    assert (node["clockSkewMs"], node["lag"]) == (None, {"events": None, "ms": None})
+    ahead = int((site.hub.now() + 3600) * 1000)
+    await a.post("/nodes/plugin-a/heartbeat", cursor=start, timestamp=ahead)
+    [node] = (await a.get("/nodes/proj")).json()["nodes"]
+    assert 3_590_000 < node["clockSkewMs"] <= 3_600_000
+    assert node["lag"] == {"events": 0, "ms": 0}
+    await a.create()
+    [node] = (await a.get("/nodes/proj")).json()["nodes"]
+    status = (await a.get("/status/proj")).json()
+    assert node["lag"]["events"] == status["lag"]["events"] == 1
+    assert 0 <= node["lag"]["ms"] <= status["lag"]["maxMs"]
+    keeps = site.hub.queue.settings.keep_events
+    assert 0 < status["lag"]["secondsUntilFalloff"] <= keeps
+    wrong = await a.post("/nodes/plugin-a/heartbeat", timestamp=-1)
+    assert (wrong.status_code, wrong.json()["error"]) == (422, "INVALID_INPUT")
+
+
+async def test_the_log_has_ends_of_leases_handshakes_and_acts_of_operators(
+    site: Site, a: Forge, admin: Forge
+) -> None:
+    await a.create("task-1")
+    await a.create("task-2")
+    await a.claim("task-1")
+    await a.post("/handshake/proj", taskVersions={})
+    body = {"type": "RELEASE_LOCK", "taskId": "task-1", "reason": "r", "projectId": "proj"}
+    assert (await admin.post("/intervene", **body)).status_code == 200
+    await a.claim("task-2")
+    await joined_again(a)
+    entries = (await admin.get("/log/proj")).json()["entries"]
+    shown = [(entry["op"], entry["nodeId"], entry["taskId"]) for entry in entries]
+    assert ("handshake", "plugin-a", None) in shown
+    assert ("intervene", "user:admin", "task-1") in shown
+    [expired] = [entry for entry in entries if entry["op"] == "expire"]
+    assert (expired["nodeId"], expired["taskId"]) == ("plugin-a", "task-2")
+    assert expired["toVersion"] == expired["fromVersion"] + 1
+
+
+async def joined_again(node: Forge) -> None:
+    """The node starts again: the claims of its last incarnation end."""
+    answer = await node.post("/nodes/register", nodeId=node.name, projectId="proj")
+    assert answer.status_code == 200, answer.text
+
+
+async def test_the_sweeper_logs_what_it_expires(site: Site, a: Forge) -> None:
+    await a.create()
+    await a.claim()
+    store = site.hub.store
+    [run] = await store.runs.expired(at=store.now() + 400)
+    await store.run(lambda _dialect, _ids, now: ended_lease(run, now))
+    await store.runs.expire([run])
+    [entry] = [e for e in (await a.get("/log/proj")).json()["entries"] if e["op"] == "expire"]
+    assert (entry["taskId"], entry["nodeId"], entry["outcome"]) == (
+        "task-1",
+        "plugin-a",
+        "accepted",
+    )
+
+
+def ended_lease(run: RunId, now: float) -> Script[None]:
+    yield call(own("extend_lock"), id=run.task_id, fence=run.fence, until=now - 1, seconds=1.0)
+
+
+async def test_a_dry_run_and_evidence_over_the_sync_api(site: Site, a: Forge, admin: Forge) -> None:
+    await a.create()
+    lock = (await a.claim())["lock"]
+    body = {"type": "REASSIGN", "taskId": "task-1", "reason": "move it there"}
+    to = {"toNode": "plugin-a", "fallbackMs": 5_000}
+    dry = (await admin.post("/intervene", **body, args=to, dryRun=True)).json()
+    assert dry["dryRun"]
+    assert dry["effect"] == {"from": "running", "to": "queued", "fence": lock["fence"] + 1}
+    assert (dry["runner"], dry["taskId"], dry["task"]["status"]) == (
+        "plugin-a",
+        "task-1",
+        "running",
+    )
+    assert (await admin.get("/interventions/task-1")).json()["interventions"] == []
+    issued = (await admin.post("/intervene", **body, args=to)).json()
+    assert issued["intervention"]["args"] == to
+    late = await a.one(
+        id="task-1", expectedVersion=2, status="completed", result=7, fence=lock["fence"]
+    )
+    assert late["late"], late
+    events = (await site.ask("GET", "/events", kinds="task.late")).json()["items"]
+    args = {"status": "completed", "evidence": events[-1]["position"]}
+    force = {
+        "type": "FORCE_STATUS",
+        "taskId": "task-1",
+        "reason": "its result is right",
+        "args": args,
+    }
+    done = (await admin.post("/intervene", **force)).json()
+    assert (done["task"]["status"], done["task"]["result"]) == ("completed", 7)

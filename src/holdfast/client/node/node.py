@@ -287,6 +287,7 @@ class Node:
             "capabilities": identity.capabilities,
             "bootId": self._boot_id,
             "resume": resume,
+            "timestamp": round(self._http.clock.now() * 1000),
         }
         answer = await wire.register(body)
         if identity.credential is None and not answer.get("credential"):

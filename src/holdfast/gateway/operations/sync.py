@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.check import check_whole
 from holdfast.core.handshake import ClientEntry
 from holdfast.core.intervention import AckOutcome
 from holdfast.core.node_identity import NodeKind
 from holdfast.core.rights import Operation, PrincipalKind
-from holdfast.core.wire import make_cursor, parse_cursor, time_text
+from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, time_text
 from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.sync_call import speaker
@@ -36,6 +37,8 @@ class RegisterBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     labels: dict[str, str] = {}
     resume: list[Resumed] = []
     rotate: bool = False
+    timestamp: int | None = None
+    """The time of the node's clock in milliseconds."""
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -55,6 +58,8 @@ class NodeBeatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cursor: str | None = None
     load: Load = Load()
     acks: list[Ack] = []
+    timestamp: int | None = None
+    """The time of the node's clock in milliseconds."""
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -144,6 +149,7 @@ async def register(call: Call, body: RegisterBody) -> Answer:
         boot_id=body.boot_id,
         resume=[(run.task_id, run.fence) for run in body.resume],
         rotate=body.rotate,
+        sent_at=sent_at(body.timestamp),
     )
     by = call.by(
         O.NODES_REGISTER, project=project, subject=f"node:{body.node_id}", actor=allowed.actor
@@ -182,6 +188,7 @@ async def node_heartbeat(call: Call, node_id: str, body: NodeBeatBody) -> Answer
         position=body.cursor,
         running=body.load.running,
         slots=body.load.slots,
+        sent_at=sent_at(body.timestamp),
     )
     return Answer(
         {
@@ -199,6 +206,13 @@ async def node_heartbeat(call: Call, node_id: str, body: NodeBeatBody) -> Answer
             ],
         }
     )
+
+
+def sent_at(timestamp: int | None) -> float | None:
+    """The time that a message names, for display."""
+    if timestamp is None:
+        return None
+    return check_whole("timestamp", timestamp, least=0, most=WHOLE_MAX) / 1000
 
 
 async def acknowledge(call: Call, row: RegisteredNode, acks: list[Ack]) -> None:

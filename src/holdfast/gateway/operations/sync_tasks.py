@@ -6,14 +6,13 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.check import check_name, check_number, check_page, check_text
-from holdfast.core.intervention import EXPIRES_SECONDS, InterventionType, Request
-from holdfast.core.intervention_args import command_of, make_wish
+from holdfast.core.check import check_number, check_page, check_text
+from holdfast.core.intervention import EXPIRES_SECONDS, InterventionType
+from holdfast.core.intervention_args import make_wish
 from holdfast.core.rights import Operation
 from holdfast.core.sync_errors import SyncError
-from holdfast.core.transition import Refusal
 from holdfast.core.wire import make_cursor, parse_cursor
-from holdfast.errors import InvalidInput
+from holdfast.errors import Conflict
 from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.sync import Ack, acknowledge, commands
@@ -23,6 +22,8 @@ from holdfast.gateway.operations.sync_call import (
     seen_task,
     speaker,
 )
+from holdfast.queue.by import By
+from holdfast.queue.interventions import Details
 from holdfast.store.interventions import Act
 from holdfast.sync.claims import Sign, TaskClaims
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
@@ -30,9 +31,9 @@ from holdfast.sync.errors import AlreadyLocked, NotClaimable
 O = Operation  # noqa: E741
 ERRORS = {
     "version-conflict": SyncError.VERSION_CONFLICT,
-    "illegal-transition": SyncError.INVALID_TRANSITION,
-    "not-found": SyncError.TASK_NOT_FOUND,
+    "idempotency-conflict": SyncError.MUTATION_REUSED,
 }
+"""The names of refused interventions. Others are `INVALID_TRANSITION`."""
 
 
 class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -172,43 +173,34 @@ async def intervene(call: Call, body: InterveneBody) -> Answer:
     found = await named_task(call, body.task_id, body.project_id)
     is_force = body.type == InterventionType.FORCE_STATUS
     operation = O.TASKS_FORCE if is_force else O.TASKS_INTERVENE
-    allowed = call.authorise(operation, project=found.project, noun="task", id=body.task_id)
-    wish = make_wish(body.type, body.reason, body.args)
-    if body.dry_run or wish.evidence is not None:
-        raise InvalidInput(
-            "dryRun and evidence are taken by /api/v1/tasks/{id}/interventions: use that call"
-        )
-    store = call.hub.store
-    if body.intervention_id is not None:
-        check_name("interventionId", body.intervention_id)
+    actor = call.authorise(operation, project=found.project, noun="task", id=body.task_id).actor
+    wish = make_wish(body.type, body.reason, views.read_args(body.args))
+    by = By(actor, body.reason, body.expected_version)
     expires = EXPIRES_SECONDS if body.expires_in_ms is None else body.expires_in_ms / 1000
-    request = Request(
-        id=body.intervention_id or store.interventions.new_id(),
-        task_id=found.task_id,
-        type=wish.type,
-        command=command_of(wish, allowed.actor),
-        actor=allowed.actor,
-        reason=wish.reason,
-        args_json=wish.args_json,
-        claimed_by=check_text("requestedBy", body.requested_by, most=200),
-        expected_version=body.expected_version,
+    details = Details(
+        id=body.intervention_id,
         expires_seconds=check_number("expiresInMs", expires, least=1.0),
+        claimed_by=check_text("requestedBy", body.requested_by, most=200),
+        act=Act(operation.value, call.request_id),
     )
-    issued = await store.interventions.issue(request, act=Act(operation.value, call.request_id))
-    state = await seen_task(call, found.task_id)
-    if isinstance(issued, Refusal):
-        error = ERRORS.get(issued.code, SyncError.INVALID_TRANSITION)
-        return refused(call, error, issued.message, state)
-    call.hub.wake()
-    shown = {**views.intervention(issued.intervention), "taskId": state.id}
-    return Answer(
-        {
-            "success": True,
-            "intervention": shown,
-            "task": views.task(state, call.hub.now()),
-            "dryRun": False,
-        }
-    )
+    use_cases = call.hub.parts.interventions
+    try:
+        if body.dry_run:
+            foreseen = await use_cases.foresee(found.task_id, wish, by)
+            state = await seen_task(call, found.task_id)
+            shown = {**views.dry_run(foreseen), "taskId": state.id}
+        else:
+            issued = await use_cases.issue(found.task_id, wish, by, details)
+            state = await seen_task(call, found.task_id)
+            shown = {
+                "intervention": {**views.intervention(issued.intervention), "taskId": state.id}
+            }
+    except Conflict as error:
+        state = await seen_task(call, found.task_id)
+        name = ERRORS.get(error.code, SyncError.INVALID_TRANSITION)
+        return refused(call, name, str(error), state)
+    task = views.task(state, call.hub.now())
+    return Answer({"success": True, **shown, "task": task, "dryRun": body.dry_run})
 
 
 async def interventions(call: Call, name: str, limit: int, after: str | None) -> Answer:

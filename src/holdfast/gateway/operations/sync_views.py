@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.core import codec
 from holdfast.core.event import Position
 from holdfast.core.handshake import Tombstone
-from holdfast.core.intervention import Intervention
+from holdfast.core.intervention import DryRun, Intervention
 from holdfast.core.node_identity import HEARTBEAT_SECONDS
 from holdfast.core.wire import time_text
 from holdfast.sync.exchange import ResetAnswer
@@ -17,6 +17,35 @@ from holdfast.sync.status import FixedLock, LogEntry, SyncStatus
 from holdfast.sync.sync_task import SyncTask, TaskLock
 
 HEARTBEAT_MS = int(HEARTBEAT_SECONDS * 1000)
+
+
+ARGS = {
+    "toNode": "to_node",
+    "fallbackMs": "fallback_seconds",
+    "delayMs": "delay_seconds",
+    "graceMs": "grace_seconds",
+}
+"""The arguments of interventions that have another name here. Those in milliseconds are seconds elsewhere."""
+
+
+def read_args(args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of an intervention as the product names them."""
+    read = {}
+    for name, value in args.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_time = name in ARGS and name.endswith("Ms")
+        read[ARGS.get(name, name)] = value / 1000 if is_time and is_number else value
+    return read
+
+
+def args(args_json: str) -> dict[str, Any]:
+    """The arguments of an intervention."""
+    stored = codec.loads_object(args_json)
+    names = {inner: outer for outer, inner in ARGS.items()}
+    return {
+        names.get(name, name): millis(value) if name.endswith("_seconds") else value
+        for name, value in stored.items()
+    }
 
 
 def millis(seconds: float) -> int:
@@ -97,8 +126,11 @@ def node(view: NodeView, now: float) -> dict[str, Any]:
         "lastSeen": time_text(row.seen_at),
         "lastSeenMsAgo": max(0, millis(now - row.seen_at)),
         "running": view.running,
-        "lag": {"events": view.lag_events, "ms": 0 if view.lag_events == 0 else None},
-        "clockSkewMs": None,
+        "lag": {
+            "events": view.lag_events,
+            "ms": None if view.lag_seconds is None else millis(view.lag_seconds),
+        },
+        "clockSkewMs": row.skew_ms,
     }
 
 
@@ -143,7 +175,7 @@ def intervention(row: Intervention) -> dict[str, Any]:
         "type": row.type.value,
         "taskId": row.task_id,
         "projectId": row.project,
-        "args": codec.loads(row.args_json),
+        "args": args(row.args_json),
         "reason": row.reason,
         "actor": row.actor,
         "claimedBy": row.claimed_by or None,
@@ -161,6 +193,19 @@ def intervention(row: Intervention) -> dict[str, Any]:
     }
 
 
+def dry_run(of: DryRun) -> dict[str, Any]:
+    """What an intervention would do."""
+    effect = of.effect
+    return {
+        "effect": None
+        if effect is None
+        else {"from": effect.before, "to": effect.after, "fence": effect.fence},
+        "runner": of.runner,
+        "dependents": of.dependents,
+        "wouldRunNext": of.would_run_next,
+    }
+
+
 def command(row: Intervention, name: str, now: float) -> dict[str, Any]:
     """An intervention as its runner gets it."""
     return {
@@ -169,7 +214,7 @@ def command(row: Intervention, name: str, now: float) -> dict[str, Any]:
         "taskId": name,
         "reason": row.reason,
         "requestedBy": row.actor,
-        "args": codec.loads(row.args_json),
+        "args": args(row.args_json),
         "fence": row.target_fence,
         "issuedAt": time_text(row.issued_at),
         "expiresInMs": max(0, millis(row.expires_at - now)),
@@ -206,9 +251,9 @@ def status(seen: SyncStatus, now: float, *, keep_events: float) -> dict[str, Any
         "decisions": {"open": seen.decisions_open},
         "sync": sync,
         "lag": {
-            "maxMs": 0 if seen.lag_events == 0 else None,
+            "maxMs": millis(seen.lag_seconds),
             "events": seen.lag_events,
-            "secondsUntilFalloff": keep_events,
+            "secondsUntilFalloff": max(0, round(keep_events - seen.lag_seconds)),
         },
     }
 

@@ -31,6 +31,7 @@ from holdfast.errors import InvalidInput
 from holdfast.store.beside import Beside, begin, end
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply, audit
+from holdfast.store.scripts.sync_log import INTERVENE
 from holdfast.store.scripts.work import Recorder, Work
 
 DELIVERED_MAX: Final = 100
@@ -85,6 +86,8 @@ def issue(
 
     def then(now: float) -> Script[Sequence[NewEvent]]:
         yield call("add_intervention", due_at=rules.due_at(row), **_columns(row))
+        versions = [(before.id, row.actor, before.version, issued.task.version)]
+        yield call_rows("log_sync_changes", versions, op=INTERVENE, now=now)
         more = yield from end(beside, issued, now)
         yield from audit.append([_entry(row, before, issued.task, act, now)])
         return (*_events(None, row, issued.task, now), *more)

@@ -29,4 +29,6 @@ ALTER TABLE holdfast_node ADD COLUMN token_at real;
 ALTER TABLE holdfast_node ADD COLUMN clock integer NOT NULL DEFAULT 0;
 -- the position that the node has read the feed to
 ALTER TABLE holdfast_node ADD COLUMN position text;
+-- how far the clock of the node is ahead, as of its last message that named its time
+ALTER TABLE holdfast_node ADD COLUMN skew_ms integer;
 CREATE INDEX holdfast_node_project ON holdfast_node (project, id) WHERE registered_at IS NOT NULL;

@@ -97,12 +97,17 @@ SELECT name, n FROM holdfast_tally WHERE project = :project::text;
 UPDATE holdfast_task SET lease_until = :until::float8, lease_seconds = :seconds::float8
 WHERE id = :id::text AND fence = :fence::bigint AND status IN ('running', 'stuck');
 
--- name: held_locks
--- The tasks of a project that run, by the end of their lease.
+-- name: lock_ends
+-- How many leases of a project have ended, up to a bound, and when the next one ends.
 -- index: holdfast_task_lease
--- returns: task
-SELECT {task} FROM holdfast_task WHERE status IN ('running', 'stuck') AND project = :project::text
-ORDER BY lease_until LIMIT :limit::bigint;
+-- returns: expired soonest
+SELECT (SELECT count(*) FROM (
+        SELECT 1 FROM holdfast_task
+        WHERE status IN ('running', 'stuck') AND lease_until <= :now::float8 AND project = :project::text LIMIT :limit::bigint) ended
+    ) AS expired,
+    (SELECT lease_until FROM holdfast_task
+     WHERE status IN ('running', 'stuck') AND lease_until > :now::float8 AND project = :project::text
+     ORDER BY lease_until LIMIT 1) AS soonest;
 
 -- name: count_held
 -- The tasks of a project that are held. Held tasks are few.

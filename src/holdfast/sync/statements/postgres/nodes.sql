@@ -28,32 +28,32 @@ UPDATE holdfast_project SET clock = :clock::bigint WHERE id = :id::text;
 
 -- name: lock_node
 -- index: holdfast_node_pkey
--- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position skew_ms
 SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
-    capabilities_json, labels_json, token_id, token_at, clock, position
+    capabilities_json, labels_json, token_id, token_at, clock, position, skew_ms
 FROM holdfast_node WHERE id = :id::text FOR NO KEY UPDATE;
 
 -- name: get_node
 -- index: holdfast_node_pkey
--- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position skew_ms
 SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
-    capabilities_json, labels_json, token_id, token_at, clock, position
+    capabilities_json, labels_json, token_id, token_at, clock, position, skew_ms
 FROM holdfast_node WHERE id = :id::text AND registered_at IS NOT NULL;
 
 -- name: list_nodes
 -- index: holdfast_node_project
--- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position skew_ms
 SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
-    capabilities_json, labels_json, token_id, token_at, clock, position
+    capabilities_json, labels_json, token_id, token_at, clock, position, skew_ms
 FROM holdfast_node
 WHERE project = :project::text AND registered_at IS NOT NULL AND id > :after::text AND (:state::text IS NULL OR state = :state::text)
 ORDER BY id LIMIT :limit::bigint;
 
 -- name: registered_nodes
 -- index: holdfast_node_pkey
--- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position skew_ms
 SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
-    capabilities_json, labels_json, token_id, token_at, clock, position
+    capabilities_json, labels_json, token_id, token_at, clock, position, skew_ms
 FROM holdfast_node
 WHERE registered_at IS NOT NULL AND id = ANY(:ids::text[]) ORDER BY id;
 
@@ -61,12 +61,13 @@ WHERE registered_at IS NOT NULL AND id = ANY(:ids::text[]) ORDER BY id;
 -- Registers a node, or writes its new incarnation.
 -- index: holdfast_node_pkey
 INSERT INTO holdfast_node (id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at,
-    info_json, capabilities_json, labels_json, token_id, token_at)
+    info_json, capabilities_json, labels_json, token_id, token_at, skew_ms)
 VALUES (:id::text, :project::text, :kind::text, :state::text, :incarnation::bigint, :boots_json::text, :started_at::float8, :now::float8, :now::float8, :info_json::text,
-    :capabilities_json::text, :labels_json::text, :token_id::text, :token_at::float8)
+    :capabilities_json::text, :labels_json::text, :token_id::text, :token_at::float8, :skew_ms::bigint)
 ON CONFLICT (id) DO UPDATE SET state = :state::text, incarnation = :incarnation::bigint, boots_json = :boots_json::text,
     started_at = :started_at::float8, seen_at = :now::float8, info_json = :info_json::text, capabilities_json = :capabilities_json::text,
-    labels_json = :labels_json::text, token_id = :token_id::text, token_at = :token_at::float8, lost_at = NULL, kind = :kind::text;
+    labels_json = :labels_json::text, token_id = :token_id::text, token_at = :token_at::float8, lost_at = NULL,
+    skew_ms = coalesce(:skew_ms::bigint, holdfast_node.skew_ms), kind = :kind::text;
 
 -- name: end_token
 -- The credential before a rotation is accepted for a while.
@@ -91,7 +92,8 @@ WHERE id = :id::text;
 -- The heartbeat of a registered node.
 -- index: holdfast_node_pkey
 UPDATE holdfast_node SET seen_at = greatest(seen_at, :now::float8), lost_at = NULL, clock = greatest(clock, :clock::bigint),
-    position = coalesce(:position::text, position), info_json = :info_json::text
+    position = coalesce(:position::text, position), info_json = :info_json::text,
+    skew_ms = coalesce(:skew_ms::bigint, skew_ms)
 WHERE id = :id::text;
 
 -- name: set_node_clock
@@ -109,3 +111,19 @@ SELECT {task} FROM holdfast_task WHERE status IN ('running', 'stuck') AND node =
 -- returns: node n
 SELECT node, count(*) AS n FROM holdfast_task
 WHERE status IN ('running', 'stuck') AND node = ANY(:nodes::text[]) GROUP BY node;
+
+-- name: count_nodes
+-- The nodes of a project by state and liveness, and how far the one that is furthest behind has read.
+-- index: holdfast_node_project
+-- returns: state is_lost is_silent n read_to
+SELECT state, lost_at IS NOT NULL AS is_lost, seen_at < :since::float8 AS is_silent, count(*) AS n,
+    min(split_part(position, ':', 2)::bigint) FILTER (WHERE split_part(position, ':', 1) = :epoch::text) AS read_to
+FROM holdfast_node WHERE project = :project::text AND registered_at IS NOT NULL GROUP BY 1, 2, 3;
+
+-- name: unread_since
+-- When the first event after an offset was written.
+-- index: holdfast_feed_offset
+-- returns: nth at
+SELECT r.nth, (SELECT f.at FROM holdfast_feed f WHERE f.first_offset <= r.read_to + 1
+               ORDER BY f.first_offset DESC LIMIT 1) AS at
+FROM {rows: nth bigint, read_to bigint} ORDER BY r.nth;

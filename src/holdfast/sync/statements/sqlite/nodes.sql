@@ -28,32 +28,32 @@ UPDATE holdfast_project SET clock = :clock WHERE id = :id;
 
 -- name: lock_node
 -- index: holdfast_node (primary key)
--- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position skew_ms
 SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
-    capabilities_json, labels_json, token_id, token_at, clock, position
+    capabilities_json, labels_json, token_id, token_at, clock, position, skew_ms
 FROM holdfast_node WHERE id = :id;
 
 -- name: get_node
 -- index: holdfast_node (primary key)
--- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position skew_ms
 SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
-    capabilities_json, labels_json, token_id, token_at, clock, position
+    capabilities_json, labels_json, token_id, token_at, clock, position, skew_ms
 FROM holdfast_node WHERE id = :id AND registered_at IS NOT NULL;
 
 -- name: list_nodes
 -- index: holdfast_node_project
--- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position skew_ms
 SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
-    capabilities_json, labels_json, token_id, token_at, clock, position
+    capabilities_json, labels_json, token_id, token_at, clock, position, skew_ms
 FROM holdfast_node
 WHERE project = :project AND registered_at IS NOT NULL AND id > :after AND (:state IS NULL OR state = :state)
 ORDER BY id LIMIT :limit;
 
 -- name: registered_nodes
 -- index: holdfast_node (primary key)
--- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position skew_ms
 SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
-    capabilities_json, labels_json, token_id, token_at, clock, position
+    capabilities_json, labels_json, token_id, token_at, clock, position, skew_ms
 FROM holdfast_node
 WHERE registered_at IS NOT NULL AND id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
 
@@ -61,12 +61,13 @@ WHERE registered_at IS NOT NULL AND id IN (SELECT value FROM json_each(:ids)) OR
 -- Registers a node, or writes its new incarnation.
 -- index: holdfast_node (primary key)
 INSERT INTO holdfast_node (id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at,
-    info_json, capabilities_json, labels_json, token_id, token_at)
+    info_json, capabilities_json, labels_json, token_id, token_at, skew_ms)
 VALUES (:id, :project, :kind, :state, :incarnation, :boots_json, :started_at, :now, :now, :info_json,
-    :capabilities_json, :labels_json, :token_id, :token_at)
+    :capabilities_json, :labels_json, :token_id, :token_at, :skew_ms)
 ON CONFLICT (id) DO UPDATE SET state = :state, incarnation = :incarnation, boots_json = :boots_json,
     started_at = :started_at, seen_at = :now, info_json = :info_json, capabilities_json = :capabilities_json,
-    labels_json = :labels_json, token_id = :token_id, token_at = :token_at, lost_at = NULL, kind = :kind;
+    labels_json = :labels_json, token_id = :token_id, token_at = :token_at, lost_at = NULL,
+    skew_ms = coalesce(:skew_ms, holdfast_node.skew_ms), kind = :kind;
 
 -- name: end_token
 -- The credential before a rotation is accepted for a while.
@@ -91,7 +92,8 @@ WHERE id = :id;
 -- The heartbeat of a registered node.
 -- index: holdfast_node (primary key)
 UPDATE holdfast_node SET seen_at = max(seen_at, :now), lost_at = NULL, clock = max(clock, :clock),
-    position = coalesce(:position, position), info_json = :info_json
+    position = coalesce(:position, position), info_json = :info_json,
+    skew_ms = coalesce(:skew_ms, skew_ms)
 WHERE id = :id;
 
 -- name: set_node_clock
@@ -109,3 +111,20 @@ SELECT {task} FROM holdfast_task WHERE status IN ('running', 'stuck') AND node =
 -- returns: node n
 SELECT node, count(*) AS n FROM holdfast_task
 WHERE status IN ('running', 'stuck') AND node IN (SELECT value FROM json_each(:nodes)) GROUP BY node;
+
+-- name: count_nodes
+-- The nodes of a project by state and liveness, and how far the one that is furthest behind has read.
+-- index: holdfast_node_project
+-- returns: state is_lost is_silent n read_to
+SELECT state, lost_at IS NOT NULL AS is_lost, seen_at < :since AS is_silent, count(*) AS n,
+    min(CAST(substr(position, instr(position, ':') + 1) AS integer))
+        FILTER (WHERE substr(position, 1, instr(position, ':') - 1) = :epoch) AS read_to
+FROM holdfast_node WHERE project = :project AND registered_at IS NOT NULL GROUP BY 1, 2, 3;
+
+-- name: unread_since
+-- When the first event after an offset was written.
+-- index: holdfast_feed (primary key)
+-- returns: nth at
+SELECT r.nth, (SELECT f.at FROM holdfast_feed f WHERE f.first_offset <= r.read_to + 1
+               ORDER BY f.first_offset DESC LIMIT 1) AS at
+FROM {rows: nth integer, read_to integer} ORDER BY r.nth;
