@@ -2,7 +2,8 @@
 
 The hash of a row covers the row and the hash of the row before it. The head (number and hash of the last row)
 is stored apart and is moved in the transaction of the act.
-Promises: with the head, `verify` finds every row that was changed, removed, inserted or moved.
+Promises: with the head, `verify` finds every row that was changed, removed, inserted or moved. A row has no
+secret (`core.redaction`).
 Never: protects against a writer who rewrites the rows and the head. Copy the head to another place for that.
 """
 
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.core import codec
+from holdfast.core.redaction import DEFAULT
 
 
 class AuditHead(NamedTuple):
@@ -69,6 +71,8 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 def next_row(head: AuditHead, entry: AuditEntry) -> AuditRow:
     """The row that puts the entry behind the head."""
     values = {**msgspec.structs.asdict(entry), "at": float(entry.at)}
+    values["reason"] = DEFAULT.text(entry.reason)
+    values["detail_json"] = codec.dumps(DEFAULT.value(codec.loads(entry.detail_json)))
     row = AuditRow(seq=head.seq + 1, prev_hash=head.hash, hash="", **values)
     return msgspec.structs.replace(row, hash=row_hash(row))
 

@@ -1,7 +1,7 @@
 """Failures as data: how an exception is recorded, and how failures are grouped.
 
-Promises: the stored evidence is bounded; failures with the same cause have the same fingerprint even when
-ids, numbers and addresses in their messages differ. Never: keeps the exception object.
+Promises: the stored evidence is bounded and has no secrets; failures with the same cause have the same
+fingerprint even when ids, numbers and addresses in their messages differ. Never: keeps the exception object.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import traceback as tb
 from typing import Final
 
 from holdfast.core.codec import digest
+from holdfast.core.redaction import DEFAULT
 from holdfast.core.task import Failure, FailureKind
 
 MESSAGE_CHARS_MAX: Final = 2_000
@@ -30,23 +31,31 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def evidence(message: str, traceback: str = "") -> tuple[str, str]:
+    """Message and traceback as they are stored: bounded, and without secrets. Twice the bound is redacted, so
+    that no part of a secret stays at the cut."""
+    text = DEFAULT.text(storable(traceback)[-2 * TRACEBACK_CHARS_MAX :])
+    shown = DEFAULT.text(storable(message)[: 2 * MESSAGE_CHARS_MAX])
+    return shown[:MESSAGE_CHARS_MAX], text[-TRACEBACK_CHARS_MAX:]
+
+
 def from_exception(
     task_type: str, error: BaseException, *, kind: FailureKind = FailureKind.ERROR
 ) -> Failure:
     """The record of an exception that a handler raised."""
     frames = tb.extract_tb(error.__traceback__)
     location = f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].name}" if frames else ""
-    text = storable("".join(tb.format_exception(error)))
     error_type = type(error).__qualname__
     try:
         message = storable(str(error)) or error_type
     except Exception as silent:
         message = f"{error_type}, whose message cannot be read: {type(silent).__name__}"
+    shown, traceback = evidence(message, "".join(tb.format_exception(error)))
     return Failure(
         kind=kind,
-        message=message[:MESSAGE_CHARS_MAX],
+        message=shown,
         error_type=error_type,
-        traceback=text[-TRACEBACK_CHARS_MAX:],
+        traceback=traceback,
         fingerprint=fingerprint(task_type, error_type, message, location),
     )
 
@@ -56,7 +65,7 @@ def plain(task_type: str, kind: FailureKind, message: str, *, cause: str | None 
     message = storable(message)
     return Failure(
         kind=kind,
-        message=message[:MESSAGE_CHARS_MAX],
+        message=evidence(message)[0],
         fingerprint=fingerprint(task_type, kind.value, message),
         cause=cause,
     )

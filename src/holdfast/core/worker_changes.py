@@ -155,11 +155,12 @@ def failure_of(task_type: str, report: FailureReport) -> Failure:
         raise InvalidInput(f"failure.kind {kind.value} is not for workers: use one of {names}")
     message = failures.storable(report.message) or report.error_type or "no message was given"
     error_type = failures.storable(report.error_type)[:200]
+    shown, traceback = failures.evidence(message, report.traceback)
     return Failure(
         kind=kind,
-        message=message[: failures.MESSAGE_CHARS_MAX],
+        message=shown,
         error_type=error_type,
-        traceback=failures.storable(report.traceback)[-failures.TRACEBACK_CHARS_MAX :],
+        traceback=traceback,
         fingerprint=failures.fingerprint(task_type, error_type or kind.value, message),
     )
 

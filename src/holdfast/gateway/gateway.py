@@ -16,6 +16,7 @@ class Gateway:
     def __init__(self, hub: Hub, settings: ServerSettings) -> None:
         self.hub = hub
         self.settings = settings
+        hub.redaction = settings.redaction()
         self.auth = Authenticator(hub.tokens, admin_token=settings.admin_token)
         self.rates = RateLimit(settings.rate_per_second, settings.burst)
         self.is_stopping = False

@@ -10,6 +10,7 @@ from typing import Self, cast
 
 from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.core.ids import Ids
+from holdfast.core.redaction import DEFAULT
 from holdfast.metrics import Metrics
 from holdfast.primitives.locks import Locks
 from holdfast.primitives.locks.backend import StoreBackend
@@ -44,6 +45,8 @@ class Hub:
         )
         self.tokens = Tokens(resources.store)
         self.audit = AuditStore(resources.store)
+        self.redaction = DEFAULT
+        """The rules of the settings, once a gateway has them."""
 
     @classmethod
     async def open(cls, queue: Queue, metrics: Metrics) -> Self:

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.check import check_positive, check_whole
+from holdfast.core.redaction import Redaction
 from holdfast.core.token import check_bootstrap, check_listen
 from holdfast.errors import BadConfig
 
@@ -19,6 +20,8 @@ DEPTH_MAX: Final = 32
 RATE_PER_SECOND: Final = 100.0
 BURST: Final = 200
 SECRET_BYTES_MAX: Final = 10_000
+LISTS: Final = ("origins", "redact_fields", "redact_patterns")
+"""Settings that a variable gives with commas between their values."""
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +41,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     body_bytes: int = BODY_BYTES
     rate_per_second: float = RATE_PER_SECOND
     burst: int = BURST
+    redact_fields: tuple[str, ...] = ()
+    """Names of fields whose values are hidden, beside those of `core.redaction.FIELDS`."""
+    redact_patterns: tuple[str, ...] = ()
+    """Regular expressions of texts that are hidden."""
     admin_token: str | None = None
     has_tokens: bool = False
     """Whether the store has tokens, so that requests are authenticated without an admin token."""
@@ -58,6 +65,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise BadConfig("client_ca needs tls_cert and tls_key")
         if self.admin_token is not None:
             check_bootstrap(self.admin_token)
+        self.redaction()
         check_listen(self.host, has_auth=self.has_auth, has_tls=self.tls_cert is not None)
 
     @property
@@ -66,6 +74,11 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.grpc_port is None:
             return self.port + 1 if 0 < self.port < 65_535 else 0
         return None if self.grpc_port < 0 else self.grpc_port
+
+    def redaction(self) -> Redaction:
+        """The rules of this server."""
+        secrets = () if self.admin_token is None else (self.admin_token,)
+        return Redaction(self.redact_fields, self.redact_patterns, secrets)
 
     @property
     def has_auth(self) -> bool:
@@ -94,7 +107,7 @@ def server_settings(
     for name, text in environ.items():
         if name.startswith(PREFIX):
             key = name.removeprefix(PREFIX).lower()
-            given[key] = tuple(text.split(",")) if key == "origins" else text
+            given[key] = tuple(text.split(",")) if key in LISTS else text
     given |= {name: value for name, value in flags.items() if value is not None}
     known = set(ServerSettings.__struct_fields__) - {"admin_token", "has_tokens"}
     known |= {name for name in ("admin_token", "has_tokens") if name in flags}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
+from holdfast.cli.logs import log_to_stderr
 from holdfast.cli.options import Flag
 from holdfast.cli.worker.command import LogLevel
 from holdfast.cli.worker.load import load_queue
@@ -57,11 +57,6 @@ def server(
     when HOLDFAST_ADMIN_TOKEN is not set. Without TLS the server listens on this machine only.
     """
     check_extra()
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=log_level.value.upper(),
-        format="%(asctime)s %(levelname)-7s [%(process)d] %(name)s: %(message)s",
-    )
     given = admin_token(os.environ)
     flags = {
         "host": host,
@@ -79,6 +74,7 @@ def server(
         secret = bytes.fromhex(secret_ids().secret() + secret_ids().secret())
         printed = make_token(TokenKind.USER, secret).replace("hf_user_", "hf_admin_")
         settings = server_settings(table, os.environ, {**flags, "admin_token": printed})
+    log_to_stderr(log_level, settings.redaction())
     metrics = new_metrics()
     queue: Queue
     if workers is not None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import sys
 from enum import StrEnum
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from holdfast.cli import values
+from holdfast.cli.logs import log_to_stderr
 from holdfast.cli.problem import Usage
+from holdfast.core.redaction import Redaction
 
 PROCESSES_MAX = 256
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
@@ -57,7 +57,7 @@ def worker(
     """
     if not 1 <= processes <= PROCESSES_MAX:
         raise Usage(f"--processes is {processes}: give 1 to {PROCESSES_MAX}")
-    _log_to_stderr(log_level)
+    log_to_stderr(log_level, Redaction(secrets=[token or ""]))
     given = {
         "--max-workers": ("max_workers", max_workers),
         "--min-workers": ("min_workers", min_workers),
@@ -93,11 +93,3 @@ def _seconds(text: str | None, option: str) -> float | None:
 
 def _text(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-def _log_to_stderr(level: LogLevel) -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=level.value.upper(),
-        format="%(asctime)s %(levelname)-7s [%(process)d] %(name)s: %(message)s",
-    )

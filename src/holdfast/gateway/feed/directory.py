@@ -58,6 +58,7 @@ class StoreDirectory:
         task_by_client_id: TaskByClientId = no_client_ids,
         summary: Summary = no_summary,
         held: Held = none_held,
+        shown: Callable[[Any], Any] = lambda view: view,
     ) -> None:
         self._tasks = tasks
         self._queues = queues
@@ -65,6 +66,7 @@ class StoreDirectory:
         self._task_by_client_id = task_by_client_id
         self._summary = summary
         self._held = held
+        self._shown = shown
 
     async def find(self, channel: Channel, principal: Principal) -> ChannelObject | None:
         match channel.kind:
@@ -104,7 +106,7 @@ class StoreDirectory:
             case ChannelKind.TASK:
                 task = await self._tasks.look_up(name)
                 if task is not None:
-                    yield views.task(task)
+                    yield self._shown(views.task(task))
             case ChannelKind.QUEUE:
                 queue = await self._queue(name)
                 if queue is not None:

@@ -18,6 +18,7 @@ from holdfast.core.access import DenialReason, Denied, Principal
 from holdfast.core.channel import Channel, parse_channel
 from holdfast.core.check import check_id
 from holdfast.core.event_query import event_query
+from holdfast.core.redaction import DEFAULT
 from holdfast.core.subscription import (
     MERGE_SECONDS,
     MERGE_SECONDS_LEAST,
@@ -155,7 +156,7 @@ class _Client:
             name = getattr(request, "id", None) or getattr(request, "channel", None)
             await self._answer(request)
         except requests.NotAFrame as error:
-            connection.close(4400, str(error)[:100])
+            connection.close(4400, DEFAULT.text(str(error))[:100])
         except HoldfastError as error:
             self._refuse(name, error)
         except Exception:
@@ -214,7 +215,7 @@ class _Client:
 
     def _refuse(self, name: str | None, error: HoldfastError) -> None:
         is_away = isinstance(error, StoreUnavailable)
-        detail = "the store cannot be reached" if is_away else str(error)
+        detail = "the store cannot be reached" if is_away else DEFAULT.text(str(error))
         self._write_error(name, error.code, detail, retryable=error.retryable)
 
     def _write_error(self, name: str | None, code: str, detail: str, *, retryable: bool) -> None:

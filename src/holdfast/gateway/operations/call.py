@@ -178,8 +178,8 @@ class Call:
         common: dict[str, Any] = {
             "actor": actor,
             "operation": operation.value,
-            "reason": reason,
-            "detail_json": codec.dumps({} if detail is None else detail),
+            "reason": self.hub.redaction.text(reason),
+            "detail_json": codec.dumps({} if detail is None else self.hub.redaction.value(detail)),
             "request_id": self.request_id,
         }
 

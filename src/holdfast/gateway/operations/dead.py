@@ -14,7 +14,7 @@ from holdfast.core.search import Query, parse
 from holdfast.core.search.tree import And, Exact, Term
 from holdfast.core.wire import make_cursor
 from holdfast.errors import Conflict, InvalidInput
-from holdfast.gateway import views
+from holdfast.gateway import redacting, views
 from holdfast.gateway.operations import tasks
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.queue.dead_letters import DeadGroup
@@ -57,10 +57,9 @@ async def find(call: Call, *, q: str = "", after: str | None = None, limit: int 
     page = await search(
         call.hub.store, query, projects=call.projects, after=place, limit=check_page(limit)
     )
-    now = call.hub.now()
     last = page.rows[-1] if len(page.rows) == limit else None
     following = None if last is None else make_cursor((last.updated_at, last.id), of=name)
-    return Answer({"items": [views.task_row(row, now) for row in page.rows], "next": following})
+    return Answer({"items": tasks.rows(call, page.rows), "next": following})
 
 
 async def groups(call: Call, *, limit: int = 50) -> Answer:
@@ -73,7 +72,10 @@ async def groups(call: Call, *, limit: int = 50) -> Answer:
             call.hub.store, _dead(Query()), projects=call.projects, limit=OPERATION_MAX
         )
         rows = _grouped(page.rows)[: check_page(limit)]
-    return Answer({"items": [views.dead_group(row) for row in rows], "next": None})
+    rules = call.hub.redaction
+    return Answer(
+        {"items": [redacting.row(rules, views.dead_group(row)) for row in rows], "next": None}
+    )
 
 
 def _dead(query: Query) -> Query:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -16,7 +17,7 @@ from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.core.token import TokenKind
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, parse_position
 from holdfast.errors import FeedReset, InvalidInput
-from holdfast.gateway import views
+from holdfast.gateway import redacting, views
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.queue import views as queue_views
 from holdfast.queue.by import By
@@ -82,12 +83,16 @@ async def read_events(
             position = page.position
             left = until - call.hub.clock.monotonic()
             if events or left <= 0:
-                body = {"items": [views.event(event) for event in events], "next": str(position)}
+                body = {"items": _events(call, events), "next": str(position)}
                 return Answer({**body, "head": str(page.head)})
             if not page.events:
                 await call.hub.clock.wait(stir, min(left, 1.0))
     finally:
         unsubscribe()
+
+
+def _events(call: Call, events: Iterable[Event]) -> list[views.View]:
+    return [views.event(redacting.event(call.hub.redaction, event)) for event in events]
 
 
 class Filter(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -19,12 +19,12 @@ from holdfast.core.submit import BATCH_MAX, METADATA_BYTES_MAX, encode_payload
 from holdfast.core.task import ENDED, NO_TIMEOUT, Task
 from holdfast.core.wire import check_new_id, check_project, make_cursor, parse_cursor
 from holdfast.errors import BatchTooLarge, InvalidInput, VersionConflict, WaitTimeout
-from holdfast.gateway import views
+from holdfast.gateway import redacting, views
 from holdfast.gateway.operations.call import Answer, Call, missing, stored
 from holdfast.queue.by import By
 from holdfast.queue.enqueue import check_options
 from holdfast.queue.types import EnqueueOptions
-from holdfast.store.search import After, search
+from holdfast.store.search import After, TaskRow, search
 from holdfast.store.store import Inserted
 from holdfast.sync.access.recorded import RecordedInsert
 from holdfast.sync.rows import names_of
@@ -109,8 +109,7 @@ async def find(call: Call, *, q: str = "", after: str | None = None, limit: int 
     page = await search(
         call.hub.store, query, projects=call.projects, after=place, limit=check_page(limit)
     )
-    now = call.hub.now()
-    body: dict[str, Any] = {"items": [views.task_row(row, now) for row in page.rows]}
+    body: dict[str, Any] = {"items": rows(call, page.rows)}
     last = page.rows[-1] if len(page.rows) == limit else None
     body["next"] = None if last is None else make_cursor((last.updated_at, last.id), of=name)
     if page.scope is not None:
@@ -150,6 +149,12 @@ async def extra(call: Call, task: Task) -> views.Extra:
     return views.Extra(None if name == task.id else name, await metrics(store, task.id))
 
 
+def rows(call: Call, found: Iterable[TaskRow]) -> list[views.View]:
+    """The rows of a list, with previews without secrets."""
+    now, rules = call.hub.now(), call.hub.redaction
+    return [redacting.row(rules, views.task_row(row, now)) for row in found]
+
+
 async def why(call: Call, task_id: str) -> Answer:
     """Why the task is not running."""
     await readable(call, O.TASKS_READ, task_id)
@@ -159,8 +164,10 @@ async def why(call: Call, task_id: str) -> Answer:
 async def history(call: Call, task_id: str) -> Answer:
     """The stored events of the task, oldest first."""
     await readable(call, O.TASKS_READ, task_id)
-    events = await call.hub.parts.tasks.history(task_id)
-    return Answer({"items": [views.event(event) for event in events], "next": None})
+    events, rules = await call.hub.parts.tasks.history(task_id), call.hub.redaction
+    return Answer(
+        {"items": [views.event(redacting.event(rules, event)) for event in events], "next": None}
+    )
 
 
 # -- new tasks --------------------------------------------------------------------------------------

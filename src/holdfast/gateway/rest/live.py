@@ -30,6 +30,7 @@ from holdfast.gateway.feed.sse import StreamFull, open_stream
 from holdfast.gateway.feed.summary import StoreSummary
 from holdfast.gateway.feed.websocket import serve_websocket
 from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.redacting import redacted
 from holdfast.gateway.rest.problem import problem_response
 from holdfast.gateway.rest.v1 import PREFIX
 from holdfast.sync.live_reads import LiveReads
@@ -50,7 +51,7 @@ class Live:
             source,
             hub.bus,
             hub.clock,
-            prepare=WithOutput(reads),
+            prepare=redacted(WithOutput(reads), hub.redaction),
             meter=FeedMeter(hub.metrics),
             keep_seconds=parts.settings.current.keep_events,
         )
@@ -65,6 +66,7 @@ class Live:
                 task_by_client_id=partial(task_named, hub.store),
                 summary=StoreSummary(reads, parts.decisions, hub.now),
                 held=reads.held_by,
+                shown=hub.redaction.value,
             ),
             names=FeedNames(__version__, hub.ids.token()),
         )

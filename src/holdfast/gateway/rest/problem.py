@@ -14,8 +14,8 @@ from starlette.responses import Response
 
 from holdfast.core.decision import Decision
 from holdfast.core.errors import RateLimited, Unauthenticated
+from holdfast.core.redaction import DEFAULT
 from holdfast.core.search import QueryError
-from holdfast.core.token import redact
 from holdfast.errors import AlreadyDecided, FeedReset, HoldfastError, InProgress, VersionConflict
 
 MEDIA: Final = "application/problem+json"
@@ -30,7 +30,7 @@ def problem(error: HoldfastError, request_id: str) -> dict[str, Any]:
         "title": _title(type(error)),
         "status": error.http_status,
         "code": error.code,
-        "detail": redact(str(error)),
+        "detail": DEFAULT.text(str(error)),
         "retryable": error.retryable,
         "instance": request_id,
     }

@@ -15,6 +15,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from holdfast.core.errors import Malformed, Unauthenticated
+from holdfast.core.redaction import DEFAULT
 from holdfast.core.worker_wire import GatewayMessage
 from holdfast.errors import BadConfig, HoldfastError
 from holdfast.gateway.worker.hub import WorkerHub
@@ -65,7 +66,7 @@ class WorkerGrpc:
         except HoldfastError as error:
             await context.abort(
                 grpc.StatusCode[error.grpc_status],
-                str(error),
+                DEFAULT.text(str(error)),
                 (("holdfast-error-code", error.code),),
             )
 

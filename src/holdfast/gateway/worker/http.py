@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core.check import check_number
 from holdfast.core.errors import Malformed
+from holdfast.core.redaction import DEFAULT
 from holdfast.core.worker_wire import ErrorFrame, GatewayMessage, WorkerMessage
 from holdfast.errors import BatchTooLarge, HoldfastError
 from holdfast.gateway.worker import json_codec
@@ -39,7 +40,7 @@ class Answer(msgspec.Struct, frozen=True):
     def body(self) -> bytes:
         messages: list[GatewayMessage] = list(self.messages)
         if self.error is not None:
-            code, detail = self.error.code, str(self.error)
+            code, detail = self.error.code, DEFAULT.text(str(self.error))
             messages.append(ErrorFrame(code=code, detail=detail, retryable=self.error.retryable))
         return msgspec.json.encode({"messages": messages})
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from holdfast.core.check import check_text, check_whole
 from holdfast.core.errors import Forbidden, Malformed, RateLimited
+from holdfast.core.redaction import DEFAULT
 from holdfast.core.transition import Refusal
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker_protocol import Reception, Window, merge_acks
@@ -298,7 +299,7 @@ class WorkerSession:
             value = await self._hub.calls.answer(self._principal, call)
             self._put(AnswerFrame(n=call.n, value_json=value))
         except HoldfastError as error:
-            self._put(AnswerFrame(n=call.n, code=error.code, detail=str(error)))
+            self._put(AnswerFrame(n=call.n, code=error.code, detail=DEFAULT.text(str(error))))
 
     async def _renew(self, renew: Renew) -> None:
         if not self._incarnation:
@@ -337,7 +338,9 @@ class WorkerSession:
     # -- out ---------------------------------------------------------------------------------------
 
     def _refuse(self, error: HoldfastError) -> None:
-        self._put(ErrorFrame(code=error.code, detail=str(error), retryable=error.retryable))
+        self._put(
+            ErrorFrame(code=error.code, detail=DEFAULT.text(str(error)), retryable=error.retryable)
+        )
 
     def _put(self, message: GatewayMessage) -> None:
         """Queues a message. Acknowledgements that wait become one."""

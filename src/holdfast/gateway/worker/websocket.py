@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from holdfast.core.errors import Malformed, TooLarge, Unauthenticated
+from holdfast.core.redaction import DEFAULT
 from holdfast.core.worker_wire import PROTOCOL, ErrorFrame, GatewayMessage, WorkerMessage
 from holdfast.errors import HoldfastError
 from holdfast.gateway.worker import json_codec
@@ -100,7 +101,9 @@ def decoded(data: bytes) -> WorkerMessage | HoldfastError:
 async def _close(websocket: WebSocket, code: int, error: HoldfastError | None) -> None:
     try:
         if error is not None:
-            frame = ErrorFrame(code=error.code, detail=str(error), retryable=error.retryable)
+            frame = ErrorFrame(
+                code=error.code, detail=DEFAULT.text(str(error)), retryable=error.retryable
+            )
             await websocket.send_text(json_codec.encode(frame).decode())
         await websocket.close(code, error.code if error else "")
     except (WebSocketDisconnect, RuntimeError):

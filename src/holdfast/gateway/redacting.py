@@ -1,0 +1,39 @@
+"""The redaction rules applied to what a gateway shows beside the bodies that a caller asked for.
+
+Promises: events and previews leave a gateway without secrets, on every transport. Output keeps its bytes: its
+offsets count them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.event import Event
+from holdfast.core.redaction import Redaction
+from holdfast.gateway.feed.ports import Prepare
+from holdfast.gateway.feed.prepare import OUTPUT
+
+PREVIEWS = ("payload_preview", "result_preview", "error")
+
+
+def event(rules: Redaction, of: Event) -> Event:
+    """The event without secrets."""
+    return of if of.kind == OUTPUT else replace(of, data=rules.value(of.data))
+
+
+def row(rules: Redaction, view: dict[str, Any]) -> dict[str, Any]:
+    """The row of a list with previews without secrets."""
+    texts = {name: view[name] for name in PREVIEWS if isinstance(view.get(name), str)}
+    return view | {name: rules.text(text) for name, text in texts.items()}
+
+
+def redacted(prepare: Prepare, rules: Redaction) -> Prepare:
+    """Prepares a page of the feed, then hides its secrets."""
+
+    async def both(events: Sequence[Event]) -> Sequence[Event]:
+        return [event(rules, of) for of in await prepare(events)]
+
+    return both

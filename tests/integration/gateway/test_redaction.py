@@ -1,0 +1,120 @@
+"""A secret that a user puts where it does not belong: no event, preview, error, audit row or log has it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import websockets
+
+from holdfast.cli.logs import RedactingFormatter
+from holdfast.core import worker_wire as wire
+from holdfast.core.redaction import Redaction
+from tests.integration.worker.served import ADMIN, Site, open_site
+
+CANARY = "Zx9canaryZx9"
+LEAKS = f"login postgresql://ann:{CANARY}@db/x, password={CANARY}, card {CANARY}-IBAN"
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with open_site(
+        f"sqlite:///{tmp_path}/holdfast.db",
+        redact_fields=("iban",),
+        redact_patterns=(r"\S+-IBAN",),
+    ) as made:
+        yield made
+
+
+async def failed_task(site: Site) -> str:
+    """A dead task whose payload, error and history have secrets."""
+    payload = {"db_password": CANARY, "n": [{"token": CANARY, "iban": CANARY}]}
+    async with site.client() as client:
+        new = {"type": "work", "payload": payload}
+        task_id: str = (await client.post("/api/v1/tasks", json=new)).json()["task"]["id"]
+        reason = {"payload": {**payload, "n": 1}, "reason": f"secret={CANARY}"}
+        patched = await client.patch(f"/api/v1/tasks/{task_id}", json=reason)
+        assert patched.status_code == 200, patched.text
+    _, secret = await site.node_token("w1")
+    async with site.grpc(secret) as worker:
+        welcome = await worker.hello()
+        await worker.send(wire.Ask(claim_id="c", slots=1))
+        (task,) = (await worker.expect(wire.Offer)).tasks
+        assert CANARY in task.task_json, "a worker gets its payload as it is"
+        failure = wire.FailureReport(message=LEAKS, traceback=LEAKS, final=True)
+        change = wire.TaskChange(
+            task_id=task_id, fence=task.fence, status="failed", failure=failure
+        )
+        changes = wire.Changes(task=(change,))
+        await worker.send(
+            wire.SyncMessage(sequence=1, incarnation=welcome.incarnation, changes=changes)
+        )
+        assert (await worker.expect(wire.SyncAck)).refused == ()
+    return task_id
+
+
+async def test_no_listing_event_error_or_audit_row_has_a_secret(site: Site) -> None:
+    task_id = await failed_task(site)
+    async with site.client() as client:
+        for path in (
+            "/tasks",
+            "/dead-letters",
+            "/dead-letters/groups",
+            "/events",
+            f"/tasks/{task_id}/history",
+            "/audit",
+            f"/nodes/password={CANARY}",
+        ):
+            answer = await client.get(f"/api/v1{path}")
+            assert CANARY not in answer.text, path
+            assert "***" in answer.text, path
+        whole = (await client.get(f"/api/v1/tasks/{task_id}")).json()
+        assert whole["payload"]["db_password"] == CANARY, "the owner reads what it wrote"
+        assert CANARY not in json.dumps(whole["failure"]).replace(f"{CANARY}-IBAN", "")
+        verified = (await client.get("/api/v1/audit/verify")).json()
+        assert verified["ok"] is True
+
+
+async def test_no_frame_of_the_feed_has_a_secret(site: Site) -> None:
+    task_id = await failed_task(site)
+    async with site.client() as client:
+        start = (await client.get("/api/v1/events", params={"limit": 1})).json()
+    epoch = start["head"].partition(":")[0]
+    url = site.listening.url.replace("http", "ws") + "/api/v1/ws"
+    async with websockets.connect(
+        url,
+        additional_headers={"Authorization": f"Bearer {ADMIN}"},
+        subprotocols=[websockets.Subprotocol("holdfast.v1")],
+        proxy=None,
+    ) as socket:
+        frames = [str(await socket.recv())]
+        for id, position in (("replayed", f"{epoch}:0"), ("snapshot", None)):
+            wish = {"type": "subscribe", "channel": f"task:{task_id}", "id": id}
+            await socket.send(json.dumps({**wish, "position": position} if position else wish))
+            while '"live":true' not in frames[-1]:
+                frames.append(str(await socket.recv()))
+            frames.append("")
+        wrong = {"type": "subscribe", "channel": f"x:token={CANARY}", "id": "wrong"}
+        await socket.send(json.dumps(wrong))
+        frames.append(str(await socket.recv()))
+    everything = "".join(frames)
+    for kind in ("task.enqueued", "task.edited", "snapshot", '"error"'):
+        assert kind in everything
+    assert CANARY not in everything
+
+
+def test_a_log_line_and_its_traceback_have_no_secret() -> None:
+    formatter = RedactingFormatter(Redaction(secrets=[ADMIN]))
+    try:
+        raise ValueError(LEAKS.partition(", card")[0])
+    except ValueError as error:
+        record = logging.LogRecord(
+            "holdfast", 40, "x.py", 1, "%s %s", (ADMIN, LEAKS[:40]), (ValueError, error, None)
+        )
+    line = formatter.format(record)
+    assert "ValueError" in line
+    assert CANARY not in line
+    assert ADMIN not in line
