@@ -7,7 +7,6 @@ again, so that a revoked one ends its connections.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ from starlette.requests import HTTPConnection
 from holdfast.core.access import Principal
 from holdfast.core.errors import RateLimited, Unauthenticated
 from holdfast.core.token import TokenState
+from holdfast.gateway.auth.addresses import address_of
 from holdfast.gateway.auth.bearer import BOOTSTRAP_ID, Authenticated
 from holdfast.gateway.feed.ports import Refused
 from holdfast.gateway.gateway import Gateway
@@ -62,43 +62,58 @@ class Door:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self.opened: Counter[str] = Counter()
+        self.opened = gateway.opened
 
     async def connect(self, connection: HTTPConnection) -> OpenSession | Refused:
         """By header, or by a ticket in the URL. Checks the origin and counts the connection."""
         if not self._is_own(connection):
             return Refused("forbidden", "this origin is not allowed: add it to server.origins")
+        address = address_of(connection)
         ticket = connection.query_params.get(TICKET)
         if ticket is None:
-            return await self._by(connection.headers.get("authorization"))
+            return await self._by(connection.headers.get("authorization"), address)
+        limits, now = self._gateway.addresses, self._gateway.hub.clock.monotonic()
+        try:
+            limits.check(address, ticket, now)
+        except RateLimited as error:
+            return Refused(error.code, str(error))
         taken = await self._gateway.hub.tokens.take_ticket(ticket)
         if taken is None:
+            limits.failed(address, now)
             return Refused("unauthenticated", "the ticket is not valid: get another one")
         credential = taken.token_id or taken.principal.name
         return self._session(Authenticated(taken.principal, credential, taken.token_id))
 
-    async def by_token(self, token: str) -> OpenSession | Refused:
-        """For a client that replaces its credential."""
-        return await self._by(f"Bearer {token}")
+    async def by_token(self, token: str, address: str = "") -> OpenSession | Refused:
+        """For a client that replaces its credential, and for streams of gRPC."""
+        return await self._by(f"Bearer {token}", address)
+
+    def enter(self, principal: Principal, address: str) -> None:
+        """See `Gateway.enter`."""
+        self._gateway.enter(principal, address)
 
     async def again(self, who: Authenticated) -> Authenticated | None:
         """The credential as it is now."""
         if who.token_id is None:
             return who
         tokens = self._gateway.hub.tokens
-        token = await tokens.get(who.token_id)
+        if who.digest:
+            # A rotated token keeps its id: connections of its old secret end too.
+            token = await tokens.of_digest(who.digest)
+        else:
+            token = await tokens.get(who.token_id)
         if token is None or token.state(self._gateway.hub.now()) is not TokenState.VALID:
             return None
-        return Authenticated(token.as_principal(), who.credential, who.token_id)
+        return who._replace(principal=token.as_principal())
 
     def closed(self, credential: str) -> None:
         self.opened[credential] -= 1
         if self.opened[credential] <= 0:
             del self.opened[credential]
 
-    async def _by(self, header: str | None) -> OpenSession | Refused:
+    async def _by(self, header: str | None, address: str) -> OpenSession | Refused:
         try:
-            return self._session(await self._gateway.authenticate(header))
+            return self._session(await self._gateway.authenticate(header, address))
         except (Unauthenticated, RateLimited) as error:
             return Refused(error.code, str(error))
 

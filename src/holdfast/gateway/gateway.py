@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from holdfast.core.access import Principal
+from holdfast.core.errors import Unauthenticated
 from holdfast.core.rights import Role
-from holdfast.gateway.auth.bearer import Authenticated, Authenticator
+from holdfast.gateway.auth.addresses import AddressLimits
+from holdfast.gateway.auth.bearer import Authenticated, Authenticator, secret_of
 from holdfast.gateway.auth.rate import RateLimit
 from holdfast.gateway.hub import Hub
 from holdfast.gateway.settings import ServerSettings
@@ -19,13 +23,30 @@ class Gateway:
         hub.redaction = settings.redaction()
         self.auth = Authenticator(hub.tokens, admin_token=settings.admin_token)
         self.rates = RateLimit(settings.rate_per_second, settings.burst)
+        self.addresses = AddressLimits()
+        self.opened: Counter[str] = Counter()
+        """Open connections by credential."""
         self.is_stopping = False
 
-    async def authenticate(self, header: str | None) -> Authenticated:
-        """The principal of a request, counted against its rate. Administrators have no rate limit."""
-        who = await self.auth.by_header(header)
+    async def authenticate(self, header: str | None, address: str) -> Authenticated:
+        """The principal of a request, counted against its rate. Administrators have no rate limit. Wrong
+        credentials are counted by address."""
+        secret = secret_of(header)
+        now = self.hub.clock.monotonic()
+        self.addresses.check(address, secret, now)
+        try:
+            who = await self.auth.by_secret(secret)
+        except Unauthenticated:
+            self.addresses.failed(address, now)
+            raise
+        self.addresses.accepted(secret)
         self.count(who.principal, who.credential)
         return who
+
+    def enter(self, principal: Principal, address: str) -> None:
+        """Counts a request that makes a credential. RateLimited if its address has sent too many."""
+        if Role.ADMIN not in principal.roles:
+            self.addresses.enter(address, self.hub.clock.monotonic())
 
     def count(self, principal: Principal, credential: str) -> None:
         """Counts one request. RateLimited if there were too many."""

@@ -131,7 +131,7 @@ class Gateway:
     async def _websocket(self, websocket: WebSocket) -> None:
         async def admit(connection: WebSocket) -> Admitted:
             header = connection.headers.get("authorization", "")
-            return await admitting(authenticate)(worker_ws.bearer(header))
+            return await admitting(authenticate)(worker_ws.bearer(header), "")
 
         await worker_ws.serve_websocket(self.hub, admit, websocket)
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from holdfast.core.access import Principal
 from holdfast.core.errors import Unauthenticated
-from holdfast.core.token import BOOTSTRAP, TokenKind, same_secret, token_kind
+from holdfast.core.token import BOOTSTRAP, TokenKind, same_secret, token_digest, token_kind
 from holdfast.sync.access.tokens import Tokens
 
 SCHEME: Final = "bearer "
@@ -31,6 +31,19 @@ class Authenticated(NamedTuple):
     """The id of the token; never its text."""
     token_id: str | None
     """None for the bootstrap token and for credentials of nodes."""
+    digest: str = ""
+    """Of the secret, to find it again. Empty for a ticket, which has no secret of its token."""
+
+
+def secret_of(header: str | None) -> str:
+    """The token of a header `Authorization: Bearer <token>`. Unauthenticated if there is none."""
+    if header is None:
+        raise Unauthenticated(
+            "the request has no credential: send the header Authorization: Bearer <token>"
+        )
+    if len(header) > HEADER_CHARS_MAX or not header.lower().startswith(SCHEME):
+        raise Unauthenticated("the header Authorization is not of the form: Bearer <token>")
+    return header[len(SCHEME) :].strip()
 
 
 class Authenticator:
@@ -43,22 +56,12 @@ class Authenticator:
         self._admin_token = admin_token
         self.find_node = find_node
 
-    async def by_header(self, header: str | None) -> Authenticated:
-        """The principal of a header `Authorization: Bearer <token>`. Unauthenticated if there is none."""
-        if header is None:
-            raise Unauthenticated(
-                "the request has no credential: send the header Authorization: Bearer <token>"
-            )
-        if len(header) > HEADER_CHARS_MAX or not header.lower().startswith(SCHEME):
-            raise Unauthenticated("the header Authorization is not of the form: Bearer <token>")
-        return await self.by_secret(header[len(SCHEME) :].strip())
-
     async def by_secret(self, secret: str) -> Authenticated:
         if self._admin_token is not None and same_secret(secret, self._admin_token):
             return Authenticated(BOOTSTRAP, BOOTSTRAP_ID, None)
         token = await self._tokens.find(secret)
         if token is not None:
-            return Authenticated(token.as_principal(), token.id, token.id)
+            return Authenticated(token.as_principal(), token.id, token.id, token_digest(secret))
         if self.find_node is not None and token_kind(secret) in (TokenKind.NODE, TokenKind.AGENT):
             principal = await self.find_node(secret)
             if principal is not None:

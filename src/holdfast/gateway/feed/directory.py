@@ -17,7 +17,7 @@ from holdfast.core.wire import check_project
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.queue import views
 from holdfast.queue.nodes import Nodes
-from holdfast.queue.queues import Queues
+from holdfast.queue.queues import Queues, QueueView
 from holdfast.queue.tasks import Tasks
 from holdfast.store.store import Store
 from holdfast.sync.names import find_task
@@ -29,6 +29,11 @@ Summary = Callable[[Channel, frozenset[str] | None], Awaitable[dict[str, Any]]]
 reader may see (None: all)."""
 Held = Callable[[str], Awaitable[list[tuple[str, int]]]]
 """(task, fence) of the runs of a node."""
+
+NodeProject = Callable[[str], Awaitable[str | None]]
+"""The project of a registered node; None for a process of the store."""
+Counted = Callable[[QueueView, frozenset[str] | None], Awaitable[QueueView]]
+"""The queue with the counts of these projects (None: all)."""
 
 
 async def no_client_ids(client_id: str, principal: Principal) -> str | None:
@@ -46,6 +51,15 @@ async def none_held(node: str) -> list[tuple[str, int]]:
     return []
 
 
+async def of_no_project(node: str) -> None:
+    del node
+
+
+async def counted_whole(queue: QueueView, projects: frozenset[str] | None) -> QueueView:
+    del projects
+    return queue
+
+
 class StoreDirectory:
     """See `Directory`. Jobs and hosts are looked up by a directory of the fleet."""
 
@@ -58,6 +72,8 @@ class StoreDirectory:
         task_by_client_id: TaskByClientId = no_client_ids,
         summary: Summary = no_summary,
         held: Held = none_held,
+        node_project: NodeProject = of_no_project,
+        counted: Counted = counted_whole,
         shown: Callable[[Any], Any] = lambda view: view,
     ) -> None:
         self._tasks = tasks
@@ -66,6 +82,8 @@ class StoreDirectory:
         self._task_by_client_id = task_by_client_id
         self._summary = summary
         self._held = held
+        self._node_project = node_project
+        self._counted = counted
         self._shown = shown
 
     async def find(self, channel: Channel, principal: Principal) -> ChannelObject | None:
@@ -79,7 +97,10 @@ class StoreDirectory:
                 node = await self._node(channel.name)
                 if node is None:
                     return None
-                project = getattr(node, "project", "") or DEFAULT_PROJECT
+                project = await self._node_project(node.id)
+                if project is None:
+                    # A process of the store belongs to no project: every principal sees it.
+                    project = next(iter(principal.projects), DEFAULT_PROJECT)
                 return ChannelObject(project, channel.topic, owner_node=node.id)
             case ChannelKind.PROJECT:
                 return _project(channel)
@@ -110,7 +131,8 @@ class StoreDirectory:
             case ChannelKind.QUEUE:
                 queue = await self._queue(name)
                 if queue is not None:
-                    yield views.queue(queue)
+                    projects = visible_projects(principal)
+                    yield views.queue(await self._counted(queue, projects))
             case ChannelKind.NODE:
                 node = await self._node(name)
                 if node is not None:

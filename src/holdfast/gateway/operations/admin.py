@@ -20,6 +20,7 @@ from holdfast.gateway.operations.call import Answer, Call, missing, stored
 from holdfast.queue.by import By
 from holdfast.queue.queues import QueueView
 from holdfast.queue.types import EnqueueOptions
+from holdfast.store.store import Store
 from holdfast.sync.access.recorded import RecordedInsert
 
 O: Final = Operation  # noqa: E741
@@ -103,11 +104,18 @@ async def _queue(call: Call, name: str) -> QueueView:
 async def _queues(call: Call) -> list[QueueView]:
     """The queues with the counts of the principal's projects."""
     rows = await call.hub.parts.queues.list()
-    if call.projects is None:
+    return await counted(call.hub.store, rows, call.projects)
+
+
+async def counted(
+    store: Store, rows: list[QueueView], projects: frozenset[str] | None
+) -> list[QueueView]:
+    """The queues with the counts of these projects. None: of all."""
+    if projects is None:
         return rows
     counts: dict[str, dict[str, int]] = {}
-    for project in sorted(call.projects):
-        for queue, status, n in await call.hub.store.feed.project_counters(project):
+    for project in sorted(projects):
+        for queue, status, n in await store.feed.project_counters(project):
             of_queue = counts.setdefault(queue, {})
             of_queue[status] = of_queue.get(status, 0) + n
     return [msgspec.structs.replace(row, counts=counts.get(row.name, {})) for row in rows]

@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from holdfast.core.errors import Malformed
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.gateway import metrics
+from holdfast.gateway.auth.addresses import address_of
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.operations.call import Answer, Call, replayed
 from holdfast.gateway.rest import body as bodies
@@ -99,10 +100,14 @@ class Api:
     async def _respond(
         self, request: Request, match: Match | list[str], request_id: str
     ) -> Response:
-        who = await self._gateway.authenticate(request.headers.get("authorization"))
+        who = await self._gateway.authenticate(
+            request.headers.get("authorization"), address := address_of(request)
+        )
         if not isinstance(match, Match):
             return _no_route(match, request_id)
         route, values = match
+        if route.is_entry:
+            self._gateway.enter(who.principal, address)
         query = bodies.decode_query(request.query_params, route.query)
         data = await bodies.read_body(request, self._gateway.settings.body_bytes)
         given: dict[str, Any] = msgspec.structs.asdict(query)

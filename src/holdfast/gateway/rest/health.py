@@ -13,6 +13,7 @@ from holdfast.core.errors import Forbidden
 from holdfast.core.rights import Operation
 from holdfast.core.token import is_loopback
 from holdfast.errors import HoldfastError
+from holdfast.gateway.auth.addresses import address_of
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.operations.call import Call
 from holdfast.gateway.rest.problem import problem_response
@@ -41,7 +42,9 @@ class Health:
         try:
             client = request.client.host if request.client is not None else ""
             if not is_loopback(client):
-                who = await self._gateway.authenticate(request.headers.get("authorization"))
+                who = await self._gateway.authenticate(
+                    request.headers.get("authorization"), address_of(request)
+                )
                 call = Call(hub, who.principal, request_id="")
                 verdict = judge(who.principal, Operation.STATS_READ, project=call.home)
                 if not isinstance(verdict, Allowed):

@@ -30,10 +30,14 @@ from holdfast.gateway.feed.sse import StreamFull, open_stream
 from holdfast.gateway.feed.summary import StoreSummary
 from holdfast.gateway.feed.websocket import serve_websocket
 from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.operations.admin import counted
 from holdfast.gateway.redacting import redacted
 from holdfast.gateway.rest.problem import problem_response
 from holdfast.gateway.rest.v1 import PREFIX
+from holdfast.queue.queues import QueueView
+from holdfast.store.store import Store
 from holdfast.sync.live_reads import LiveReads
+from holdfast.sync.nodes import Nodes
 
 
 class Live:
@@ -66,6 +70,8 @@ class Live:
                 task_by_client_id=partial(task_named, hub.store),
                 summary=StoreSummary(reads, parts.decisions, hub.now),
                 held=reads.held_by,
+                node_project=partial(_node_project, hub.store),
+                counted=partial(_counted, hub.store),
                 shown=hub.redaction.value,
             ),
             names=FeedNames(__version__, hub.ids.token()),
@@ -110,6 +116,15 @@ class Live:
         if answer.reason is DenialReason.PROJECT:
             raise NotFound("there is no such channel, or you have no access to it")
         raise Forbidden(answer.message)
+
+
+async def _node_project(store: Store, node: str) -> str | None:
+    view = (await Nodes(store).find([node])).get(node)
+    return None if view is None else view.row.project
+
+
+async def _counted(store: Store, queue: QueueView, projects: frozenset[str] | None) -> QueueView:
+    return (await counted(store, [queue], projects))[0]
 
 
 def _refusal(refused: Refused) -> HoldfastError:

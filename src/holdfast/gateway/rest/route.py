@@ -44,6 +44,8 @@ class Route(NamedTuple):
     status: int = 200
     is_list: bool = False
     """Whether the answer has `items` and `next`, so that it can be streamed."""
+    is_entry: bool = False
+    """Whether the call makes a credential, so that it is bounded by address."""
 
     @property
     def segments(self) -> tuple[str, ...]:

@@ -67,7 +67,9 @@ def _post(path: str, handler: Any, summary: str, body: Any, operation: O) -> Rou
 
 
 ROUTES: Final = (
-    _post("/nodes/register", sync.register, "Register a node", sync.RegisterBody, O.NODES_REGISTER),
+    _post(
+        "/nodes/register", sync.register, "Register a node", sync.RegisterBody, O.NODES_REGISTER
+    )._replace(is_entry=True),
     _post(
         "/nodes/{node_id}/heartbeat",
         sync.node_heartbeat,

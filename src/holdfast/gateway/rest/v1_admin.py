@@ -40,6 +40,7 @@ ROUTES: Final = (
         "A ticket for one WebSocket",
         operation=O.EVENTS_READ,
         status=201,
+        is_entry=True,
     ),
     Route("GET", "/nodes", nodes.find, "List nodes", Live, operation=O.NODES_READ),
     Route("GET", "/nodes/{node_id}", nodes.get, "One node", operation=O.NODES_READ),

@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 
 from holdfast.core.errors import Forbidden, RateLimited, Unauthenticated
 from holdfast.errors import HoldfastError
+from holdfast.gateway.auth.addresses import address_of
 from holdfast.gateway.connections import Door, OpenSession
 from holdfast.gateway.feed.ports import Refused
 from holdfast.gateway.worker.ports import Admitted
@@ -25,16 +26,19 @@ class WorkerDoor:
 
     async def by_connection(self, connection: HTTPConnection) -> Admitted:
         """By the header `Authorization`, or by a ticket in the URL."""
-        return self._admitted(await self._door.connect(connection))
+        session = await self._door.connect(connection)
+        return self._admitted(session, address_of(connection))
 
-    async def by_secret(self, secret: str) -> Admitted:
-        return self._admitted(await self._door.by_token(secret))
+    async def by_secret(self, secret: str, address: str) -> Admitted:
+        return self._admitted(await self._door.by_token(secret, address), address)
 
-    def _admitted(self, session: OpenSession | Refused) -> Admitted:
+    def _admitted(self, session: OpenSession | Refused, address: str) -> Admitted:
         if isinstance(session, Refused):
             raise _error(session)
         try:
             speaker = self._auth.speaker(session.principal, session.token_id)
+            if speaker.join_token_id is not None:
+                self._door.enter(session.principal, address)
         except HoldfastError:
             session.close()
             raise

@@ -18,6 +18,7 @@ from holdfast.core.errors import Malformed, Unauthenticated
 from holdfast.core.redaction import DEFAULT
 from holdfast.core.worker_wire import GatewayMessage
 from holdfast.errors import BadConfig, HoldfastError
+from holdfast.gateway.auth.addresses import address_of_peer
 from holdfast.gateway.worker.hub import WorkerHub
 from holdfast.gateway.worker.ports import Admit
 from holdfast.gateway.worker.session import Received, WorkerSession
@@ -53,7 +54,9 @@ class WorkerGrpc:
     ) -> None:
         """Serves one stream."""
         try:
-            admitted = await self._admit(_bearer(context.invocation_metadata()))
+            admitted = await self._admit(
+                _bearer(context.invocation_metadata()), address_of_peer(context.peer())
+            )
             try:
                 session = WorkerSession(self._hub, admitted.principal, recheck=admitted.recheck)
 

@@ -66,14 +66,15 @@ class Admitted(NamedTuple):
     """The connection has ended: it no longer counts for its credential."""
 
 
-Admit: TypeAlias = Callable[[str], Awaitable[Admitted]]
-"""Admits a connection by its bearer token."""
+Admit: TypeAlias = Callable[[str, str], Awaitable[Admitted]]
+"""Admits a connection by its bearer token, from an address."""
 
 
 def admitting(authenticate: Authenticate) -> Admit:
     """Admits every connection that `authenticate` accepts."""
 
-    async def admit(secret: str) -> Admitted:
+    async def admit(secret: str, address: str = "") -> Admitted:
+        del address
         principal = await authenticate(secret)
         return Admitted(principal, rechecking(authenticate, principal, secret))
 

@@ -150,11 +150,15 @@ class Tokens:
         """The token of an id; None if there is none."""
         return await self._store.read(lambda: scripts.get(token_id))
 
+    async def of_digest(self, digest: str) -> Token | None:
+        """The token of the digest of its secret, whatever its state; None if there is none."""
+        return await self._store.read(lambda: scripts.find(digest))
+
     async def find(self, secret: str) -> Token | None:
         """The token of a secret, if it counts now. A text that is no token is not looked up."""
         if token_kind(secret) is None:
             return None
-        token = await self._store.read(lambda: scripts.find(token_digest(secret)))
+        token = await self.of_digest(token_digest(secret))
         now = self._store.now()
         if token is None or token.state(now) is not TokenState.VALID:
             return None
