@@ -35,6 +35,7 @@ import httpx2
 import msgspec
 
 from holdfast.client import groups
+from holdfast.client.admin_models import ADMIN
 from holdfast.client.blocking_groups import PARTS
 from holdfast.client.bridge import BlockingWatch, Bridge, apart
 from holdfast.client.client import Change, Client, InterventionType
@@ -75,7 +76,8 @@ def written() -> dict[Path, str]:
     [client] = [node for node in classes("client.py") if node.name == "Client"]
     fronts = ", ".join(f"Blocking{node.name}" for node in parts)
     models = ", ".join([*(node.name for node in classes("models.py")), "Json"])
-    head = HEAD.replace("MODELS", models)
+    admin = ", ".join(node.name for node in classes("admin_models.py"))
+    head = HEAD.replace("MODELS", models).replace("ADMIN", admin)
     groups = head.replace("ABOUT", OF_PARTS).replace(
         "from holdfast.client.blocking_groups import PARTS\n", ""
     )

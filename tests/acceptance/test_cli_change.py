@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.session import actor
 from tests.acceptance.cli_support import HOLDFAST, Cli, Stock, stocked
 
 
@@ -121,10 +122,10 @@ def test_a_terminal_is_asked_for_confirmation(cli: Cli, answer: bytes, left: int
 def test_queues_are_paused_and_resumed(cli: Cli, stock: Stock) -> None:
     assert cli.ok("queue", "pause", "default", "--reason", "lunch") == "default  paused"
     [queue] = cli.json("queue", "list")
-    assert (queue["is_paused"], queue["reason"]) == (True, "lunch")
+    assert (queue["paused_by"], queue["reason"]) == (actor(), "lunch")
     codes = [each["code"] for each in cli.see("task", "why", stock.later)["reasons"]]
     assert "queue-paused" in codes
-    assert cli.json("queue", "resume", "default")["is_paused"] is False
+    assert cli.json("queue", "resume", "default")["paused_at"] is None
     assert "not-found" in cli.fails(5, "queue", "resume", "other")
 
 

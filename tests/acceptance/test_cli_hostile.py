@@ -138,6 +138,6 @@ def test_nodes_are_listed(tmp_path: Path) -> None:
         (pid,) = worker.ready()
         (node,) = cli.json("node", "list")
         assert f":{pid}:" in node["id"]
-        assert node["is_live"]
+        assert node["live"]
         assert "add" in node["types"]
         assert "live" in cli.ok("node", "list")

@@ -35,7 +35,7 @@ async def test_locks_are_listed_shown_and_revoked(lease: Lease, url: str, tmp_pa
     def look() -> None:
         assert said("list", "-o", "name") == "host:42\n"
         [listed] = as_json(said("list", "-o", "json"))
-        assert (listed["owner"], listed["fence"], listed["is_held"]) == ("worker-1", 1, True)
+        assert (listed["owner"], listed["fence"], listed["held"]) == ("worker-1", 1, True)
         assert "worker-1" in said("list")
         assert "held by worker-1" in said("show", "host:42")
         assert as_json(said("show", "host:42", "-o", "json"))["waiters"] == []
@@ -48,7 +48,7 @@ async def test_locks_are_listed_shown_and_revoked(lease: Lease, url: str, tmp_pa
 
     def look_again() -> None:
         shown = as_json(said("show", "host:42", "-o", "json"))
-        assert (shown["is_held"], shown["audit"][0]["reason"]) == (False, "gone")
+        assert (shown["held"], shown["audit"][0]["reason"]) == (False, "gone")
         assert shown["audit"][0]["actor"].startswith("cli:")
         assert "revoked by cli:" in said("show", "host:42")
         for verb in ("revoke host:42", "show unknown"):

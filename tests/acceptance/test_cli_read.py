@@ -27,9 +27,9 @@ def cli(tmp_path: Path, stock: Stock) -> Cli:
 def test_tasks_are_listed_shown_and_explained(cli: Cli, stock: Stock) -> None:
     tasks = {task["id"]: task for task in cli.json("task", "list")}
     assert tasks[stock.done]["status"] == "completed"
-    assert tasks[stock.done]["result"] == 3
+    assert tasks[stock.done]["result_preview"] == "3"
     assert tasks[stock.done]["priority"] == "high"
-    assert tasks[stock.done]["created_at_iso"].endswith("Z")
+    assert tasks[stock.done]["created_at"].endswith("Z")
     assert {tasks[each]["status"] for each in stock.dead} == {"failed"}
 
     page = cli.ok("task", "list", "--type", "boom", "--limit", "2", "-o", "name").split()
@@ -63,12 +63,8 @@ def test_dead_letters_are_listed_grouped_and_shown(cli: Cli, stock: Stock) -> No
 
 def test_queues_statistics_and_events(cli: Cli, stock: Stock) -> None:
     [queue] = cli.json("queue", "list")
-    assert (queue["name"], queue["queued"], queue["blocked"], queue["failed"]) == (
-        "default",
-        1,
-        1,
-        3,
-    )
+    waiting = {"queued": 1, "blocked": 1, "failed": 3}
+    assert (queue["name"], queue["counts"].items() >= waiting.items()) == ("default", True)
     stats = cli.json("stats")
     assert (stats["queued"], stats["dead_letter_count"], stats["nodes"]) == (1, 3, 0)
     assert stats["running"] == 0

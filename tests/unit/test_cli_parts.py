@@ -11,7 +11,7 @@ from holdfast.cli.output.times import length, relative
 from holdfast.cli.problem import Usage, wants_json
 from holdfast.config import find_url
 from holdfast.errors import BadConfig
-from holdfast.queue.views import iso
+from holdfast.queue.views import at, time_of
 
 COLUMNS = [
     Column("ID", lambda item: item["id"]),
@@ -62,7 +62,8 @@ def test_times_for_people_and_programs() -> None:
     assert relative(None, 10.0) == "-"
     assert relative(7.0, 10.0) == "3.0s ago"
     assert relative(70.0, 10.0) == "in 1m"
-    assert iso(0.5) == "1970-01-01T00:00:00.500Z"
+    assert at(0.5) == "1970-01-01T00:00:00.500Z"
+    assert time_of(at(0.5)) == 0.5
 
 
 def test_a_table_is_cut_on_a_terminal_only() -> None:

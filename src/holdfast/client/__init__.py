@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from holdfast._lazy import lazily
 
 if TYPE_CHECKING:
+    from holdfast.client.admin_models import ConflictView
     from holdfast.client.blocking import BlockingClient
     from holdfast.client.bridge import BlockingWatch
     from holdfast.client.client import Client, TaskEdit
     from holdfast.client.models import (
-        ConflictView,
         DecisionView,
         EventView,
         Intervened,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from holdfast.client.watch import Watch, WatchItem
 
 _MODELS = (
-    "ConflictView",
     "DecisionView",
     "EventView",
     "Intervened",
@@ -79,6 +78,7 @@ if not TYPE_CHECKING:
     __getattr__ = lazily(
         __name__,
         {
+            "holdfast.client.admin_models": ["ConflictView"],
             "holdfast.client.blocking": ["BlockingClient"],
             "holdfast.client.bridge": ["BlockingWatch"],
             "holdfast.client.client": ["Client", "TaskEdit"],

@@ -19,6 +19,9 @@ from typing import Any, Self, Unpack
 import httpx2
 import msgspec
 
+from holdfast.client.admin_models import (
+    Who,
+)
 from holdfast.client.blocking_groups import (
     BlockingConflicts,
     BlockingDeadLetters,
@@ -44,7 +47,6 @@ from holdfast.client.models import (
     TaskRef,
     TaskRow,
     TaskView,
-    Who,
     Why,
 )
 from holdfast.client.watch import OnReset

@@ -11,21 +11,23 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from holdfast.client import groups
-from holdfast.client.bridge import Bridge
-from holdfast.client.groups import Action, Take
-from holdfast.client.models import (
+from holdfast.client.admin_models import (
     ConflictView,
     DeadGroup,
-    DecisionView,
-    Json,
     LockView,
     NodeView,
     OperationView,
     QueueView,
     ScheduleView,
     Settled,
-    TaskRow,
     TokenView,
+)
+from holdfast.client.bridge import Bridge
+from holdfast.client.groups import Action, Take
+from holdfast.client.models import (
+    DecisionView,
+    Json,
+    TaskRow,
 )
 
 

@@ -22,6 +22,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, Unpack
 import httpx2
 import msgspec
 
+from holdfast.client.admin_models import Who
 from holdfast.client.api import Api, decoded, given
 from holdfast.client.groups import (
     Conflicts,
@@ -46,7 +47,6 @@ from holdfast.client.models import (
     TaskRef,
     TaskRow,
     TaskView,
-    Who,
     Why,
 )
 from holdfast.client.watch import OnReset, Watch
@@ -183,8 +183,7 @@ class Client:
         """Waits for the result of a task. TaskFailed if it ends without one."""
         task = await self.wait(task_id, timeout)
         if task.status != "completed":
-            message = (task.failure or {}).get("message", "")
-            raise TaskFailed(f"task {task_id} is {task.status}: {message}".rstrip(": "))
+            raise TaskFailed(f"task {task_id} is {task.status}: {task.error or ''}".rstrip(": "))
         return task.result
 
     async def why(self, task_id: str) -> Why:

@@ -7,20 +7,22 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal
 
-from holdfast.client.api import Api, given
-from holdfast.client.models import (
+from holdfast.client.admin_models import (
     ConflictView,
     DeadGroup,
-    DecisionView,
-    Json,
     LockView,
     NodeView,
     OperationView,
     QueueView,
     ScheduleView,
     Settled,
-    TaskRow,
     TokenView,
+)
+from holdfast.client.api import Api, given
+from holdfast.client.models import (
+    DecisionView,
+    Json,
+    TaskRow,
 )
 
 Action = Literal["replay", "discard", "abort", "pause", "resume", "reassign"]

@@ -1,7 +1,10 @@
-"""What a gateway answers, as typed values.
+"""The JSON objects of the API `/api/v1`, one struct for each shape.
+
+The gateway and the command line write them (`holdfast.queue.views`, `holdfast.sync.views`); the client and a
+`TaskQueue` behind a gateway read them. They live here because the client ships without the server.
 
 Promises: a field that this version does not know is ignored; one that an older gateway does not send has its
-default. Times are texts (RFC 3339, UTC), for display; durations are seconds.
+default. Times are texts (RFC 3339, UTC, milliseconds), for display; durations are seconds.
 """
 
 from __future__ import annotations
@@ -38,8 +41,40 @@ class NewTask(SubmitOptions, total=False):
     payload: Any
 
 
-class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A task in a list: previews and sizes of its bodies."""
+class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest report of a runner."""
+
+    done: Json = 0.0
+    note: Json = ""
+    phase: Json = ""
+    iteration: Json = 0
+    subtasks: Json = []
+
+
+class FailureView(msgspec.Struct, frozen=True, kw_only=True):
+    """The evidence of the latest failed attempt."""
+
+    kind: str
+    message: str = ""
+    error_type: str = ""
+    traceback: str = ""
+    fingerprint: str = ""
+    cause: str | None = None
+    """For kind `dependency`: the id of the parent."""
+    node: str | None = None
+
+
+class DependencyView(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that another one waits for. `status` is null when it was pruned."""
+
+    id: str
+    policy: str = "fail"
+    status: str | None = None
+    settled: bool = False
+
+
+class TaskFields(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task in a list and a single task have in common."""
 
     id: str
     status: str
@@ -62,17 +97,25 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
     node: str | None = None
     claim_id: str | None = None
     lease_remaining_seconds: float | None = None
-    progress: Json = None
-    payload_preview: str | None = None
+    progress: ProgressView | None = None
     payload_bytes: int | None = None
-    result_preview: str | None = None
     result_bytes: int | None = None
     error: str | None = None
     fingerprint: str | None = None
+    waiting_on: int = 0
+    """Dependencies that are not settled yet."""
     idempotency_key: str | None = None
 
 
-class TaskView(TaskRow, frozen=True, kw_only=True):
+class TaskRow(TaskFields, frozen=True, kw_only=True):
+    """A task in a list: previews and sizes of its bodies, the start of its error."""
+
+    failure_kind: str | None = None
+    payload_preview: str | None = None
+    result_preview: str | None = None
+
+
+class TaskView(TaskFields, frozen=True, kw_only=True):
     """A task with its bodies."""
 
     client_id: str | None = None
@@ -80,12 +123,16 @@ class TaskView(TaskRow, frozen=True, kw_only=True):
     lease_until: str | None = None
     payload: Json = None
     result: Json = None
+    checkpoint: Json = None
     metadata: dict[str, Any] = {}
-    metrics: dict[str, Any] | None = None
-    failure: dict[str, Any] | None = None
-    depends_on: list[dict[str, Any]] = []
-    dependents: list[str] | int = []
+    metrics: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    limits: list[str] = []
+    failure: FailureView | None = None
     job_id: str | None = None
+    depends_on: list[DependencyView] = []
+    """The answer to a change may leave out this and `dependents`."""
+    dependents: list[str] = []
 
 
 class TaskRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +187,16 @@ class OutputChunk(msgspec.Struct, frozen=True, kw_only=True):
     gaps: list[dict[str, int]] = []
 
 
+class EffectView(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}
+):
+    """How an intervention changed a task."""
+
+    before: str
+    after: str
+    fence: int = 0
+
+
 class Intervention(msgspec.Struct, frozen=True, kw_only=True):
     """An act of an operator on a task. `state` is about the runner; the task has changed at once."""
 
@@ -152,7 +209,8 @@ class Intervention(msgspec.Struct, frozen=True, kw_only=True):
     actor: str | None = None
     claimed_by: str | None = None
     state: str = ""
-    effect: dict[str, Any] | None = None
+    effect: EffectView | None = None
+    """None if the task was already so."""
     target_node: str | None = None
     target_fence: int | None = None
     issued_at: str | None = None
@@ -160,6 +218,16 @@ class Intervention(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: str | None = None
     expires_at: str | None = None
     detail: Json = None
+
+
+class DryRunView(msgspec.Struct, frozen=True, kw_only=True):
+    """What an intervention would do."""
+
+    task_id: str
+    effect: EffectView | None = None
+    runner: Json = None
+    dependents: Json = None
+    would_run_next: Json = None
 
 
 class Intervened(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,93 +238,8 @@ class Intervened(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class QueueView(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    counts: dict[str, int] = {}
-    oldest_due_seconds: float | None = None
-    paused_at: str | None = None
-    paused_by: str | None = None
-    reason: str | None = None
-    version: int | None = None
-
-
-class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Dead letters with one cause."""
-
-    fingerprint: str
-    count: int
-    type: str = ""
-    error: str = ""
-    error_type: str | None = None
-    first_at: str | None = None
-    last_at: str | None = None
-    sample_id: str | None = None
-
-
-class OperationView(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of many tasks. A dry run has `count` and `skipped` only."""
-
-    id: str | None = None
-    action: str = ""
-    q: str | None = None
-    state: str = ""
-    total: int = 0
-    done: int = 0
-    failed: int = 0
-    count: int | None = None
-    eligible: int | None = None
-    skipped: list[dict[str, Any]] = []
-    actor: str | None = None
-    reason: str | None = None
-
-
-class NodeView(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    state: str | None = None
-    is_live: bool | None = None
-    project: str | None = None
-    incarnation: int | None = None
-    capabilities: list[str] = []
-    labels: Json = None
-    started_at: str | None = None
-    seen_at: str | None = None
-    seen_seconds_ago: float | None = None
-    workers: int | None = None
-    busy: int | None = None
-    queues: Json = None
-    types: Json = None
-
-
-class LockView(msgspec.Struct, frozen=True, kw_only=True):
-    resource: str
-    is_held: bool = True
-    owner: str | None = None
-    fence: int | None = None
-    claim_id: str | None = None
-    ttl_seconds: float | None = None
-    held_seconds: float | None = None
-    remaining_seconds: float | None = None
-    waiters: list[dict[str, Any]] = []
-    audit: list[dict[str, Any]] = []
-
-
-class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    spec: str = ""
-    timezone: str = "UTC"
-    type: str = ""
-    payload: Json = None
-    queue: str | None = None
-    priority: str | None = None
-    project: str | None = None
-    next_at: str | None = None
-    fired_at: str | None = None
-    paused: bool = False
-    version: int | None = None
-
-
-class DecisionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A question of a task to a person."""
+class DecisionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A question of a task to a person. `choice` is null until it is decided."""
 
     id: str
     task_id: str = ""
@@ -264,7 +247,7 @@ class DecisionView(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None = None
     key: str | None = None
     question: str = ""
-    options: Json = None
+    options: list[Json] = []
     schema: Json = None
     default: Json = None
     assignees: list[str] = []
@@ -276,59 +259,32 @@ class DecisionView(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None
     reason: str | None = None
     at: str | None = None
-    checkpoint: dict[str, Any] | None = None
     version: int = 0
 
 
-class ConflictView(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored conflict between a node and the server, with both sides."""
+class AskedPointView(msgspec.Struct, frozen=True, kw_only=True):
+    """The checkpoint with which a task asked."""
+
+    type: str = ""
+    note: str = ""
+    data: Json = None
+    created_at: str | None = None
+
+
+class DecisionView(DecisionRow, frozen=True, kw_only=True):
+    """A decision with the checkpoint of its task."""
+
+    checkpoint: AskedPointView | None = None
+
+
+class CheckpointView(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint of a task."""
 
     id: str
-    task_id: str = ""
-    project: str | None = None
-    kind: str = ""
-    state: str = ""
-    node: str | None = None
-    server: Json = None
-    client: Json = None
+    fence: int = 0
+    attempt: int = 0
+    nth: int = 0
+    type: str = ""
+    note: str = ""
+    data: Json = None
     created_at: str | None = None
-    settled_at: str | None = None
-    settled_by: str | None = None
-    version: int = 0
-
-
-class Settled(msgspec.Struct, frozen=True, kw_only=True):
-    conflict: ConflictView
-    task: TaskView | None = None
-
-
-class TokenView(msgspec.Struct, frozen=True, kw_only=True):
-    """A token. `token` is its secret, in the answer to its creation only."""
-
-    id: str
-    token: str | None = None
-    kind: str = ""
-    name: str = ""
-    principal: str | None = None
-    roles: list[str] = []
-    projects: list[str] = []
-    scopes: list[str] | None = None
-    state: str = ""
-    created_by: str | None = None
-    created_at: str | None = None
-    expires_at: str | None = None
-    revoked_at: str | None = None
-    last_used_at: str | None = None
-    uses_left: int | None = None
-
-
-class Who(msgspec.Struct, frozen=True, kw_only=True):
-    """The principal of a token."""
-
-    name: str
-    kind: str = ""
-    roles: list[str] = []
-    projects: list[str] = []
-    scopes: list[str] | None = None
-    node: str | None = None
-    token_id: str | None = None

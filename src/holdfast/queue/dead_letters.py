@@ -50,6 +50,8 @@ class DeadGroup(msgspec.Struct, frozen=True):
     sample_id: str
     type: str = ""
     error: str = ""
+    error_type: str = ""
+    """The class of the exception of the sample; empty: it failed without one."""
 
 
 class DeadFilter(msgspec.Struct, frozen=True):
@@ -122,6 +124,7 @@ class DeadLetters:
                     row.sample_id,
                     sample.type if sample else "",
                     (sample.error or "") if sample else "",
+                    sample.failure.error_type if sample and sample.failure else "",
                 )
             )
         return groups

@@ -25,6 +25,7 @@ from holdfast.core.event import Event
 from holdfast.core.submit import encode_payload
 from holdfast.core.task import Status, Task
 from holdfast.queue.by import By
+from holdfast.queue.details import TaskDetails
 from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.why import Why, explain
 from holdfast.store.rows import Dependency
@@ -103,6 +104,16 @@ class Tasks:
         """Returns the ids of the tasks that depend on this one."""
         resources = await self._with_task(task_id)
         return await resources.store.reads.dependents(task_id, check_page(limit))
+
+    async def details(self, task_id: str) -> TaskDetails:
+        """Returns what the task has beside its row."""
+        reads = (await self._with_task(task_id)).store.reads
+        return TaskDetails(
+            tuple(await reads.dependencies(task_id)),
+            tuple(await reads.dependents(task_id, PAGE_MAX)),
+            await reads.client_id(task_id),
+            await reads.metrics(task_id),
+        )
 
     async def history(self, task_id: str) -> list[Event]:
         """Returns the stored events of the task, oldest first."""

@@ -18,6 +18,7 @@ from holdfast.core.schedule import Schedule
 from holdfast.core.task import Task
 from holdfast.engine.handlers import Handlers
 from holdfast.errors import InvalidInput, NotSupported
+from holdfast.queue import views
 from holdfast.queue.by import By
 from holdfast.queue.dead_letters import DeadFilter, DeadGroup
 from holdfast.queue.feed import EVENTS_PAGE, EventHandler, call_handler
@@ -25,7 +26,6 @@ from holdfast.queue.nodes import Node
 from holdfast.queue.queues import QueueView
 from holdfast.queue.stats import Stats
 from holdfast.queue.subscriptions import Unsubscribe
-from holdfast.remote import views
 from holdfast.remote.engine import RemoteEngine
 from holdfast.remote.tasks import RemoteTasks
 
@@ -40,7 +40,7 @@ class RemoteQueues:
 
     async def list(self) -> list[QueueView]:
         body = (await self._http.call("GET", path_of("queues"))).body
-        return [views.queue(item) for item in body["items"]]
+        return [views.read_queue(item) for item in body["items"]]
 
     async def size(self, queue: str | None = None) -> int:
         """The number of queued and running tasks, of one queue or of all."""
@@ -65,7 +65,7 @@ class RemoteSchedules:
 
     async def list(self) -> list[Schedule]:
         body = (await self._http.call("GET", path_of("schedules"))).body
-        return [views.schedule(item) for item in body["items"]]
+        return [views.read_schedule(item) for item in body["items"]]
 
     async def put(self, name: str, by: By, **fields: Any) -> None:
         given = {key: value for key, value in fields.items() if value is not None}
@@ -82,7 +82,9 @@ class RemoteSchedules:
 
     async def _change(self, name: str, verb: str, by: By) -> Schedule:
         path = path_of("schedules", name, verb)
-        return views.schedule((await self._http.call("POST", path, {"reason": by.reason})).body)
+        return views.read_schedule(
+            (await self._http.call("POST", path, {"reason": by.reason})).body
+        )
 
 
 class RemoteDeadLetters:
@@ -100,7 +102,7 @@ class RemoteDeadLetters:
     async def groups(self, *, limit: int = 50) -> list[DeadGroup]:
         query = {"limit": limit}
         body = (await self._http.call("GET", path_of("dead-letters", "groups"), query=query)).body
-        return [views.dead_group(item) for item in body["items"]]
+        return [views.read_dead_group(item) for item in body["items"]]
 
     async def replay(
         self, task_id: str, by: By, *, payload: object = UNSET, delay: float = 0.0
@@ -170,7 +172,7 @@ class RemoteNodes:
 
     async def list(self, *, live: bool = True) -> list[Node]:
         body = (await self._http.call("GET", path_of("nodes"), query={"live": live})).body
-        return [views.node(item) for item in body["items"]]
+        return [views.read_node(item) for item in body["items"]]
 
 
 class RemoteStatistics:
@@ -204,7 +206,7 @@ class RemoteStatistics:
         return Stats(**{**nothing, **given, **own})
 
 
-_TABLES: Final = ("pending_by_priority", "by_queue", "by_type")
+_TABLES: Final = ("queued_by_priority", "by_queue", "by_type")
 
 
 class RemoteFeed:
@@ -232,7 +234,7 @@ class RemoteFeed:
             }
             body = (await self._http.call("GET", path_of("events"), query=query)).body
             for item in body["items"]:
-                yield views.event(item)
+                yield views.read_event(item)
             is_at_end = str(body["next"]) == str(body["head"])
             position = body["next"]
             if not follow and (is_at_end or not body["items"]):

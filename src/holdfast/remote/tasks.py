@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
 from holdfast.client.http import Http, path_of
 from holdfast.core import codec
 from holdfast.core.check import PAGE_MAX, check_name, check_number, check_page
@@ -14,10 +12,11 @@ from holdfast.core.event import Event
 from holdfast.core.submit import encode_payload
 from holdfast.core.task import Status, Task
 from holdfast.errors import Conflict, IllegalTransition, NotFound
+from holdfast.queue import views
 from holdfast.queue.by import By
+from holdfast.queue.details import TaskDetails
 from holdfast.queue.tasks import REFUSALS
 from holdfast.queue.why import Why
-from holdfast.remote import views
 from holdfast.remote.waiters import RemoteWaiters
 
 ROWS_MAX: Final = 1_000
@@ -34,7 +33,7 @@ class RemoteTasks:
         """Returns the task, or None if it does not exist."""
         check_name("task_id", task_id)
         try:
-            return views.task((await self._http.call("GET", path_of("tasks", task_id))).body)
+            return views.read_task((await self._http.call("GET", path_of("tasks", task_id))).body)
         except NotFound:
             return None
 
@@ -94,15 +93,19 @@ class RemoteTasks:
         body = (await self._http.call("GET", path_of("tasks", task_id))).body
         return list(body["dependents"])[: check_page(limit)]
 
+    async def details(self, task_id: str) -> TaskDetails:
+        """What the task has beside its row."""
+        return views.read_details((await self._http.call("GET", path_of("tasks", task_id))).body)
+
     async def history(self, task_id: str) -> list[Event]:
         """The stored events of the task, oldest first."""
         body = (await self._http.call("GET", path_of("tasks", task_id, "history"))).body
-        return [views.event(item) for item in body["items"]]
+        return [views.read_event(item) for item in body["items"]]
 
     async def why(self, task_id: str) -> Why:
         """Explains why the task is not running."""
         body = (await self._http.call("GET", path_of("tasks", task_id, "why"))).body
-        return msgspec.convert(body, Why)
+        return views.read_why(body)
 
     # -- changing ----------------------------------------------------------------------------------
 
@@ -125,7 +128,9 @@ class RemoteTasks:
             if isinstance(old, dict):
                 new = dict.fromkeys(old) | new
         body = {"payload": new, "reason": by.reason, "expected_version": by.expected_version}
-        return views.task((await self._http.call("PATCH", path_of("tasks", task_id), body)).body)
+        return views.read_task(
+            (await self._http.call("PATCH", path_of("tasks", task_id), body)).body
+        )
 
     async def operate(self, action: str, task_id: str, by: By) -> Task:
         """Changes one task. The actor is the principal of the token."""

@@ -14,8 +14,8 @@ from holdfast.client.http import Answer, Http, path_of
 from holdfast.core import codec
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import FeedReset, HoldfastError, NotFound, QueueFull, WaitTimeout
+from holdfast.queue import views
 from holdfast.queue.batcher import Batcher
-from holdfast.remote import views
 
 WAITS_MAX: Final = 100_000
 READS_MAX: Final = 8
@@ -132,7 +132,7 @@ class RemoteWaiters:
 
     async def _look(self, task_id: str) -> None:
         answer = await self._read(task_id)
-        if answer is not None and (task := views.task(answer.body)).status in ENDED:
+        if answer is not None and (task := views.read_task(answer.body)).status in ENDED:
             self.ended(task)
 
     def _drop(self, task_id: str, future: asyncio.Future[Task]) -> None:

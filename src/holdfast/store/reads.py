@@ -62,6 +62,16 @@ class Reads:
         """The tasks that this one depends on."""
         return await self._access.driver.read(lambda: read_dependencies(task_id))
 
+    async def client_id(self, task_id: str) -> str | None:
+        """The name that nodes use for the task. None: none has named it."""
+        rows = await self._access.rows("clients_of", ids=[task_id])
+        return rows[0][1] if rows else None
+
+    async def metrics(self, task_id: str) -> dict[str, float]:
+        """The totals of the task's metrics over all its attempts."""
+        rows = await self._access.rows("task_metrics", ids=[task_id])
+        return {name: total for _, name, total in rows}
+
     async def dependents(self, task_id: str, limit: int) -> list[str]:
         """The ids of the tasks that wait for this one."""
         return [row[0] for row in await self._access.rows("dependents", id=task_id, limit=limit)]

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.core.dependency import DependencyPolicy
 from holdfast.core.limit import Limit
+from holdfast.core.task import Status
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.limits import to_limit
 
@@ -21,6 +22,8 @@ class Dependency(msgspec.Struct, frozen=True):
     parent_id: str
     policy: DependencyPolicy
     is_settled: bool
+    status: Status | None = None
+    """None: the row of the task is gone."""
 
 
 class NodeRow(msgspec.Struct, frozen=True):
@@ -61,8 +64,13 @@ class DeadLetterGroup(msgspec.Struct, frozen=True):
 
 def read_dependencies(task_id: str) -> Script[list[Dependency]]:
     return [
-        Dependency(parent_id, DependencyPolicy(policy), bool(settled))
-        for parent_id, policy, settled in (yield call("dependencies", id=task_id))
+        Dependency(
+            parent_id,
+            DependencyPolicy(policy),
+            bool(settled),
+            None if status is None else Status(status),
+        )
+        for parent_id, policy, settled, status in (yield call("dependencies", id=task_id))
     ]
 
 

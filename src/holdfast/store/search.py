@@ -41,11 +41,12 @@ _COLUMNS: Final = {
     "finished": "finished_at", "args": "payload_json", "meta": "metadata_json", "lock": "lease_until",
     "decision": "CASE WHEN gate LIKE '!decision:%' THEN 'open' END",
 }  # fmt: skip
-_ERROR: Final = {
-    SqlDialect.SQLITE: "json_extract(failure_json, '$.message')",
+_FAILURE: Final = {
+    SqlDialect.SQLITE: "json_extract(failure_json, '$.{0}')",
     SqlDialect.POSTGRES: "(CASE WHEN pg_input_is_valid(failure_json, 'jsonb') "
-    "THEN failure_json::jsonb ->> 'message' END)",
+    "THEN failure_json::jsonb ->> '{0}' END)",
 }
+"""A field of the latest failure."""
 _NOTHING: Final = {SqlDialect.SQLITE: "NULL", SqlDialect.POSTGRES: "NULL::text"}
 
 
@@ -78,6 +79,7 @@ class TaskRow(msgspec.Struct, frozen=True):
     fingerprint: str | None
     progress_json: str | None
     error: str | None
+    failure_kind: str | None
     payload_preview: str
     payload_bytes: int
     result_preview: str | None
@@ -127,7 +129,7 @@ def _text(
 ) -> tuple[str, dict[str, Any]]:
     columns = {
         **_COLUMNS,
-        "error": _ERROR[dialect],
+        "error": _FAILURE[dialect].format("message"),
         "job": _NOTHING[dialect],
         "host": _NOTHING[dialect],
     }
@@ -156,7 +158,7 @@ def _text(
     names = " ".join(TaskRow.__struct_fields__)
     text = (
         f"-- returns: {names}\n"
-        f"SELECT {', '.join(_PLAIN)}, {_ERROR[dialect]} AS error, {_bodies(dialect)}\n"
+        f"SELECT {', '.join(_PLAIN)}, {_failure(dialect)}, {_bodies(dialect)}\n"
         f"FROM {source} WHERE {' AND '.join(wheres)}\n"
         f"ORDER BY {order} LIMIT {_param('limit', 'bigint', dialect)}"
     )
@@ -179,6 +181,11 @@ def _within(dialect: SqlDialect) -> str:
     if dialect is SqlDialect.SQLITE:
         return "project IN (SELECT value FROM json_each(:projects))"
     return "project = ANY(:projects::text[])"
+
+
+def _failure(dialect: SqlDialect) -> str:
+    field = _FAILURE[dialect]
+    return f"{field.format('message')} AS error, {field.format('kind')} AS failure_kind"
 
 
 def _bodies(dialect: SqlDialect) -> str:

@@ -34,14 +34,23 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class OpenConflict(msgspec.Struct, frozen=True):
-    """A conflict that is not settled."""
+    """A conflict that is not settled, without its two sides."""
 
     id: str
     project: str
     task_id: str
     client_id: str
     kind: str
+    state: str
+    node: str
+    mutation_id: str | None
+    base_version: int
+    server_version: int
+    resolution: str | None
+    settled_by: str | None
+    reason: str | None
     at: float
+    version: int
 
 
 class LiveReads:

@@ -133,7 +133,7 @@ def resolve(project: str, names: Sequence[str]) -> Script[dict[str, str]]:
     found: dict[str, str] = {row[0]: row[1] for row in rows}
     rest = [name for name in names if name not in found]
     tasks: list[Task] = (yield call("get_tasks", ids=rest)) if rest else []
-    others = yield call(own("clients_of"), ids=[task.id for task in tasks])
+    others = yield call("clients_of", ids=[task.id for task in tasks])
     named = {row[0] for row in others}
     return found | {t.id: t.id for t in tasks if t.project == project and t.id not in named}
 

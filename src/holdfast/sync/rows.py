@@ -99,7 +99,7 @@ def read_node(node: str) -> Script[RegisteredNode]:
 def names_of(tasks: Iterable[Task]) -> Script[dict[str, str]]:
     """The name of each task, by its id. A task that no node has named is called by its id."""
     ids = [task.id for task in tasks]
-    rows = (yield call(own("clients_of"), ids=ids)) if ids else []
+    rows = (yield call("clients_of", ids=ids)) if ids else []
     return dict.fromkeys(ids, "") | {id: id for id in ids} | {row[0]: row[1] for row in rows}
 
 

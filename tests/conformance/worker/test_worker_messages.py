@@ -325,11 +325,11 @@ async def test_metrics_are_totals_that_only_rise(store: Store, sync: WorkerSync)
         MetricsChange(task_id="t", fence=1, tokens_used=90, other={"files": 3}),
     )
     await worker.send(MetricsChange(task_id="t", fence=1, tokens_used=40))
-    assert await reads.metrics(store, "t") == {"tokens_used": 100, "cost": 0.5, "files": 3}
+    assert await store.reads.metrics("t") == {"tokens_used": 100, "cost": 0.5, "files": 3}
     await worker.send(TaskChange(task_id="t", fence=1, status="queued"))
     task = (await worker.claim(claim_id="second"))[0]
     await worker.send(MetricsChange(task_id="t", fence=task.fence, tokens_used=7))
-    assert (await reads.metrics(store, "t"))["tokens_used"] == 107
+    assert (await store.reads.metrics("t"))["tokens_used"] == 107
 
 
 async def test_checkpoints_are_numbered_and_bounded(store: Store, sync: WorkerSync) -> None:
@@ -404,7 +404,7 @@ async def test_pruning_a_task_removes_what_it_added(
     await store.prune(before=later, dead_before=later, feed_before=0.0)
     assert await store.reads.get(["t"]) == {}
     assert await output_of(store, "t", 1) == b""
-    assert await reads.metrics(store, "t") == {}
+    assert await store.reads.metrics("t") == {}
     assert await reads.checkpoints(store, "t") == []
 
 

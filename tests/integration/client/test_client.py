@@ -150,7 +150,7 @@ async def test_queues_schedules_locks_and_nodes(site: Site, client: Client) -> N
         await client.schedules.get("daily")
     await site.hub.locks._locks.acquire("host:1/a", ttl=600)
     assert [lock.resource async for lock in client.locks.list()] == ["host:1/a"]
-    assert (await client.locks.get("host:1/a")).is_held
+    assert (await client.locks.get("host:1/a")).held
     await client.locks.revoke("host:1/a", reason="stuck")
     assert isinstance(await client.nodes.list(), list)
 

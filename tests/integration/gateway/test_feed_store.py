@@ -18,8 +18,12 @@ from holdfast.gateway.feed.metrics import FAMILIES, FeedMeter
 from holdfast.gateway.feed.source import StoreSource
 from holdfast.gateway.feed.summary import StoreSummary
 from holdfast.metrics import Metrics
+from holdfast.queue import views
 from holdfast.queue.by import By
+from holdfast.sync import views as hub_views
+from holdfast.sync.conflicts import Conflicts
 from holdfast.sync.live_reads import LiveReads
+from holdfast.sync.nodes import Nodes
 from tests.backends import SHARED, url_of
 from tests.conformance.sync.support import Plugin
 from tests.feed_support import Door, Served, person, served
@@ -40,9 +44,11 @@ async def gateway(queue: TaskQueue, door: Door | None = None) -> AsyncIterator[S
         parts.tasks,
         parts.queues,
         parts.nodes,
+        resources.store.now,
         task_by_client_id=partial(task_named, resources.store),
         summary=StoreSummary(reads, parts.decisions, resources.store.now),
         held=reads.held_by,
+        registered=Nodes(resources.store).find,
     )
     async with served(
         StoreSource(resources.store), bus=resources.bus, directory=directory, door=door
@@ -79,7 +85,10 @@ async def test_a_task_from_its_snapshot_to_its_end(url: str) -> None:
         async with gateway(queue) as server, server.client() as client:
             await client.subscribe(f"task:{task_id}")
             snapshot = await client.next()
-            assert snapshot["payload"]["id"] == task_id
+            task = await queue.get_task(task_id)
+            details = await queue.parts.tasks.details(task_id)
+            assert task is not None
+            assert snapshot["payload"] == views.task(task, task.updated_at, details)
             assert snapshot["payload"]["status"] == "queued"
             await client.until("bookmark")
             await work_off(queue, task_id)
@@ -130,7 +139,7 @@ async def test_snapshots_of_queues_and_nodes(url: str) -> None:
     async with opened(url) as (queue,), gateway(queue) as server, server.client() as client:
         await queue.enqueue("greet", {"name": "ann"})
         await client.subscribe("queue:default")
-        assert (await client.next())["payload"]["queued"] == 1
+        assert (await client.next())["payload"]["counts"]["queued"] == 1
         for missing in ("queue:nothing", "node:nothing", "task:nothing", "job:j1", "host:h1"):
             assert (await client.subscribe(missing))[-1]["code"] == "not-found"
         await queue.parts.queues.pause("default", By("user:ann"))
@@ -162,6 +171,7 @@ async def test_snapshots_of_a_project_and_of_a_person(url: str) -> None:
             assert snapshot["decisions"] == []
             (shown,) = snapshot["conflicts"]
             assert (shown["id"], shown["client_id"]) == (conflict.conflict_id, "task-1")
+            assert shown == hub_views.conflict_row(await Conflicts(store).get(shown["id"]))
             await client.subscribe("system:events")
             snapshot = (await client.until("snapshot"))[-1]["payload"]
             assert snapshot["counts"]["paused"] == 1

@@ -63,7 +63,7 @@ async def test_the_message_of_the_seed_is_valid_as_it_stands(gateway: Gateway) -
     pieces = await reads.output(gateway.store, "t", 1, "stdout")
     whole = b"".join(piece.data or b"" for piece in pieces)
     assert whole == b"ok\n\xff\0" + "é".encode()
-    assert await reads.metrics(gateway.store, "t") == {"tokens_used": 1200, "cost": 0.03}
+    assert await gateway.store.reads.metrics("t") == {"tokens_used": 1200, "cost": 0.03}
 
 
 async def test_commands_and_losses_have_their_frames(gateway: Gateway) -> None:

@@ -12,8 +12,8 @@ from holdfast.cli.output.table import Column
 from holdfast.cli.session import with_queue
 from holdfast.core.check import check_page
 from holdfast.core.wire import WHOLE_MAX
-from holdfast.gateway import views
 from holdfast.store.audit import AuditStore
+from holdfast.sync import views
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ def list_(*, limit: Limit = 50, common: Common = COMMON) -> None:
 def verify(*, common: Common = COMMON) -> int:
     """Check that no audit row was changed or removed. Exit code 1 if one was."""
     head, wrong = _with_audit(common, lambda audit: audit.verify())
-    item = {"ok": wrong is None, "rows": head.seq, "head": head.hash, "first_wrong": wrong}
+    item = views.audit_check(head, wrong)
     text = "whole" if wrong is None else f"broken at row {wrong}"
     Printer(common).one(item, [("audit", text), ("rows", str(head.seq)), ("head", head.hash)])
     return 0 if wrong is None else 1

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from holdfast.cli.commands.task import whole
 from holdfast.cli.ids import find_task, given_ids
 from holdfast.cli.options import Common, Output
 from holdfast.cli.output.printer import Printer, mute
 from holdfast.cli.problem import PARTIAL, Usage, describe, show
 from holdfast.cli.session import with_parts
 from holdfast.core.task import Task
-from holdfast.queue import views
 from holdfast.queue.parts import Parts
 from holdfast.queue.problem import Problem
 
@@ -29,31 +29,30 @@ def change_each(common: Common, ids: Iterable[str], change: Change, done: str) -
     if not wanted:
         raise Usage("no task is given: pass ids, or - to read ids from stdin")
 
-    async def work(parts: Parts) -> tuple[list[Task], list[Problem]]:
-        tasks, problems = [], []
+    async def work(parts: Parts) -> tuple[list[dict[str, Any]], list[Problem]]:
+        items, problems = [], []
         for text in wanted:
             try:
                 task = await find_task(parts.tasks, text, for_change=True)
-                tasks.append(await change(parts, task))
+                items.append(await whole(parts, await change(parts, task)))
             except Exception as error:  # an error of one id must not stop the others
                 problems.append(describe(error))
-        return tasks, problems
+        return items, problems
 
-    tasks, problems = with_parts(common, work)
+    items, problems = with_parts(common, work)
     try:
-        _answer(common, tasks, done)
+        _answer(common, items, done)
     except BrokenPipeError:
         mute()  # the exit code still says whether all succeeded
     for problem in problems:
         show(problem, as_json=common.output in (Output.JSON, Output.JSONL))
     if not problems:
         return 0
-    return PARTIAL if tasks else problems[0].exit
+    return PARTIAL if items else problems[0].exit
 
 
-def _answer(common: Common, tasks: list[Task], done: str) -> None:
+def _answer(common: Common, items: list[dict[str, Any]], done: str) -> None:
     printer = Printer(common)
-    items: list[dict[str, Any]] = [views.task(task) for task in tasks]
     if printer.is_table:
         for item in items:
             print(f"{item['id']}  {done}")

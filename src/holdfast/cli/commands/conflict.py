@@ -15,8 +15,8 @@ from holdfast.cli.problem import Usage
 from holdfast.core.check import check_choice
 from holdfast.core.codec import dumps
 from holdfast.core.rights import Operation
-from holdfast.gateway import hub_views
 from holdfast.store.store import Store
+from holdfast.sync import views
 from holdfast.sync.conflicts import Conflict, Conflicts, Settled, Take
 
 Id = Annotated[str, Parameter(help="The conflict's id.")]
@@ -38,7 +38,7 @@ def list_(
             limit=limit,
         ),
     )
-    items = [hub_views.conflict_row(row) for row in rows]
+    items = [views.conflict_row(row) for row in rows]
     Printer(common).rows(items, _columns(), empty="no conflicts")
 
 
@@ -76,7 +76,7 @@ def settle(
 
 
 def _print(common: Common, conflict: Conflict) -> None:
-    item = hub_views.conflict(conflict)
+    item = views.conflict(conflict)
     lines = [
         (conflict.id, conflict.state),
         ("task", f"{conflict.client_id} ({conflict.task_id})"),

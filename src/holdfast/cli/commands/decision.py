@@ -42,20 +42,19 @@ def list_(
         return decisions, await parts.sessions.now()
 
     decisions, now = with_parts(common, work)
-    items = [views.decision(decision) for decision in decisions]
+    items = [views.decision(decision, now) for decision in decisions]
     Printer(common).rows(items, _columns(now), empty="no decisions")
 
 
 def show(id: Id, /, *, common: Common = COMMON) -> None:
     """Show a decision with what its task saved."""
 
-    async def work(parts: Parts) -> tuple[Decision, object]:
+    async def work(parts: Parts) -> tuple[Decision, dict[str, Any]]:
         decision = await parts.decisions.get(id)
         point = await parts.decisions.asked_point(id)
-        return decision, None if point is None else point.data
+        return decision, views.whole_decision(decision, await parts.sessions.now(), point)
 
-    decision, data = with_parts(common, work)
-    _print(common, decision, {"checkpoint": data})
+    _print(common, *with_parts(common, work))
 
 
 def answer(
@@ -68,16 +67,16 @@ def answer(
 ) -> None:
     """Answer a decision; its task goes on."""
 
-    async def work(parts: Parts) -> Decision:
+    async def work(parts: Parts) -> tuple[Decision, dict[str, Any]]:
         options = (await parts.decisions.get(id)).options
         value = choice if options else values.parsed(choice)
-        return await parts.decisions.answer(id, value, by(reason))
+        decision = await parts.decisions.answer(id, value, by(reason))
+        return decision, views.decision(decision, await parts.sessions.now())
 
-    _print(common, with_parts(common, work), {})
+    _print(common, *with_parts(common, work))
 
 
-def _print(common: Common, decision: Decision, more: dict[str, Any]) -> None:
-    item = views.decision(decision) | more
+def _print(common: Common, decision: Decision, item: dict[str, Any]) -> None:
     lines = [
         (decision.id, decision.state.value),
         ("task", decision.task_id),
@@ -87,8 +86,8 @@ def _print(common: Common, decision: Decision, more: dict[str, Any]) -> None:
         lines.append(("options", ", ".join(decision.options)))
     if decision.by:
         lines.append(("answer", f"{dumps(decision.choice)} by {decision.by}"))
-    if more.get("checkpoint") is not None:
-        lines.append(("data", dumps(more["checkpoint"])))
+    if (point := item.get("checkpoint")) is not None:
+        lines.append(("data", dumps(point["data"])))
     Printer(common).one(item, lines, name=decision.id)
 
 

@@ -42,7 +42,9 @@ def list_(
 
     tasks, now = with_parts(common, work)
     printer = Printer(common)
-    printer.rows([views.task(task) for task in tasks], _columns(now), empty="no dead letters")
+    printer.rows(
+        [views.task_row(task, now) for task in tasks], _columns(now), empty="no dead letters"
+    )
     if len(tasks) == limit:
         printer.note(f"more: --after {tasks[-1].id}")
 
@@ -54,7 +56,7 @@ def groups(*, limit: Limit = 50, common: Common = COMMON) -> None:
         return await parts.dead_letters.groups(limit=limit), await parts.sessions.now()
 
     found, now = with_parts(common, work)
-    items = [views.group(group) for group in found]
+    items = [views.dead_group(group) for group in found]
     Printer(common).rows(items, _group_columns(now), empty="no dead letters")
 
 
@@ -67,7 +69,7 @@ def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
             raise Conflict(
                 f"task {task.id} is {task.status}, not a dead letter: see holdfast task show {task.id}"
             )
-        return await whole(parts.tasks, task)
+        return await whole(parts, task)
 
     item = with_parts(common, work)
     printer = Printer(common)
@@ -94,7 +96,7 @@ def _columns(now: float) -> list[Column]:
     return [
         Column("ID", lambda item: item["id"]),
         Column("TYPE", lambda item: item["type"], flex=True),
-        Column("FAILURE", lambda item: (item["failure"] or {}).get("kind")),
+        Column("FAILURE", lambda item: item["failure_kind"]),
         Column("ATTEMPTS", lambda item: f"{item['attempts']}/{item['max_attempts']}"),
         Column("DIED", lambda item: relative(item["finished_at"], now)),
         Column("ERROR", lambda item: item["error"], flex=True),

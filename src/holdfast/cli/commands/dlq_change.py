@@ -6,7 +6,7 @@ Promises: a change by filter needs a confirmation first; `--dry-run` only counts
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from cyclopts import Parameter
@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from holdfast.cli import values
 from holdfast.cli.commands.changes import change_each
 from holdfast.cli.commands.dlq import full_fingerprint
+from holdfast.cli.commands.task import whole
 from holdfast.cli.confirm import confirmed
 from holdfast.cli.ids import find_task
 from holdfast.cli.options import COMMON, Common, Flag, Reason, TaskId, TaskIds
@@ -23,7 +24,6 @@ from holdfast.cli.session import by, with_parts
 from holdfast.core import edits
 from holdfast.core.codec import dumps
 from holdfast.core.task import Task
-from holdfast.queue import views
 from holdfast.queue.dead_letters import DeadFilter, DeadLetters
 from holdfast.queue.parts import Parts
 
@@ -135,13 +135,13 @@ def edit(
         raise Usage("no payload is given: write key=value pairs, or --json")
     payload = values.payload(pairs, json)
 
-    async def work(parts: Parts) -> tuple[Task, Task]:
+    async def work(parts: Parts) -> tuple[Task, Task, dict[str, Any]]:
         before = await find_task(parts.tasks, task_id, for_change=True)
         merge = json is None and not replace
-        return before, await parts.tasks.edit(before.id, payload, by(), merge=merge)
+        after = await parts.tasks.edit(before.id, payload, by(), merge=merge)
+        return before, after, await whole(parts, after)
 
-    before, after = with_parts(common, work)
-    item = views.task(after)
+    before, after, item = with_parts(common, work)
     fields = [("id", item["id"]), ("status", item["status"]), ("payload", after.payload_json)]
     change = edits.difference(before.payload_json, after.payload_json)
     was = change.get("before", "too long to show: see `task history`")

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
 from holdfast.cli import values
+from holdfast.cli.commands.task import whole
 from holdfast.cli.ids import find_task
 from holdfast.cli.options import COMMON, Common, Flag
 from holdfast.cli.output.printer import Printer
@@ -21,7 +22,6 @@ from holdfast.core.codec import dumps
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
 from holdfast.errors import TaskFailed
-from holdfast.queue import views
 from holdfast.queue.handle import TaskHandle, no_result
 from holdfast.queue.tasks import Tasks
 
@@ -72,16 +72,19 @@ def enqueue(
         request["timeout"] = values.seconds(task_timeout, "--task-timeout")
     printer = Printer(common)
 
-    async def work(q: TaskQueue) -> Task:
+    async def work(q: TaskQueue) -> tuple[Task, dict[str, Any]]:
         parents = await _parents(q.parts.tasks, depends_on)
         handle = await q.enqueue(type, depends_on=parents, **request)
         _note(printer, handle)
         if wait:
             printer.note(f"task {handle.id}")
-            return await handle.wait(patience)
-        return await handle.get()
+            task = await handle.wait(patience)
+        else:
+            task = await handle.get()
+        return task, await whole(q.parts, task)
 
-    _answer(printer, with_queue(common, work), wait=wait)
+    task, item = with_queue(common, work)
+    _answer(printer, task, item, wait=wait)
 
 
 async def _parents(tasks: Tasks, texts: Iterable[str]) -> dict[str, str]:
@@ -100,8 +103,7 @@ def _note(printer: Printer, handle: TaskHandle) -> None:
         printer.note("accepted, but the queue is close to its depth limit")
 
 
-def _answer(printer: Printer, task: Task, *, wait: bool) -> None:
-    item = views.task(task)
+def _answer(printer: Printer, task: Task, item: dict[str, Any], *, wait: bool) -> None:
     if not printer.is_table:
         printer.one(item, [], name=task.id)
     elif not wait:

@@ -126,5 +126,5 @@ def _print(printer: Printer, event: Event) -> None:
         printer.object(item)
     else:
         kind = printer.paint(f"{event.kind:<15}", KIND_STYLES.get(event.kind, "cyan"))
-        about = " ".join(filter(None, (event.task_id, event.type, said(event.data))))
+        about = " ".join(filter(None, (event.task_id, event.type, said(item["data"]))))
         print(f"{clock(event.at)}  {item['position']}  {kind}  {clean(about)}", flush=True)

@@ -50,7 +50,7 @@ def show(resource: Resource, /, *, common: Common = COMMON) -> None:
         for place, waiter in enumerate(info.waiters, 1)
     ]
     lines += [
-        (each["at_iso"], f"{each['action']} by {each['actor']}: {each['reason'] or 'no reason'}")
+        (each["at"], f"{each['action']} by {each['actor']}: {each['reason'] or 'no reason'}")
         for each in item["audit"]
     ]
     Printer(common).one(item, lines, name=resource)
@@ -59,7 +59,7 @@ def show(resource: Resource, /, *, common: Common = COMMON) -> None:
 def revoke(resource: Resource, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Take a lock from its holder; the fence increases, so late writes of the holder are refused."""
     done = _with_locks(common, lambda locks: locks.revoke(resource, by(reason)))
-    item = views.lock_audit(done)
+    item = views.lock_act(done)
     text = f"taken from {done.owner}; the fence is {done.fence} now"
     Printer(common).one(item, [(resource, text)], name=resource)
 
@@ -83,5 +83,5 @@ def _columns() -> list[Column]:
         Column("OWNER", lambda item: item["owner"], flex=True),
         Column("FENCE", lambda item: item["fence"]),
         Column("HELD", lambda item: length(item["held_seconds"])),
-        Column("LEFT", lambda item: length(item["seconds_left"]) if item["is_held"] else "ended"),
+        Column("LEFT", lambda item: length(item["remaining_seconds"]) if item["held"] else "ended"),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -12,17 +12,17 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.times import relative
 from holdfast.core.node_identity import NodeState
 from holdfast.core.rights import Operation
-from holdfast.gateway import hub_views
+from holdfast.queue.nodes import nodes_at
 from holdfast.store.store import Store
-from holdfast.sync.nodes import Nodes, NodeView
+from holdfast.sync import views
+from holdfast.sync.nodes import Nodes
 
 Id = Annotated[str, Parameter(help="The node's id.")]
 
 
 def show(id: Id, /, *, common: Common = COMMON) -> None:
     """Show a node that has registered."""
-    view, now = with_store(common, lambda store: Nodes(store).view(id))
-    _print(common, view, now)
+    _print(common, *with_store(common, lambda store: _view(store, id)))
 
 
 def cordon(id: Id, /, *, reason: Reason = "", common: Common = COMMON) -> None:
@@ -51,26 +51,31 @@ def revoke(id: Id, /, *, reason: Reason = "", common: Common = COMMON) -> None:
 
 
 def _change(common: Common, id: str, state: NodeState, reason: str) -> None:
-    async def work(store: Store) -> NodeView:
+    async def work(store: Store) -> dict[str, Any]:
         nodes = Nodes(store)
         project = (await nodes.get(id)).project
         by = recorded(Operation.NODES_MANAGE, project=project, subject=f"node:{id}", reason=reason)
         await nodes.set_state(id, state, by)
-        return await nodes.view(id)
+        return await _view(store, id)
 
-    view, now = with_store(common, work)
-    _print(common, view, now)
+    _print(common, *with_store(common, work))
 
 
-def _print(common: Common, view: NodeView, now: float) -> None:
-    row = view.row
+async def _view(store: Store, id: str) -> dict[str, Any]:
+    await Nodes(store).get(id)
+    rows = [row for row in await store.reads.nodes() if row.id == id]
+    [item] = await views.nodes(store, nodes_at(rows, store.now()))
+    return item
+
+
+def _print(common: Common, item: dict[str, Any], now: float) -> None:
     lines = [
-        (row.id, row.state),
-        ("kind", row.kind),
-        ("project", row.project),
-        ("incarnation", str(row.incarnation)),
-        ("seen", relative(row.seen_at, now)),
-        ("running", str(view.running)),
-        ("capabilities", ", ".join(row.capabilities) or "none"),
+        (item["id"], item["state"]),
+        ("kind", item["kind"]),
+        ("project", item["project"]),
+        ("incarnation", str(item["incarnation"])),
+        ("seen", relative(item["seen_at"], now)),
+        ("running", str(item["running"])),
+        ("capabilities", ", ".join(item["capabilities"]) or "none"),
     ]
-    Printer(common).one(hub_views.registered_node(view, now), lines, name=row.id)
+    Printer(common).one(item, lines, name=item["id"])

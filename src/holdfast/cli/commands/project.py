@@ -13,8 +13,8 @@ from holdfast.cli.output.table import Column
 from holdfast.cli.problem import Usage
 from holdfast.core.rights import Operation
 from holdfast.core.strategy import Strategy
-from holdfast.gateway import hub_views
 from holdfast.queue.by import By
+from holdfast.sync import views
 from holdfast.sync.projects import Projects
 from holdfast.sync.rows import ProjectRow
 
@@ -34,7 +34,7 @@ def list_(*, common: Common = COMMON) -> None:
         Column("OVERRIDES", lambda item: _shown(item["overrides"])),
         Column("CLOCK", lambda item: item["clock"]),
     ]
-    Printer(common).rows([hub_views.project(row) for row in rows], columns, empty="no projects")
+    Printer(common).rows([views.project(row) for row in rows], columns, empty="no projects")
 
 
 def create(
@@ -94,7 +94,7 @@ def _by(project: str, reason: str) -> By:
 
 
 def _print(common: Common, row: ProjectRow) -> None:
-    item = hub_views.project(row)
+    item = views.project(row)
     lines = [(row.id, row.strategy), ("overrides", _shown(item["overrides"]) or "none")]
     Printer(common).one(item, lines, name=row.id)
 

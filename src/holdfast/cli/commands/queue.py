@@ -56,19 +56,19 @@ def _print(common: Common, item: dict[str, Any], done: str) -> None:
 
 def _columns(now: float) -> list[Column]:
     def state(item: dict[str, Any]) -> str:
-        if not item["is_paused"]:
+        if item["paused_at"] is None:
             return "open"
         why = f": {item['reason']}" if item["reason"] else ""
         return f"paused {relative(item['paused_at'], now)} by {item['paused_by']}{why}"
 
-    counted = [
-        Column(status.value.upper(), lambda item, status=status: item[status.value])  # type: ignore[misc]
-        for status in (Status.QUEUED, Status.RUNNING, Status.BLOCKED, Status.PAUSED)
-    ]
+    def counted(title: str, status: Status) -> Column:
+        return Column(title, lambda item: item["counts"].get(status.value, 0))
+
+    shown = (Status.QUEUED, Status.RUNNING, Status.BLOCKED, Status.PAUSED)
     return [
         Column("QUEUE", lambda item: item["name"]),
-        *counted,
-        Column("DEAD", lambda item: item["failed"]),
-        Column("COMPLETED", lambda item: item["completed"]),
+        *(counted(status.value.upper(), status) for status in shown),
+        counted("DEAD", Status.FAILED),
+        counted("COMPLETED", Status.COMPLETED),
         Column("STATE", state, flex=True, style=lambda text: "" if text == "open" else "yellow"),
     ]

@@ -60,7 +60,7 @@ def add(
 
     item, now = with_parts(common, work)
     fires = relative(item["next_at"], now)
-    Printer(common).one(item, [(name, f"fires {fires} ({item['next_at_iso']})")], name=name)
+    Printer(common).one(item, [(name, f"fires {fires} ({item['next_at']})")], name=name)
 
 
 def remove(name: Name, /, *, common: Common = COMMON) -> None:
@@ -90,7 +90,7 @@ def resume(name: Name, /, *, common: Common = COMMON) -> None:
         return views.schedule(await parts.schedules.resume(name, by()))
 
     item = with_parts(common, work)
-    Printer(common).one(item, [(name, f"fires at {item['next_at_iso']}")], name=name)
+    Printer(common).one(item, [(name, f"fires at {item['next_at']}")], name=name)
 
 
 def _columns(now: float) -> list[Column]:

@@ -15,7 +15,8 @@ def stats(*, common: Common = COMMON) -> None:
     """Count tasks by status, priority and queue; exact, without a scan."""
 
     async def work(parts: Parts) -> dict[str, Any]:
-        return views.stats(await parts.stats.get(), await parts.nodes.list())
+        head = await parts.feed.position()
+        return views.stats(await parts.stats.get(), await parts.nodes.list(), head)
 
     item = with_parts(common, work)
     Printer(common).one(item, _fields(item), name=item["queued"])

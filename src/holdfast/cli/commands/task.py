@@ -18,7 +18,6 @@ from holdfast.core.event import Event
 from holdfast.core.task import Status, Task
 from holdfast.queue import views
 from holdfast.queue.parts import Parts
-from holdfast.queue.tasks import Tasks
 
 
 def list_(
@@ -40,7 +39,7 @@ def list_(
 
     tasks, now = with_parts(common, work)
     printer = Printer(common)
-    printer.rows([views.task(task) for task in tasks], _columns(now), empty="no tasks")
+    printer.rows([views.task_row(task, now) for task in tasks], _columns(now), empty="no tasks")
     if len(tasks) == limit:
         printer.note(f"more: --after {tasks[-1].id}")
 
@@ -49,7 +48,7 @@ def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     """Show all fields of a task."""
 
     async def work(parts: Parts) -> dict[str, Any]:
-        return await whole(parts.tasks, await find_task(parts.tasks, task_id))
+        return await whole(parts, await find_task(parts.tasks, task_id))
 
     item = with_parts(common, work)
     Printer(common).one(item, fields(item), name=item["id"])
@@ -80,10 +79,9 @@ def history(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     Printer(common).rows(items, EVENT_COLUMNS, empty="its events were pruned")
 
 
-async def whole(tasks: Tasks, task: Task) -> dict[str, Any]:
-    """A task with its parents and dependents."""
-    parents = await tasks.parents(task.id)
-    return views.whole_task(task, parents, await tasks.dependents(task.id))
+async def whole(parts: Parts, task: Task) -> dict[str, Any]:
+    """A task with its details."""
+    return views.task(task, await parts.sessions.now(), await parts.tasks.details(task.id))
 
 
 def fields(item: dict[str, Any]) -> list[tuple[str, object]]:
@@ -103,19 +101,26 @@ def fields(item: dict[str, Any]) -> list[tuple[str, object]]:
         ("error", item["error"]),
         ("failure", failure.get("kind")),
         ("fingerprint", item["fingerprint"]),
-        ("progress", dumps(item["progress"]) if item["progress"] is not None else None),
-        ("created", item["created_at_iso"]),
-        ("due", item["due_at_iso"]),
-        ("started", item["started_at_iso"]),
-        ("finished", item["finished_at_iso"]),
+        ("progress", _reported(item["progress"])),
+        ("created", item["created_at"]),
+        ("due", item["due_at"]),
+        ("started", item["started_at"]),
+        ("finished", item["finished_at"]),
         ("node", item["node"]),
         ("aborted by" if item["status"] == Status.ABORTED else "held by", item["held_by"]),
         ("limits", ", ".join(item["limits"])),
         ("gate", item["gate"]),
-        ("depends on", ", ".join(edge["task_id"] for edge in item["depends_on"])),
+        ("depends on", ", ".join(edge["id"] for edge in item["depends_on"])),
         ("dependents", ", ".join(item["dependents"])),
         ("idempotency key", item["idempotency_key"]),
     ]
+
+
+def _reported(progress: dict[str, Any] | None) -> str | None:
+    """The fields of the progress that the runner has reported."""
+    if progress is None:
+        return None
+    return dumps({name: value for name, value in progress.items() if value or name == "done"})
 
 
 def _columns(now: float) -> list[Column]:
@@ -157,7 +162,7 @@ def said(data: dict[str, Any]) -> str:
 def _short(name: str, value: object) -> str:
     """A field in short form."""
     if isinstance(value, str):
-        return value
+        return clock(value) if name.endswith("_at") else value
     if isinstance(value, float):
-        return clock(value) if name.endswith("_at") else f"{value:.3f}"
+        return f"{value:.3f}"
     return dumps(value)

@@ -15,8 +15,8 @@ from holdfast.cli.output.table import Column
 from holdfast.cli.session import by, with_queue
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.rights import Operation
-from holdfast.gateway import views
 from holdfast.queue.by import By
+from holdfast.sync import views
 from holdfast.sync.access.recorded import audited
 from holdfast.sync.access.tokens import Issued, NewToken, Tokens
 
@@ -70,7 +70,7 @@ def rotate(token_id: TokenId, /, *, reason: Reason = "", common: Common = COMMON
 
 
 def _show(common: Common, issued: Issued, now: float) -> None:
-    item = {**views.token(issued.token, now), "token": issued.secret}
+    item = views.new_token(issued.token, now, issued.secret)
     lines = [("id", issued.token.id), ("token", issued.secret)]
     Printer(common).one(item, lines, name=issued.secret)
 

@@ -1,4 +1,4 @@
-"""Times for people; programs get those of `queue/views.py`."""
+"""Times for people; programs get those of `queue.views`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from datetime import UTC, datetime
 _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "m"), (1.0, "s"))
 
 
-def clock(at: float) -> str:
-    """The local time of day: 12:00:00.000"""
-    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
+def clock(at: float | str) -> str:
+    """The local time of day: 12:00:00.000. A time of a view is text."""
+    try:
+        when = (
+            datetime.fromisoformat(at) if isinstance(at, str) else datetime.fromtimestamp(at, UTC)
+        )
+    except ValueError:
+        return str(at)
+    return when.astimezone().strftime("%H:%M:%S.%f")[:-3]
 
 
-def relative(at: float | None, now: float) -> str:
-    """'5s ago', 'in 3m'; '-' for never."""
+def relative(at: float | str | None, now: float) -> str:
+    """'5s ago', 'in 3m'; '-' for never. A time of a view is text."""
     if at is None:
         return "-"
-    gap = now - at
+    gap = now - (datetime.fromisoformat(at).timestamp() if isinstance(at, str) else at)
     return f"{length(gap)} ago" if gap >= 0 else f"in {length(-gap)}"
 
 

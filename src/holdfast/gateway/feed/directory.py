@@ -6,7 +6,7 @@ access.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from holdfast.core.access import ALL_PROJECTS, Principal
@@ -20,7 +20,9 @@ from holdfast.queue.nodes import Nodes
 from holdfast.queue.queues import Queues, QueueView
 from holdfast.queue.tasks import Tasks
 from holdfast.store.store import Store
+from holdfast.sync import views as hub_views
 from holdfast.sync.names import find_task
+from holdfast.sync.nodes import NodeView
 
 TaskByClientId = Callable[[str, Principal], Awaitable[str | None]]
 """The store's id of a task that a plugin calls by its own id, within the projects of the principal."""
@@ -29,9 +31,8 @@ Summary = Callable[[Channel, frozenset[str] | None], Awaitable[dict[str, Any]]]
 reader may see (None: all)."""
 Held = Callable[[str], Awaitable[list[tuple[str, int]]]]
 """(task, fence) of the runs of a node."""
-
-NodeProject = Callable[[str], Awaitable[str | None]]
-"""The project of a registered node; None for a process of the store."""
+Registered = Callable[[Sequence[str]], Awaitable[dict[str, NodeView]]]
+"""Those of these nodes that have an identity."""
 Counted = Callable[[QueueView, frozenset[str] | None], Awaitable[QueueView]]
 """The queue with the counts of these projects (None: all)."""
 
@@ -46,13 +47,14 @@ async def no_summary(channel: Channel, projects: frozenset[str] | None) -> dict[
     return {"channel": channel.topic}
 
 
+async def none_registered(ids: Sequence[str]) -> dict[str, NodeView]:
+    del ids
+    return {}
+
+
 async def none_held(node: str) -> list[tuple[str, int]]:
     del node
     return []
-
-
-async def of_no_project(node: str) -> None:
-    del node
 
 
 async def counted_whole(queue: QueueView, projects: frozenset[str] | None) -> QueueView:
@@ -68,13 +70,14 @@ class StoreDirectory:
         tasks: Tasks,
         queues: Queues,
         nodes: Nodes,
+        now: Callable[[], float],
         *,
         task_by_client_id: TaskByClientId = no_client_ids,
         summary: Summary = no_summary,
         held: Held = none_held,
-        node_project: NodeProject = of_no_project,
         counted: Counted = counted_whole,
         shown: Callable[[Any], Any] = lambda view: view,
+        registered: Registered = none_registered,
     ) -> None:
         self._tasks = tasks
         self._queues = queues
@@ -82,9 +85,10 @@ class StoreDirectory:
         self._task_by_client_id = task_by_client_id
         self._summary = summary
         self._held = held
-        self._node_project = node_project
         self._counted = counted
         self._shown = shown
+        self._registered = registered
+        self._now = now
 
     async def find(self, channel: Channel, principal: Principal) -> ChannelObject | None:
         match channel.kind:
@@ -97,10 +101,12 @@ class StoreDirectory:
                 node = await self._node(channel.name)
                 if node is None:
                     return None
-                project = await self._node_project(node.id)
-                if project is None:
+                identity = (await self._registered([node.id])).get(node.id)
+                if identity is None:
                     # A process of the store belongs to no project: every principal sees it.
                     project = next(iter(principal.projects), DEFAULT_PROJECT)
+                else:
+                    project = identity.row.project
                 return ChannelObject(project, channel.topic, owner_node=node.id)
             case ChannelKind.PROJECT:
                 return _project(channel)
@@ -127,7 +133,8 @@ class StoreDirectory:
             case ChannelKind.TASK:
                 task = await self._tasks.look_up(name)
                 if task is not None:
-                    yield self._shown(views.task(task))
+                    details = await self._tasks.details(name)
+                    yield self._shown(views.task(task, self._now(), details))
             case ChannelKind.QUEUE:
                 queue = await self._queue(name)
                 if queue is not None:
@@ -138,7 +145,8 @@ class StoreDirectory:
                 if node is not None:
                     held = await self._held(name)
                     runs = [{"task_id": task_id, "fence": fence} for task_id, fence in held]
-                    yield {**views.node(node), "held": runs}
+                    identity = (await self._registered([name])).get(name)
+                    yield {**hub_views.node(node, self._now(), identity), "held": runs}
             case _:
                 yield await self._summary(channel, visible_projects(principal))
 

@@ -8,10 +8,10 @@ from typing import Any
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.channel import Channel, ChannelKind
 from holdfast.core.decision import DecisionState
-from holdfast.core.wire import time_text
-from holdfast.gateway import views
+from holdfast.queue import views
 from holdfast.queue.decisions import Decisions
-from holdfast.sync.live_reads import LISTED_MAX, LiveReads, OpenConflict
+from holdfast.sync import views as hub_views
+from holdfast.sync.live_reads import LISTED_MAX, LiveReads
 
 
 class StoreSummary:
@@ -34,7 +34,7 @@ class StoreSummary:
             "project": project or ALL_PROJECTS,
             "counts": await self._reads.counts(project),
             "decisions": await self._open(projects if project is None else {project}, None),
-            "conflicts": [_conflict(conflict) for conflict in conflicts],
+            "conflicts": [hub_views.conflict_row(conflict) for conflict in conflicts],
         }
 
     async def _open(
@@ -47,14 +47,3 @@ class StoreSummary:
             limit=LISTED_MAX,
         )
         return [views.decision(decision, self._now()) for decision in decisions]
-
-
-def _conflict(of: OpenConflict) -> dict[str, Any]:
-    return {
-        "id": of.id,
-        "project": of.project,
-        "task_id": of.task_id,
-        "client_id": of.client_id,
-        "kind": of.kind,
-        "at": time_text(of.at),
-    }

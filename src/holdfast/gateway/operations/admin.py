@@ -15,8 +15,8 @@ from holdfast.core.schedule import Schedule
 from holdfast.core.task import DEFAULT_PROJECT, Priority, Task
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.gateway import views
 from holdfast.gateway.operations.call import Answer, Call, missing, stored
+from holdfast.queue import views
 from holdfast.queue.by import By
 from holdfast.queue.queues import QueueView
 from holdfast.queue.types import EnqueueOptions
@@ -246,7 +246,7 @@ async def revoke_lock(call: Call, resource: str, body: ReasonBody) -> Answer:
     actor = call.authorise_store(O.LOCKS_REVOKE).actor
 
     def answer(audit: Audit) -> Answer:
-        return Answer({**audit._asdict(), "at": views.at(audit.at)})
+        return Answer(views.lock_act(audit))
 
     by = call.by(
         O.LOCKS_REVOKE,

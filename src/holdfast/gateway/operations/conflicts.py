@@ -11,8 +11,10 @@ from holdfast.core.errors import PreconditionFailed
 from holdfast.core.rights import Operation
 from holdfast.core.wire import check_project, make_cursor, parse_cursor
 from holdfast.errors import InvalidInput, NotFound, VersionConflict
-from holdfast.gateway import hub_views, views
 from holdfast.gateway.operations.call import Answer, Call, missing
+from holdfast.queue import views
+from holdfast.queue.details import TaskDetails
+from holdfast.sync import views as hub_views
 from holdfast.sync.conflicts import Conflict, Conflicts, Settled, Take
 
 O: Final = Operation  # noqa: E741
@@ -59,9 +61,11 @@ async def settle(call: Call, conflict_id: str, body: SettleBody) -> Answer:
     """Ends a conflict with one of its sides, or with a third content."""
     conflict = await _readable(call, O.CONFLICTS_SETTLE, conflict_id)
     take = check_choice("take", body.take, Take)
+    has_task = await call.hub.parts.tasks.look_up(conflict.task_id) is not None
+    details = await call.hub.parts.tasks.details(conflict.task_id) if has_task else None
 
     def answer(settled: Settled) -> Answer:
-        return _settled(settled, call.hub.now())
+        return _settled(settled, call.hub.now(), details)
 
     by = call.by(
         O.CONFLICTS_SETTLE,
@@ -83,9 +87,9 @@ async def settle(call: Call, conflict_id: str, body: SettleBody) -> Answer:
     return answer(settled)
 
 
-def _settled(settled: Settled, now: float) -> Answer:
+def _settled(settled: Settled, now: float, details: TaskDetails | None) -> Answer:
     conflict, task = settled.conflict, settled.stored
-    shown = None if task is None else views.task(task, now, views.Extra(conflict.client_id))
+    shown = None if task is None else views.task(task, now, details)
     return Answer(
         {"conflict": hub_views.conflict(conflict), "task": shown}, version=conflict.version
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core.check import check_page, check_text
 from holdfast.core.command import Abort, Instruction, OperatorCommand, Pause, Replay, Resume
@@ -12,11 +13,13 @@ from holdfast.core.decide import Refusal, Transition
 from holdfast.core.rights import Operation
 from holdfast.core.search import Query, parse
 from holdfast.core.search.tree import And, Exact, Term
+from holdfast.core.task import Task
 from holdfast.core.wire import make_cursor
 from holdfast.errors import Conflict, InvalidInput
-from holdfast.gateway import redacting, views
+from holdfast.gateway import redacting
 from holdfast.gateway.operations import tasks
 from holdfast.gateway.operations.call import Answer, Call
+from holdfast.queue import views
 from holdfast.queue.dead_letters import DeadGroup
 from holdfast.store.search import TaskRow, search
 
@@ -72,6 +75,8 @@ async def groups(call: Call, *, limit: int = 50) -> Answer:
             call.hub.store, _dead(Query()), projects=call.projects, limit=OPERATION_MAX
         )
         rows = _grouped(page.rows)[: check_page(limit)]
+        samples = await call.hub.store.reads.get([row.sample_id for row in rows])
+        rows = [_with_sample(row, samples.get(row.sample_id)) for row in rows]
     rules = call.hub.redaction
     return Answer(
         {"items": [redacting.row(rules, views.dead_group(row)) for row in rows], "next": None}
@@ -100,6 +105,11 @@ def _grouped(rows: list[TaskRow]) -> list[DeadGroup]:
         for fingerprint, group in groups.items()
     ]
     return sorted(made, key=lambda group: -group.count)
+
+
+def _with_sample(group: DeadGroup, sample: Task | None) -> DeadGroup:
+    failure = None if sample is None else sample.failure
+    return group if failure is None else replace(group, error_type=failure.error_type)
 
 
 # -- many tasks at once -----------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from holdfast.core.errors import Forbidden, SelfApproval
 from holdfast.core.rights import Operation
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput
-from holdfast.gateway import views
 from holdfast.gateway.operations.call import Answer, Call, missing, stored
+from holdfast.queue import views
 from holdfast.queue.by import By
 from holdfast.store.decisions import Act
 from holdfast.sync.access.recorded import Recorded
@@ -61,7 +61,7 @@ async def get(call: Call, decision_id: str) -> Answer:
     """One decision, with the checkpoint of its task."""
     decision = await _readable(call, O.DECISIONS_READ, decision_id)
     point = await call.hub.parts.decisions.asked_point(decision_id)
-    body = views.decision(decision, call.hub.now()) | {"checkpoint": views.asked_point(point)}
+    body = views.whole_decision(decision, call.hub.now(), point)
     return Answer(body, version=decision.version)
 
 

@@ -13,10 +13,11 @@ from holdfast.core.intervention_args import Wish, make_wish
 from holdfast.core.rights import Operation
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput
-from holdfast.gateway import views
 from holdfast.gateway.operations.call import Answer, Call, stored
-from holdfast.gateway.operations.tasks import extra, readable
+from holdfast.gateway.operations.tasks import readable
+from holdfast.queue import views
 from holdfast.queue.by import By
+from holdfast.queue.details import TaskDetails
 from holdfast.queue.interventions import Details
 from holdfast.store.interventions import Act, Issued
 from holdfast.sync.access.recorded import Recorded
@@ -50,7 +51,7 @@ async def intervene(call: Call, task_id: str, body: InterventionBody) -> Answer:
     task = await readable(call, operation, task_id)
     actor = call.authorise(operation, project=task.project, noun="task", id=task_id).actor
     parts = call.hub.parts.interventions
-    seen = await extra(call, task)
+    seen = await call.hub.parts.tasks.details(task_id)
     by = _by(call, operation, actor, body, seen)
     if body.dry_run:
         foreseen = await parts.foresee(task_id, wish, by)
@@ -70,7 +71,7 @@ async def intervene(call: Call, task_id: str, body: InterventionBody) -> Answer:
 
 
 def _by(
-    call: Call, operation: Operation, actor: str, body: InterventionBody, seen: views.Extra
+    call: Call, operation: Operation, actor: str, body: InterventionBody, seen: TaskDetails
 ) -> By:
     """Who intervenes, with the answer for a request with a key. The intervention writes its own audit row."""
     if call.if_match is not None and body.expected_version not in (None, call.if_match):
@@ -87,7 +88,7 @@ def _by(
     return By(actor, body.reason, version, beside)
 
 
-def _answer(call: Call, issued: Issued, seen: views.Extra) -> Answer:
+def _answer(call: Call, issued: Issued, seen: TaskDetails) -> Answer:
     body = {
         "intervention": views.intervention(issued.intervention),
         "task": views.task(issued.task, call.hub.now(), seen),

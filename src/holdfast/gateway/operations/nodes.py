@@ -13,9 +13,10 @@ import msgspec
 
 from holdfast.core.node_identity import NodeState
 from holdfast.core.rights import Operation
-from holdfast.gateway import hub_views
 from holdfast.gateway.operations.admin import ReasonBody
 from holdfast.gateway.operations.call import Answer, Call, missing
+from holdfast.queue.nodes import Node
+from holdfast.sync import views
 from holdfast.sync.nodes import Nodes, NodeView
 from holdfast.sync.rows import RegisteredNode
 
@@ -31,7 +32,7 @@ async def find(call: Call, *, live: bool = True) -> Answer:
         rows = [row for row in rows if row.id == call.principal.node]
     registered = await Nodes(call.hub.store).find([row.id for row in rows])
     items = [
-        hub_views.node(row, now, registered.get(row.id))
+        views.node(row, now, registered.get(row.id))
         for row in rows
         if _is_visible(call, registered.get(row.id))
     ]
@@ -41,9 +42,16 @@ async def find(call: Call, *, live: bool = True) -> Answer:
 async def get(call: Call, node_id: str) -> Answer:
     call.authorise_any(O.NODES_READ, owner_node=node_id)
     view = (await Nodes(call.hub.store).find([node_id])).get(node_id)
+    row = await _row(call, node_id)
+    if not _is_visible(call, view):
+        raise missing("node", node_id)
+    return Answer(views.node(row, call.hub.now(), view))
+
+
+async def _row(call: Call, node_id: str) -> Node:
     for row in await call.hub.parts.nodes.list(live=False):
-        if row.id == node_id and _is_visible(call, view):
-            return Answer(hub_views.node(row, call.hub.now(), view))
+        if row.id == node_id:
+            return row
     raise missing("node", node_id)
 
 
@@ -59,10 +67,10 @@ async def _change(call: Call, node_id: str, body: ReasonBody, *, state: NodeStat
         raise missing("node", node_id)
     project = before.row.project
     actor = call.authorise(O.NODES_MANAGE, project=project, noun="node", id=node_id).actor
-    now = call.hub.now()
+    seen, now = await _row(call, node_id), call.hub.now()
 
     def answer(row: RegisteredNode) -> Answer:
-        return Answer(hub_views.registered_node(msgspec.structs.replace(before, row=row), now))
+        return Answer(views.node(seen, now, msgspec.structs.replace(before, row=row)))
 
     by = call.by(
         O.NODES_MANAGE,

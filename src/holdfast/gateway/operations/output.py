@@ -5,15 +5,14 @@ from __future__ import annotations
 import base64
 from typing import Any, Final
 
-from holdfast.core import codec
 from holdfast.core.check import check_whole
 from holdfast.core.output import StreamName
 from holdfast.core.rights import Operation
-from holdfast.gateway import views
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.tasks import readable
+from holdfast.sync import views
 from holdfast.sync.worker import reads
-from holdfast.sync.worker.reads import PAGE_BYTES, Checkpoint, OutputPage
+from holdfast.sync.worker.reads import PAGE_BYTES, OutputPage
 
 O: Final = Operation  # noqa: E741
 LIMIT_BYTES_MAX: Final = 4 * PAGE_BYTES
@@ -47,7 +46,7 @@ async def checkpoints(call: Call, task_id: str) -> Answer:
     """The last checkpoints of the task, oldest first."""
     await readable(call, O.TASKS_READ, task_id)
     rows = await reads.checkpoints(call.hub.store, task_id)
-    return Answer({"items": [_checkpoint(row) for row in rows], "next": None})
+    return Answer({"items": [views.checkpoint(row) for row in rows], "next": None})
 
 
 def _page(page: OutputPage) -> dict[str, Any]:
@@ -78,16 +77,3 @@ def _whole_characters(data: bytes) -> bytes:
 def _length(first: int) -> int:
     """The bytes of a character that starts with this one."""
     return 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-
-
-def _checkpoint(row: Checkpoint) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "fence": row.fence,
-        "attempt": row.attempt,
-        "nth": row.nth,
-        "type": row.type,
-        "note": row.note,
-        "data": codec.loads(row.data_json),
-        "created_at": views.at(row.created_at),
-    }

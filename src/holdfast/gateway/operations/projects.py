@@ -11,9 +11,9 @@ from holdfast.core.rights import Operation
 from holdfast.core.strategy import Strategy
 from holdfast.core.wire import check_project
 from holdfast.errors import VersionConflict
-from holdfast.gateway import hub_views
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.queue.by import By
+from holdfast.sync import views
 from holdfast.sync.projects import Projects
 from holdfast.sync.rows import ProjectRow
 
@@ -44,7 +44,7 @@ async def find(call: Call) -> Answer:
     rows = {row.id: row for row in await Projects(call.hub.store).list()}
     names = sorted(rows) if call.projects is None else sorted(call.projects)
     items = [
-        hub_views.project(rows[name]) if name in rows else hub_views.project(ProjectRow(name))
+        views.project(rows[name]) if name in rows else views.project(ProjectRow(name))
         for name in names
     ]
     return Answer({"items": items, "next": None})
@@ -55,7 +55,7 @@ async def get(call: Call, project: str) -> Answer:
     call.authorise_any(O.TASKS_READ)
     call.authorise(O.TASKS_READ, project=project, noun="project", id=project)
     row = await Projects(call.hub.store).get(project)
-    return Answer(hub_views.project(row), version=row.version)
+    return Answer(views.project(row), version=row.version)
 
 
 async def create(call: Call, body: ProjectBody) -> Answer:
@@ -63,7 +63,7 @@ async def create(call: Call, body: ProjectBody) -> Answer:
     row = await Projects(call.hub.store).create(
         body.id, by, strategy=body.strategy, overrides=body.overrides
     )
-    return Answer(hub_views.project(row), 201, row.version)
+    return Answer(views.project(row), 201, row.version)
 
 
 async def change(call: Call, project: str, body: SettingsBody) -> Answer:
@@ -77,7 +77,7 @@ async def change(call: Call, project: str, body: SettingsBody) -> Answer:
         if call.if_match is None:
             raise
         raise PreconditionFailed(str(error)) from None
-    return Answer(hub_views.project(row), version=row.version)
+    return Answer(views.project(row), version=row.version)
 
 
 def _by(
@@ -88,7 +88,7 @@ def _by(
     allowed = call.authorise(O.PROJECTS_MANAGE, project=project, noun="project", id=project)
 
     def answer(row: ProjectRow) -> Answer:
-        return Answer(hub_views.project(row), status, row.version)
+        return Answer(views.project(row), status, row.version)
 
     return call.by(
         O.PROJECTS_MANAGE,

@@ -17,11 +17,12 @@ from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.core.token import TokenKind
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, parse_position
 from holdfast.errors import FeedReset, InvalidInput
-from holdfast.gateway import redacting, views
+from holdfast.gateway import redacting
 from holdfast.gateway.operations.call import Answer, Call
-from holdfast.queue import views as queue_views
+from holdfast.queue import views
 from holdfast.queue.by import By
 from holdfast.store.store import Reset
+from holdfast.sync import views as hub_views
 from holdfast.sync.access.token import Token
 from holdfast.sync.access.tokens import TICKET_SECONDS, NewToken, Ticket
 from holdfast.sync.worker.types import register_types
@@ -135,8 +136,7 @@ async def stats(call: Call) -> Answer:
     head: Position = await call.hub.store.feed.head()
     if call.projects is None:
         parts = call.hub.parts
-        body = queue_views.stats(await parts.stats.get(), await parts.nodes.list())
-        return Answer({**body, "feed_head": str(head)})
+        return Answer(views.stats(await parts.stats.get(), await parts.nodes.list(), head))
     by_project: dict[str, dict[str, int]] = {}
     for project in sorted(call.projects):
         counts = by_project.setdefault(project, {})
@@ -191,7 +191,7 @@ async def list_tokens(call: Call, *, after: str | None = None, limit: int = 100)
     now = call.hub.now()
     last = rows[-1] if len(rows) == limit else None
     following = None if last is None else make_cursor((last.id,), of="tokens")
-    return Answer({"items": [views.token(row, now) for row in rows], "next": following})
+    return Answer({"items": [hub_views.token(row, now) for row in rows], "next": following})
 
 
 async def create_token(call: Call, body: TokenBody) -> Answer:
@@ -247,7 +247,7 @@ async def rotate_token(call: Call, token_id: str) -> Answer:
 
 async def revoke_token(call: Call, token_id: str) -> Answer:
     by = _token_by(call, token_id, {"revoked": True})
-    return Answer(views.token(await call.hub.tokens.revoke(token_id, by), call.hub.now()))
+    return Answer(hub_views.token(await call.hub.tokens.revoke(token_id, by), call.hub.now()))
 
 
 def _token_by(call: Call, token_id: str, detail: object) -> By:
@@ -263,7 +263,7 @@ def _token_by(call: Call, token_id: str, detail: object) -> By:
 
 
 def _token_answer(call: Call, token: Token, secret: str | None, status: int) -> Answer:
-    return Answer({**views.token(token, call.hub.now()), "token": secret}, status)
+    return Answer(hub_views.new_token(token, call.hub.now(), secret), status)
 
 
 async def create_ticket(call: Call) -> Answer:
@@ -284,12 +284,11 @@ async def list_audit(call: Call, *, after: str | None = None, limit: int = 100) 
     rows = await call.hub.audit.before(before, check_page(limit))
     last = rows[-1] if len(rows) == limit else None
     following = None if last is None else make_cursor((last.seq,), of="audit")
-    return Answer({"items": [views.audit(row) for row in rows], "next": following})
+    return Answer({"items": [hub_views.audit(row) for row in rows], "next": following})
 
 
 async def verify_audit(call: Call) -> Answer:
     """Whether the chain of the audit is whole."""
     call.authorise_store(O.AUDIT_READ)
     head, wrong = await call.hub.audit.verify()
-    body = {"ok": wrong is None, "rows": head.seq, "head": head.hash, "first_wrong": wrong}
-    return Answer(body)
+    return Answer(hub_views.audit_check(head, wrong))

@@ -19,20 +19,19 @@ from holdfast.core.submit import BATCH_MAX, METADATA_BYTES_MAX, encode_payload
 from holdfast.core.task import ENDED, NO_TIMEOUT, Task
 from holdfast.core.wire import check_new_id, check_project, make_cursor, parse_cursor
 from holdfast.errors import BatchTooLarge, InvalidInput, VersionConflict, WaitTimeout
-from holdfast.gateway import redacting, views
+from holdfast.gateway import redacting
 from holdfast.gateway.operations.call import Answer, Call, missing, stored
+from holdfast.queue import views
 from holdfast.queue.by import By
+from holdfast.queue.details import TaskDetails
 from holdfast.queue.enqueue import check_options
 from holdfast.queue.types import EnqueueOptions
 from holdfast.store.search import After, TaskRow, search
 from holdfast.store.store import Inserted
 from holdfast.sync.access.recorded import RecordedInsert
-from holdfast.sync.rows import names_of
-from holdfast.sync.worker.reads import metrics
 
 O: Final = Operation  # noqa: E741
 WAIT_SECONDS_MAX: Final = 30.0
-DEPENDENTS_MAX: Final = 1_000
 QUERY_CHARS_MAX: Final = 2_000
 COPIED: Final = "copy_of"
 """The field of a copy's metadata that names the original."""
@@ -134,19 +133,7 @@ async def get(call: Call, task_id: str, *, wait_seconds: float = 0.0) -> Answer:
             task = await call.hub.parts.tasks.wait(task_id, seconds)
         except WaitTimeout:
             task = await readable(call, O.TASKS_READ, task_id)
-    reads = call.hub.store.reads
-    parents = await reads.dependencies(task_id)
-    dependents = await reads.dependents(task_id, DEPENDENTS_MAX)
-    view = views.whole_task(task, call.hub.now(), parents, dependents, await extra(call, task))
-    return Answer(view, version=task.version)
-
-
-async def extra(call: Call, task: Task) -> views.Extra:
-    """What the task has beside its row."""
-    store = call.hub.store
-    names = await store.read(lambda: names_of([task]))
-    name = names[task.id]
-    return views.Extra(None if name == task.id else name, await metrics(store, task.id))
+    return task_answer(call, task, await call.hub.parts.tasks.details(task_id))
 
 
 def rows(call: Call, found: Iterable[TaskRow]) -> list[views.View]:
@@ -158,7 +145,7 @@ def rows(call: Call, found: Iterable[TaskRow]) -> list[views.View]:
 async def why(call: Call, task_id: str) -> Answer:
     """Why the task is not running."""
     await readable(call, O.TASKS_READ, task_id)
-    return Answer(msgspec.to_builtins(await call.hub.parts.tasks.why(task_id)))
+    return Answer(views.why(await call.hub.parts.tasks.why(task_id)))
 
 
 async def history(call: Call, task_id: str) -> Answer:
@@ -287,9 +274,9 @@ async def edit(call: Call, task_id: str, body: EditBody) -> Answer:
     if body.metadata is not UNSET:
         merged = merge_patch(task.metadata, body.metadata)
         metadata = encode_payload(merged, what="metadata", limit=METADATA_BYTES_MAX)
-    seen = await extra(call, task)
+    seen = await call.hub.parts.tasks.details(task_id)
     by = task_by(
-        call, O.TASKS_EDIT, task, body.reason, expected_version=body.expected_version, extra=seen
+        call, O.TASKS_EDIT, task, body.reason, expected_version=body.expected_version, details=seen
     )
     if by.expected_version is None:
         # The patch was merged with the content of this version.
@@ -350,14 +337,14 @@ def task_by(
     reason: str,
     *,
     expected_version: int | None = None,
-    extra: views.Extra,
+    details: TaskDetails,
 ) -> By:
     """Who changes the task. For every operation that applies one command to one task."""
     actor = call.authorise(operation, project=task.project, noun="task", id=task.id).actor
 
     def answer(rulings: Any) -> Answer | None:
         ruling = rulings[0]
-        return task_answer(call, ruling.after, extra) if isinstance(ruling, Transition) else None
+        return task_answer(call, ruling.after, details) if isinstance(ruling, Transition) else None
 
     return call.by(
         operation,
@@ -370,9 +357,9 @@ def task_by(
     )
 
 
-def task_answer(call: Call, task: Task, extra: views.Extra) -> Answer:
-    """The answer of a change: the task after it."""
-    return Answer(views.task(task, call.hub.now(), extra), version=task.version)
+def task_answer(call: Call, task: Task, details: TaskDetails) -> Answer:
+    """A task with its bodies, e.g. after a change."""
+    return Answer(views.task(task, call.hub.now(), details), version=task.version)
 
 
 def merge_patch(value: Any, patch: Any) -> Any:

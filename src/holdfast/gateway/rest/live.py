@@ -67,12 +67,13 @@ class Live:
                 parts.tasks,
                 parts.queues,
                 parts.nodes,
+                hub.now,
                 task_by_client_id=partial(task_named, hub.store),
                 summary=StoreSummary(reads, parts.decisions, hub.now),
                 held=reads.held_by,
-                node_project=partial(_node_project, hub.store),
                 counted=partial(_counted, hub.store),
                 shown=hub.redaction.value,
+                registered=Nodes(hub.store).find,
             ),
             names=FeedNames(__version__, hub.ids.token()),
         )
@@ -116,11 +117,6 @@ class Live:
         if answer.reason is DenialReason.PROJECT:
             raise NotFound("there is no such channel, or you have no access to it")
         raise Forbidden(answer.message)
-
-
-async def _node_project(store: Store, node: str) -> str | None:
-    view = (await Nodes(store).find([node])).get(node)
-    return None if view is None else view.row.project
 
 
 async def _counted(store: Store, queue: QueueView, projects: frozenset[str] | None) -> QueueView:

@@ -1,4 +1,4 @@
-"""Reads of what running tasks add to: output, metrics, checkpoints.
+"""Reads of what running tasks add to: output, checkpoints.
 
 Promises: a page of output starts where it was asked to; `next` continues it without a gap or a byte twice.
 Never: checks the project; the caller does.
@@ -119,12 +119,6 @@ async def output_page(
         complete=is_over,
         gaps=gaps,
     )
-
-
-async def metrics(store: Store, task_id: str) -> dict[str, float]:
-    """The totals of a task over all its attempts."""
-    rows = await store.read(lambda: one(call(own("task_metrics"), ids=[task_id])))
-    return {name: total for _, name, total in rows}
 
 
 async def checkpoints(store: Store, task_id: str) -> list[Checkpoint]:

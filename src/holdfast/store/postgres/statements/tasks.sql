@@ -139,3 +139,15 @@ WITH gone AS (
     ON CONFLICT (project, queue, type, priority, status) DO UPDATE SET n = c.n + excluded.n
 )
 SELECT count(*) AS gone, max(finished_at) AS through FROM gone;
+
+-- name: clients_of
+-- The names of tasks.
+-- index: holdfast_sync_task_of
+-- returns: task_id client_id
+SELECT task_id, client_id FROM holdfast_sync_task WHERE task_id = ANY(:ids::text[]);
+
+-- name: task_metrics
+-- index: holdfast_task_metric_pkey
+-- returns: task_id name total
+SELECT task_id, name, sum(value) AS total FROM holdfast_task_metric
+WHERE task_id = ANY(:ids::text[]) GROUP BY task_id, name ORDER BY task_id, name;

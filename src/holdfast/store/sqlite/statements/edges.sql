@@ -138,5 +138,7 @@ SELECT child_id FROM holdfast_edge WHERE parent_id = :id ORDER BY child_id LIMIT
 
 -- name: dependencies
 -- index: holdfast_edge (primary key)
--- returns: parent_id policy settled
-SELECT parent_id, policy, settled FROM holdfast_edge WHERE child_id = :id ORDER BY parent_id;
+-- returns: parent_id policy settled status
+SELECT e.parent_id, e.policy, e.settled, t.status
+FROM holdfast_edge e LEFT JOIN holdfast_task t ON t.id = e.parent_id
+WHERE e.child_id = :id ORDER BY e.parent_id;

@@ -109,3 +109,15 @@ DELETE FROM holdfast_task WHERE id IN (
       AND NOT EXISTS (SELECT 1 FROM holdfast_sync_task s WHERE s.task_id = holdfast_task.id)
     ORDER BY finished_at LIMIT :limit)
 RETURNING id, project, queue, type, priority, status;
+
+-- name: clients_of
+-- The names of tasks.
+-- index: holdfast_sync_task_of
+-- returns: task_id client_id
+SELECT task_id, client_id FROM holdfast_sync_task WHERE task_id IN (SELECT value FROM json_each(:ids));
+
+-- name: task_metrics
+-- index: holdfast_task_metric (primary key)
+-- returns: task_id name total
+SELECT task_id, name, sum(value) AS total FROM holdfast_task_metric
+WHERE task_id IN (SELECT value FROM json_each(:ids)) GROUP BY task_id, name ORDER BY task_id, name;

@@ -2,14 +2,18 @@
 
 -- name: open_conflicts
 -- index: holdfast_conflict_open
--- returns: id project task_id client_id kind at
-SELECT id, project, task_id, client_id, kind, at FROM holdfast_conflict
+-- returns: id project task_id client_id kind state node mutation_id base_version server_version resolution settled_by reason at version
+SELECT id, project, task_id, client_id, kind, state, node, mutation_id, base_version, server_version, resolution,
+    settled_by, reason, at, version
+FROM holdfast_conflict
 WHERE state = 'open' AND project = :project::text ORDER BY id LIMIT :limit::bigint;
 
 -- name: open_conflicts_everywhere
 -- index: holdfast_conflict_open
--- returns: id project task_id client_id kind at
-SELECT id, project, task_id, client_id, kind, at FROM holdfast_conflict
+-- returns: id project task_id client_id kind state node mutation_id base_version server_version resolution settled_by reason at version
+SELECT id, project, task_id, client_id, kind, state, node, mutation_id, base_version, server_version, resolution,
+    settled_by, reason, at, version
+FROM holdfast_conflict
 WHERE state = 'open' ORDER BY project, id LIMIT :limit::bigint;
 
 -- name: output_of_chunks

@@ -68,12 +68,6 @@ SELECT r.task_id, r.node, r.fence, r.name, r.value
 FROM {rows: task_id text, node text, fence bigint, name text, value double precision}
 ON CONFLICT (task_id, node, fence, name) DO UPDATE SET value = greatest(holdfast_task_metric.value, excluded.value);
 
--- name: task_metrics
--- index: holdfast_task_metric_pkey
--- returns: task_id name total
-SELECT task_id, name, sum(value) AS total FROM holdfast_task_metric
-WHERE task_id = ANY(:ids::text[]) GROUP BY task_id, name ORDER BY task_id, name;
-
 -- name: checkpoint_numbers
 -- The last number of each task; no row without checkpoints.
 -- index: holdfast_checkpoint_task

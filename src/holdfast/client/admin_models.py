@@ -1,0 +1,235 @@
+"""The JSON objects of queues, nodes, locks, schedules, conflicts, projects, tokens and the audit, as in
+`models`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.client.models import Json, TaskView
+
+
+class QueueView(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    counts: dict[str, int] = {}
+    oldest_due_seconds: float | None = None
+    paused_at: str | None = None
+    paused_by: str | None = None
+    reason: str | None = None
+
+
+class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Dead letters with one cause."""
+
+    fingerprint: str
+    count: int
+    type: str = ""
+    error: str = ""
+    error_type: str = ""
+    first_at: str | None = None
+    last_at: str | None = None
+    sample_id: str | None = None
+
+
+class OperationView(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of many tasks. A dry run has `count` and `skipped` only."""
+
+    id: str | None = None
+    action: str = ""
+    q: str | None = None
+    state: str = ""
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+    count: int | None = None
+    eligible: int | None = None
+    skipped: list[dict[str, Any]] = []
+    actor: str | None = None
+    reason: str | None = None
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that runs tasks. One that has not registered has no project, kind, state, incarnation,
+    capabilities or labels."""
+
+    id: str
+    project: str | None = None
+    kind: str | None = None
+    state: str | None = None
+    live: bool | None = None
+    incarnation: int | None = None
+    capabilities: list[str] | None = None
+    labels: dict[str, Any] | None = None
+    registered_at: str | None = None
+    started_at: str | None = None
+    seen_at: str | None = None
+    seen_seconds_ago: float | None = None
+    lease_seconds: float | None = None
+    running: int | None = None
+    lag_events: int | None = None
+    workers: int = 0
+    busy: int = 0
+    queues: list[str] = []
+    types: list[str] = []
+    skipped: dict[str, str] = {}
+    """Schedules that the node cannot fire, with the reason."""
+    deaf_handlers: int = 0
+    abandoned_threads: int = 0
+    troubles: int = 0
+
+
+class LockRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A lock in a list."""
+
+    resource: str
+    held: bool = True
+    owner: str | None = None
+    fence: int | None = None
+    claim_id: str | None = None
+    ttl_seconds: float | None = None
+    held_seconds: float | None = None
+    remaining_seconds: float | None = None
+
+
+class WaiterView(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim that waits for a lock."""
+
+    owner: str
+    claim_id: str
+    waited_seconds: float = 0.0
+
+
+class LockAct(msgspec.Struct, frozen=True, kw_only=True):
+    """A change that an operator made to a lock."""
+
+    resource: str
+    at: str | None = None
+    action: str = ""
+    actor: str = ""
+    reason: str = ""
+    fence: int = 0
+    claim_id: str = ""
+    owner: str = ""
+
+
+class LockView(LockRow, frozen=True, kw_only=True):
+    """A lock with its waiters, in order, and the acts of operators, the latest first."""
+
+    waiters: list[WaiterView] = []
+    audit: list[LockAct] = []
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that is enqueued at recurring times. `owner` is `code` for one that an application defines."""
+
+    name: str
+    spec: str = ""
+    timezone: str = "UTC"
+    type: str = ""
+    payload: Json = None
+    queue: str | None = None
+    priority: str | None = None
+    next_at: str | None = None
+    fired_at: str | None = None
+    paused: bool = False
+    owner: str | None = None
+
+
+class ConflictRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored conflict between a node and the server, in a list."""
+
+    id: str
+    project: str | None = None
+    task_id: str = ""
+    client_id: str | None = None
+    kind: str = ""
+    state: str = ""
+    node: str | None = None
+    mutation_id: str | None = None
+    base_version: int = 0
+    server_version: int = 0
+    resolution: str | None = None
+    settled_by: str | None = None
+    reason: str | None = None
+    created_at: str | None = None
+    version: int = 0
+
+
+class ConflictView(ConflictRow, frozen=True, kw_only=True):
+    """A conflict with both sides."""
+
+    server: Json = None
+    client: Json = None
+
+
+class ProjectView(msgspec.Struct, frozen=True, kw_only=True):
+    """A project and its strategies for conflicts."""
+
+    id: str
+    strategy: str = ""
+    overrides: dict[str, str] = {}
+    clock: int = 0
+    version: int = 0
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
+    conflict: ConflictView
+    task: TaskView | None = None
+
+
+class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A token, without its secret."""
+
+    id: str
+    kind: str = ""
+    name: str = ""
+    principal: str | None = None
+    roles: list[str] = []
+    projects: list[str] = []
+    scopes: list[str] | None = None
+    node_id: str | None = None
+    uses_left: int | None = None
+    state: str = ""
+    created_by: str | None = None
+    created_at: str | None = None
+    expires_at: str | None = None
+    revoked_at: str | None = None
+    last_used_at: str | None = None
+
+
+class TokenView(TokenRow, frozen=True, kw_only=True):
+    """A new token. `token` is its secret, which cannot be read again."""
+
+    token: str | None = None
+
+
+class AuditView(msgspec.Struct, frozen=True, kw_only=True):
+    """An act of an operator. The hash of each covers the one before."""
+
+    seq: int
+    at: str | None = None
+    actor: str = ""
+    operation: str = ""
+    project: str = ""
+    subject: str = ""
+    reason: str = ""
+    before_version: int | None = None
+    after_version: int | None = None
+    detail: Json = None
+    request_id: str = ""
+    prev_hash: str = ""
+    hash: str = ""
+
+
+class Who(msgspec.Struct, frozen=True, kw_only=True):
+    """The principal of a token."""
+
+    name: str
+    kind: str = ""
+    roles: list[str] = []
+    projects: list[str] = []
+    scopes: list[str] | None = None
+    node: str | None = None
+    token_id: str | None = None

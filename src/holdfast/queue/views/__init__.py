@@ -1,0 +1,53 @@
+"""The JSON form of each object: what the command line prints with `-o json`, what the gateway answers and
+what the feed sends. `read_...` is the reverse, for a `TaskQueue` behind a gateway.
+
+Promises: one shape for each object, which is a struct of `client.models`. Single objects have their bodies,
+rows of lists have previews and sizes.
+"""
+
+from holdfast.queue.views.decisions import decision, dry_run, intervention, whole_decision
+from holdfast.queue.views.events import event, read_event
+from holdfast.queue.views.locks import lock, lock_act, whole_lock
+from holdfast.queue.views.nodes import node, read_node
+from holdfast.queue.views.queues import (
+    dead_group,
+    queue,
+    read_dead_group,
+    read_queue,
+    read_schedule,
+    schedule,
+)
+from holdfast.queue.views.stats import stats
+from holdfast.queue.views.tasks import read_details, read_task, read_why, task, task_row, why
+from holdfast.queue.views.values import View, at, shown, time_of
+
+__all__ = [
+    "View",
+    "at",
+    "dead_group",
+    "decision",
+    "dry_run",
+    "event",
+    "intervention",
+    "lock",
+    "lock_act",
+    "node",
+    "queue",
+    "read_dead_group",
+    "read_details",
+    "read_event",
+    "read_node",
+    "read_queue",
+    "read_schedule",
+    "read_task",
+    "read_why",
+    "schedule",
+    "shown",
+    "stats",
+    "task",
+    "task_row",
+    "time_of",
+    "whole_decision",
+    "whole_lock",
+    "why",
+]
