@@ -16,6 +16,8 @@ MARK: Final = "!"
 """The first character of gates that are not limits. Names of types and limits do not start with it."""
 HELD: Final = "!held"
 NODE: Final = "!node:"
+NODE_ACTOR: Final = "node:"
+"""How the name of an actor begins that is a node."""
 DECISION: Final = "!decision:"
 
 
@@ -37,6 +39,17 @@ def is_limit(gate: str | None) -> bool:
 def is_held(task: Task) -> bool:
     """Whether an operator or a node holds a task that has not ended."""
     return task.held_by is not None and task.status in _WAITING
+
+
+def is_of_node(held_by: str | None) -> bool:
+    """Whether a node holds the task, not an operator."""
+    return held_by is not None and held_by.startswith(NODE_ACTOR)
+
+
+def yields(task: Task, actor: str) -> bool:
+    """Whether the hold of the task gives way to a hold by this actor. A node lifts its own hold, so the
+    hold of an operator takes its place."""
+    return is_of_node(task.held_by) and not actor.startswith(NODE_ACTOR)
 
 
 def decision_of(task: Task) -> str | None:

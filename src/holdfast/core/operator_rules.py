@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core import command as c, edits, gate
+from holdfast.core import codec, command as c, edits, four_eyes, gate
 from holdfast.core.event import NewEvent
 from holdfast.core.submit import PAYLOAD_BYTES_MAX
 from holdfast.core.task import LEASED, TERMINAL, Status, Task
@@ -66,7 +66,7 @@ def pause(task: Task, command: c.Pause, now: float) -> Ruling:
             return Transition(task, after, (taken, _signed_event("task.held", task, command, now)))
         case Status.BLOCKED | Status.QUEUED | Status.PAUSED:
             waits_alone = task.status is Status.PAUSED and gate.decision_of(task) is None
-            if task.held_by is not None or waits_alone:
+            if (task.held_by is not None or waits_alone) and not gate.yields(task, command.actor):
                 return already(task)
             after = changed(task, now, held_by=held_by)
             if task.status is Status.QUEUED:
@@ -169,6 +169,8 @@ def edit(task: Task, command: c.Edit, now: float) -> Ruling:
         changes["payload_json"] = payload
         data |= edits.difference(task.payload_json, payload)
     if command.metadata_json is not None:
+        if not four_eyes.is_kept(task.metadata, codec.loads_object(command.metadata_json)):
+            return refuse(task, "invalid-input", "its four_eyes and submitted_by cannot change")
         changes["metadata_json"] = command.metadata_json
         data["metadata"] = edits.difference(task.metadata_json or "{}", command.metadata_json)
     if command.reason:

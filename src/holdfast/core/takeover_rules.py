@@ -144,7 +144,7 @@ def _to_completed(task: Task, command: c.Force, now: float) -> Ruling:
         result_json=result_json,
     )
     data = with_result({"node": before.node, "attempt": before.attempts}, result_json)
-    event = NewEvent("task.completed", now, before.id, before.type, data)
+    event = NewEvent("task.completed", now, before.id, before.type, data, before.event_project)
     return Transition(before, after, (event,))
 
 

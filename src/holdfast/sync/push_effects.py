@@ -12,10 +12,11 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core import codec, command as c
+from holdfast.core import codec, command as c, gate
 from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decide import enqueued
 from holdfast.core.event import NewEvent, with_result
+from holdfast.core.four_eyes import with_submitter
 from holdfast.core.merge import Stamp, join_progress
 from holdfast.core.push import Current, fence_of
 from holdfast.core.strategy import Unmerged, apply_change
@@ -32,7 +33,6 @@ from holdfast.sync.push_state import PushState
 from holdfast.sync.rows import RegisteredNode
 from holdfast.sync.sync_task import (
     DEFAULT_LEASE_SECONDS,
-    NODE_PREFIX,
     SyncRow,
     content_of,
     metadata_json,
@@ -51,7 +51,7 @@ class Sender(msgspec.Struct, frozen=True):
 
     @property
     def actor(self) -> str:
-        return NODE_PREFIX + self.node
+        return gate.NODE_ACTOR + self.node
 
     def incarnation_of(self, item: Item) -> int:
         """The incarnation that an item speaks for. One that lacks a promised fence speaks for none."""
@@ -74,7 +74,9 @@ class Stopped(Exception):
 def create(state: PushState, item: Item, sender: Sender, project: str, task_id: str) -> None:
     """Adds a task. One that asks for `paused` is held by the node."""
     now = state.work.now
-    task = submit(item.creation(project), task_id=task_id, now=now, id_given=False).task
+    request = item.creation(project)
+    request = replace(request, metadata=with_submitter(request.metadata, sender.actor))
+    task = submit(request, task_id=task_id, now=now, id_given=False).task
     state.work.load([task])
     state.work.events.append(enqueued(task, now))
     state.work.count(task, 1)

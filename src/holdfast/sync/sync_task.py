@@ -18,7 +18,6 @@ from holdfast.core.push import Current, Hold, HoldKind, LastClaim
 from holdfast.core.strategy import Content
 from holdfast.core.task import LEASED, Status, Task
 
-NODE_PREFIX: Final = "node:"
 SERVER: Final = "server"
 
 
@@ -135,11 +134,11 @@ def hold_of(task: Task, node: str) -> Hold:
     held_by = task.held_by
     if not gate.is_held(task) or held_by is None:
         return Hold(HoldKind.DECISION) if gate.decision_of(task) is not None else Hold()
-    own = NODE_PREFIX + node
+    own = gate.NODE_ACTOR + node
     if held_by == own or held_by.startswith(f"{own}: "):
         return Hold(HoldKind.NODE, node)
-    if held_by.startswith(NODE_PREFIX):
-        return Hold(HoldKind.NODE, held_by.removeprefix(NODE_PREFIX))
+    if held_by.startswith(gate.NODE_ACTOR):
+        return Hold(HoldKind.NODE, held_by.removeprefix(gate.NODE_ACTOR))
     return Hold(HoldKind.OPERATOR)
 
 

@@ -138,3 +138,28 @@ async def test_a_decision_is_listed_read_and_answered(site: Site) -> None:
     assert (await site.ask("GET", f"/tasks/{task.id}")).json()["status"] == "queued"
     assert problem(await site.ask("GET", "/decisions", q="nap:1")) == (422, "invalid-input")
     assert problem(await site.ask("GET", "/decisions/dec_none")) == (404, "not-found")
+
+
+async def test_the_submitter_does_not_decide_a_task_with_four_eyes(site: Site) -> None:
+    """The server writes the submitter, whatever the request says, and an edit cannot remove it."""
+    ann = await site.token("operator", "approver")
+    metadata = {"four_eyes": True, "submitted_by": "user:ben"}
+    body = {"type": "mail", "metadata": metadata}
+    made = (await site.ask("POST", "/tasks", body, token=ann)).json()["task"]
+    name = (await site.ask("GET", "/whoami", token=ann)).json()["name"]
+    assert made["metadata"]["submitted_by"] == name
+    claim = ClaimRequest(
+        node="node-1", queues=("default",), types=("mail",), limit=1, lease_seconds=60.0
+    )
+    task = (await site.hub.store.claim(claim)).tasks[0]
+    question = rules.make_question("Go?", key="go", options=["yes", "no"])
+    asked = await site.hub.store.decisions.ask(task.id, task.fence, question)
+    assert isinstance(asked, Asked)
+    path = f"/decisions/{asked.decision.id}"
+    assert problem(await site.ask("POST", path, {"choice": "yes"}, token=ann)) == (
+        *(403, "self-approval"),
+    )
+    patch = {"metadata": {"submitted_by": None}, "reason": "mine"}
+    edited = await site.ask("PATCH", f"/tasks/{task.id}", patch, token=ann)
+    assert problem(edited) == (422, "invalid-input")
+    assert (await site.ask("POST", path, {"choice": "yes"})).json()["state"] == "decided"

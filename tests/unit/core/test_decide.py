@@ -13,7 +13,7 @@ from holdfast.core import command as c
 from holdfast.core.command import Command, Instruction
 from holdfast.core.decide import Refusal, Transition, claim, decide, enqueued
 from holdfast.core.event import Event, Position, status_after
-from holdfast.core.gate import gate_of
+from holdfast.core.gate import HELD, gate_of
 from holdfast.core.request import EnqueueRequest
 from holdfast.core.submit import submit
 from holdfast.core.task import (
@@ -96,6 +96,7 @@ class Life(RuleBasedStateMachine):
             max_attempts=max_attempts,
             options=TaskOptions(max_deaths=max_deaths),
             progress_timeout_seconds=progress,
+            project="shop",
         )
         self.now = NOW
         task = submit(request, task_id="t", now=NOW).task
@@ -166,6 +167,7 @@ class Life(RuleBasedStateMachine):
             assert ruling.events, "every change of status has an event"
         for event in ruling.events:
             assert (event.task_id, event.at) == ("t", self.now)
+            assert (event.project, event.version) == ("shop", after.version), event.kind
         taken_away = before.status in LEASED and after.status not in LEASED
         by_itself = after.status in ENDED or after.due_at >= self.now
         if taken_away and not by_itself:
@@ -351,3 +353,29 @@ def test_the_table_has_every_status() -> None:
     assert set(TRANSITIONS) == set(Status)
     assert {Status.COMPLETED, Status.ABORTED} == TERMINAL
     assert all(Status.RUNNING not in TRANSITIONS[s] for s in (Status.BLOCKED, Status.FAILED))
+
+
+@pytest.mark.parametrize("status", [Status.BLOCKED, Status.QUEUED, Status.PAUSED])
+def test_the_hold_of_an_operator_takes_the_place_of_a_nodes_hold(status: Status) -> None:
+    waits = {"waiting_on": 1} if status is Status.BLOCKED else {}
+    task = task_in(status, held_by="node:n1: later", gate=HELD, **waits)
+    ruling = decide(task, Instruction("t", c.Pause("user:ann", "not now")), NOW)
+    assert isinstance(ruling, Transition)
+    assert ruling.after.held_by == "user:ann: not now"
+    assert [event.kind for event in ruling.events] == ["task.held"]
+    for actor in ("node:n1", "node:n2", "user:ben"):
+        again = decide(ruling.after, Instruction("t", c.Pause(actor)), NOW)
+        assert isinstance(again, Refusal), "the hold stays that of the first operator"
+
+
+@pytest.mark.parametrize(
+    "metadata", ["{}", '{"four_eyes":false,"submitted_by":"user:ann"}', '{"four_eyes":true}']
+)
+def test_an_edit_keeps_who_submitted_a_task_with_four_eyes(metadata: str) -> None:
+    stored = '{"four_eyes":true,"submitted_by":"user:ann"}'
+    task = task_in(Status.QUEUED, metadata_json=stored)
+    edit = c.Edit("user:ann", metadata_json=metadata)
+    refused = decide(task, Instruction("t", edit), NOW)
+    assert isinstance(refused, Refusal)
+    more = c.Edit("user:ann", metadata_json='{"four_eyes":true,"submitted_by":"user:ann","x":1}')
+    assert isinstance(decide(task, Instruction("t", more), NOW), Transition)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from holdfast.core import codec
+from holdfast.core import codec, four_eyes
 from holdfast.core.check import check_choice, check_page
 from holdfast.core.decision import Decision, DecisionState, may_answer
 from holdfast.core.errors import Forbidden, SelfApproval
@@ -24,9 +24,6 @@ O: Final = Operation  # noqa: E741
 STATE: Final = "state"
 ASSIGNEE: Final = "assignee"
 ME: Final = "me"
-FOUR_EYES: Final = "four_eyes"
-"""The field of a task's metadata that excludes the person who submitted it; `submitted_by` names them."""
-SUBMITTED_BY: Final = "submitted_by"
 
 
 class ChoiceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -88,9 +85,7 @@ async def answer(call: Call, decision_id: str, body: ChoiceBody) -> Answer:
 
 async def _check_four_eyes(call: Call, decision: Decision) -> None:
     task = await call.hub.parts.tasks.look_up(decision.task_id)
-    if task is None or not task.metadata.get(FOUR_EYES):
-        return
-    if task.metadata.get(SUBMITTED_BY) == call.principal.name:
+    if task is not None and four_eyes.excludes(task.metadata, call.principal.name):
         raise SelfApproval(
             f"you submitted task {task.id}, which asks for another person's decision"
         )

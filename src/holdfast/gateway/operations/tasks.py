@@ -13,6 +13,7 @@ from holdfast.core.command import Edit, OperatorCommand
 from holdfast.core.decide import Transition
 from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.errors import PreconditionFailed
+from holdfast.core.four_eyes import with_submitter
 from holdfast.core.rights import Operation
 from holdfast.core.search import parse
 from holdfast.core.submit import BATCH_MAX, METADATA_BYTES_MAX, encode_payload
@@ -221,7 +222,7 @@ def _options(call: Call, body: TaskBody) -> EnqueueOptions:
         queue=body.queue,
         priority=body.priority,
         max_attempts=body.max_attempts,
-        metadata=body.metadata,
+        metadata=with_submitter(body.metadata, call.principal.name),
         depends_on=[_edge(edge) for edge in body.depends_on],
         delay=body.delay_seconds,
         timeout=body.timeout_seconds,
@@ -308,7 +309,7 @@ async def copy(call: Call, task_id: str, body: CopyBody) -> Answer:
         queue=task.queue,
         priority=task.priority,
         max_attempts=task.max_attempts,
-        metadata={**task.metadata, COPIED: task_id},
+        metadata=with_submitter({**task.metadata, COPIED: task_id}, call.principal.name),
         timeout=UNSET if timeout is None else None if timeout == NO_TIMEOUT else timeout,
         project=task.project,
     )
