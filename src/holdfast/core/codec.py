@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, number, string, list or dict."""
+DEPTH_MAX: Final = 32
+"""How deep a value of a caller may be nested: a payload, a result, a checkpoint. Every reader can read it."""
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 def plain(value: object) -> object:
@@ -38,6 +42,26 @@ def dumps(value: object) -> str:
     if "null" in text:
         _refuse_nan(value)
     return text
+
+
+def is_deeper(text: str | bytes, most: int) -> bool:
+    """Whether arrays and objects are nested deeper than `most`. Brackets in strings do not count."""
+    data = text
+    if isinstance(data, str):
+        if data.count("[") + data.count("{") <= most:
+            return False
+        data = data.encode()
+    elif data.count(b"[") + data.count(b"{") <= most:
+        return False
+    depth = 0
+    for token in _BRACKETS.finditer(data):
+        if token[0] in (b"[", b"{"):
+            depth += 1
+            if depth > most:
+                return True
+        elif token[0] in (b"]", b"}"):
+            depth -= 1
+    return False
 
 
 def _refuse_keys(value: object) -> None:

@@ -121,6 +121,10 @@ def encode_payload(
         raise UnserialisablePayload(
             f"the {what} cannot be written as JSON: {error}; pass plain values, lists and dicts"
         ) from None
+    if codec.is_deeper(text, codec.DEPTH_MAX):
+        raise UnserialisablePayload(
+            f"the {what} is nested deeper than {codec.DEPTH_MAX} levels: make it flatter"
+        )
     if len(text) > limit // 4 and len(text.encode()) > limit:
         raise PayloadTooLarge(
             f"the {what} has {len(text.encode())} bytes, the limit is {limit}: "

@@ -36,7 +36,6 @@ SUBTASKS_MAX: Final = 50
 METRICS_MAX: Final = 50
 """Names of metrics in one change."""
 METRIC_MAX: Final = 1e15
-JSON_DEPTH_MAX: Final = 32
 REPORTED_KINDS: Final = (
     FailureKind.ERROR,
     FailureKind.TIMEOUT,
@@ -196,24 +195,12 @@ def checked_json(field: str, text: str, most: int) -> str:
         raise PayloadTooLarge(f"{field} has {len(text)} characters: at most {most} are kept")
     try:
         value = codec.loads(text)
-        is_deep = _is_deeper(value, JSON_DEPTH_MAX)
         canonical = codec.dumps(value)
     except (ValueError, RecursionError, UnicodeError) as error:
         raise InvalidInput(f"{field} is not JSON: {error}") from None
-    if is_deep:
-        raise InvalidInput(f"{field} is nested deeper than {JSON_DEPTH_MAX}: make it flatter")
+    if codec.is_deeper(canonical, codec.DEPTH_MAX):
+        raise InvalidInput(f"{field} is nested deeper than {codec.DEPTH_MAX}: make it flatter")
     return canonical
-
-
-def _is_deeper(value: object, most: int) -> bool:
-    children: list[object] = []
-    if isinstance(value, dict):
-        children = [*value.values()]
-    elif isinstance(value, list):
-        children = value
-    else:
-        return False
-    return most == 0 or any(_is_deeper(child, most - 1) for child in children)
 
 
 def _duration(task: Task, now: float) -> float:

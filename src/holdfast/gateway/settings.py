@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core import codec
 from holdfast.core.check import check_positive, check_whole
 from holdfast.core.redaction import Redaction
 from holdfast.core.token import check_bootstrap, check_listen
@@ -16,7 +17,7 @@ from holdfast.errors import BadConfig
 ADMIN_TOKEN: Final = "HOLDFAST_ADMIN_TOKEN"
 PREFIX: Final = "HOLDFAST_SERVER__"
 BODY_BYTES: Final = 1_048_576
-DEPTH_MAX: Final = 32
+DEPTH_MAX: Final = codec.DEPTH_MAX + 8
 RATE_PER_SECOND: Final = 100.0
 BURST: Final = 200
 SECRET_BYTES_MAX: Final = 10_000

@@ -43,6 +43,10 @@ async def send(site: Site, content: Any, **headers: str) -> httpx2.Response:
         (b'{"type": "mail", "max_attempts": 1.5}', (422, "invalid-input")),
         (b'{"type": "mail", "delay_seconds": -1}', (422, "invalid-input")),
         (b'{"type": "mail", "payload": ' + b"[" * 40 + b"]" * 40 + b"}", (400, "malformed")),
+        (
+            b'{"type": "mail", "payload": ' + b"[" * 33 + b"]" * 33 + b"}",
+            (422, "unserialisable-payload"),
+        ),
         (b"[" * 500_000, (400, "malformed")),
         (b" " * (BODY_BYTES + 1), (413, "too-large")),
     ],
@@ -51,6 +55,13 @@ async def test_a_bad_body(memory_site: Site, content: bytes, expected: tuple[int
     answer = await send(memory_site, content)
     assert problem(answer) == expected, answer.text
     assert (await memory_site.ask("GET", "/tasks")).json()["items"] == []
+
+
+async def test_the_deepest_payload_is_taken_and_shown(memory_site: Site) -> None:
+    content = b'{"type": "mail", "payload": ' + b"[" * 32 + b"]" * 32 + b"}"
+    assert (await send(memory_site, content)).status_code == 201
+    assert (await memory_site.ask("GET", "/tasks")).status_code == 200
+    assert (await memory_site.ask("GET", "/events")).status_code == 200
 
 
 async def test_depth_in_strings_does_not_count(memory_site: Site) -> None:

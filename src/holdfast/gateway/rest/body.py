@@ -13,12 +13,12 @@ import msgspec
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 
+from holdfast.core import codec
 from holdfast.core.errors import Malformed, TooLarge, UnsupportedMedia
 from holdfast.errors import InvalidInput
 from holdfast.gateway.settings import DEPTH_MAX
 
 T = TypeVar("T")
-_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _PLACE: Final = re.compile(r"^(.*?)(?: - at `(?:key in )?\$\.?(.*)`)?$", re.DOTALL)
 _UNKNOWN: Final = re.compile(r"unknown field `(.*?)`")
 JSON_TYPES: Final = ("application/json", "application/merge-patch+json")
@@ -61,16 +61,8 @@ def decode_body(request: Request, data: bytes, kind: Any) -> Any:
 
 def check_depth(data: bytes, most: int = DEPTH_MAX) -> None:
     """Malformed for JSON that is nested deeper than `most`. Brackets in strings do not count."""
-    if data.count(b"[") + data.count(b"{") <= most:
-        return
-    depth = 0
-    for token in _TOKENS.finditer(data):
-        if token[0] in (b"[", b"{"):
-            depth += 1
-            if depth > most:
-                raise Malformed(f"the JSON is nested deeper than {most} levels")
-        elif token[0] in (b"]", b"}"):
-            depth -= 1
+    if codec.is_deeper(data, most):
+        raise Malformed(f"the JSON is nested deeper than {most} levels")
 
 
 def decode_query(params: QueryParams, kind: type[T]) -> T:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.core import codec
 from holdfast.core.errors import Malformed, TooLarge
 from holdfast.core.worker_wire import (
     JSON_CHUNK_BYTES_MAX,
@@ -28,8 +29,8 @@ from holdfast.core.worker_wire import (
     WorkerMessage,
 )
 from holdfast.errors import InvalidInput
+from holdfast.gateway.settings import DEPTH_MAX
 
-DEPTH_MAX: Final = 32
 _KINDS: Final[dict[str, type]] = {
     "hello": Hello,
     "sync": SyncMessage,
@@ -46,11 +47,12 @@ _LISTS: Final = ("task", "output", "checkpoint", "metrics")
 
 def parse(text: str | bytes) -> Any:
     """A JSON value that is not too deep."""
+    if codec.is_deeper(text, DEPTH_MAX):
+        raise Malformed(f"the message is nested deeper than {DEPTH_MAX}")
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(f"the message is not JSON: {error}") from None
-    _check_depth(value, DEPTH_MAX)
     return value
 
 
@@ -120,13 +122,3 @@ def _bytes(name: str, value: object) -> bytes:
         return b64decode(value, validate=True) if name == "dataBase64" else value.encode()
     except (BadBase64, ValueError):
         raise InvalidInput(f"output.{name} cannot be read as bytes") from None
-
-
-def _check_depth(value: object, most: int) -> None:
-    children = value.values() if isinstance(value, dict) else value
-    if not isinstance(value, dict | list):
-        return
-    if most == 0:
-        raise Malformed(f"the message is nested deeper than {DEPTH_MAX}")
-    for child in children:  # type: ignore[attr-defined]
-        _check_depth(child, most - 1)
