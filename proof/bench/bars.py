@@ -89,7 +89,17 @@ def judge(results: Results) -> list[Bar]:
         *_kv(j),
         *_live(j),
         *_deltas(j),
+        *_remote(j),
     ]
+
+
+def _remote(j: _Judge) -> Iterator[Bar]:
+    """A remote worker against one with the database."""
+    for remote, direct in (
+        ("holdfast-remote", "holdfast-sqlite"),
+        ("holdfast-remote-pg", "holdfast-pg"),
+    ):
+        yield _ratio(f"drain, {remote}", direct, j.drain(remote), j.drain(direct), 0.5)
 
 
 def _deltas(j: _Judge) -> Iterator[Bar]:

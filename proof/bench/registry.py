@@ -132,6 +132,8 @@ SUBJECTS: tuple[Measured, ...] = (
     _floor("rest", "floor_rest", "postgres", latency=0, rest=10_000),
     _holdfast("deltas", "sqlite", module="holdfast_deltas", latency=0, deltas=40_000),
     _holdfast("deltas-pg", "postgres", module="holdfast_deltas", latency=0, deltas=40_000),
+    _holdfast("remote", "sqlite", module="holdfast_remote", latency=0, drain=60_000),
+    _holdfast("remote-pg", "postgres", module="holdfast_remote", latency=0, drain=60_000),
     _floor("deltas", "floor_deltas", "memory", latency=0, deltas=40_000),
     _peer("oban", "oban", "postgres", skip="oban 0.7 needs Python 3.12 or newer"),
 )  # fmt: skip

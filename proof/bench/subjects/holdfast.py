@@ -32,8 +32,12 @@ class HoldfastSubject(QueueSubject):
         self.worker: TaskQueue | None = None
 
     def _make(self) -> TaskQueue:
-        workers = self.options.concurrency or WORKERS
-        queue = TaskQueue(self.options.url, max_workers=workers, task_timeout=None)
+        return self._with_handlers(TaskQueue(self.options.url, **self._settings()))
+
+    def _settings(self) -> dict[str, Any]:
+        return {"max_workers": self.options.concurrency or WORKERS, "task_timeout": None}
+
+    def _with_handlers(self, queue: TaskQueue) -> TaskQueue:
         for kind in KINDS:
             queue.task(_handler(kind), name=kind)
         return queue

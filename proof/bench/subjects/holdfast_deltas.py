@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
-import sys
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -15,9 +11,8 @@ import grpc.aio
 
 from holdfast.core import worker_wire as wire
 from proof.bench import deltas
+from proof.bench.gateway import TOKEN, Gateway
 from proof.lab.subject import Subject, main
-
-TOKEN = "hf_admin_" + "d" * 40
 
 
 class HoldfastDeltas(Subject):
@@ -25,28 +20,16 @@ class HoldfastDeltas(Subject):
 
     def open(self) -> None:
         """Starts the server, registers the type and enqueues the tasks of all workers."""
-        command = [sys.executable, "-m", "holdfast", "server", "--port", "0", "--no-loops"]
-        self.server = subprocess.Popen(
-            [*command, "--url", self.options.url],
-            env={**os.environ, "HOLDFAST_ADMIN_TOKEN": TOKEN},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.server.stdout is not None
-        line = self.server.stdout.readline()
-        port = re.search(r"gRPC on port (\d+)", line)
-        assert port is not None, line
-        self.address = f"127.0.0.1:{port[1]}"
-        _prepare(line.split()[3])
+        self.gateway = Gateway(self.options.url, "--no-loops")
+        _prepare(self.gateway.url)
 
     def close(self) -> None:
         """Stops it."""
-        self.server.kill()
-        self.server.wait()
+        self.gateway.stop()
 
     async def op_deltas(self, n: int, changes: int) -> dict[str, float | None]:
         """``n`` changes over all streams."""
-        async with grpc.aio.insecure_channel(self.address) as channel:
+        async with grpc.aio.insecure_channel(self.gateway.grpc_address) as channel:
             rate = await _measured(channel, n // changes // deltas.STREAMS, changes)
         return {"rate": rate}
 
