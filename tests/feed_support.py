@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -33,7 +33,7 @@ from holdfast.gateway.feed.ports import Refused, Session
 from holdfast.gateway.feed.protocol import FeedProtocol
 from holdfast.gateway.feed.sse import open_stream, poll_events
 from holdfast.gateway.feed.websocket import SUBPROTOCOL, serve_websocket
-from holdfast.store.feed import Page, Reset
+from holdfast.store.feed import Page, Reset, Skimmed
 
 Frame = dict[str, Any]
 WAIT_SECONDS = 20.0
@@ -59,6 +59,7 @@ class ScriptedFeed:
         """The age of the events."""
         self.pages = 0
         self.histories = 0
+        self.skims = 0
 
     @property
     def head(self) -> int:
@@ -111,6 +112,15 @@ class ScriptedFeed:
         first = after.offset - self.oldest
         events = self.events[first : first + limit]
         return Page(events, events[-1].position if events else after, bounds.head)
+
+    async def skim(self, after: Position, limit: int, prefixes: Collection[str]) -> Skimmed | Reset:
+        page = await self.read(after, limit)
+        self.pages -= 1
+        if isinstance(page, Reset):
+            return page
+        self.skims += 1
+        found = {p for p in prefixes for event in page.events if event.kind.startswith(p)}
+        return Skimmed(page.position, page.head, frozenset(found))
 
     async def history(self, task_id: str, *, after: int, through: int) -> list[Event] | None:
         self.histories += 1

@@ -5,14 +5,15 @@ Promises: a reader gets contiguous events, or a `Reset` with its reason. Never: 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from holdfast.core.event import Event, Position
 from holdfast.store.access import Access
 from holdfast.store.scripts import feed as scripts
-from holdfast.store.scripts.feed import Count, Page, ProjectCount, Reset, ResetReason
+from holdfast.store.scripts.feed import Count, Page, ProjectCount, Reset, ResetReason, Skimmed
 
-__all__ = ["Count", "FeedStore", "Page", "ProjectCount", "Reset", "ResetReason"]
+__all__ = ["Count", "FeedStore", "Page", "ProjectCount", "Reset", "ResetReason", "Skimmed"]
 COUNT_BATCHES: Final = 20
 """Batches of uncounted records that one call of `counters` processes."""
 
@@ -27,6 +28,13 @@ class FeedStore:
         """The events after a position. None: from the first event that the feed still has."""
         access = self._access
         return await access.driver.read(lambda: scripts.read(access.dialect, after, limit))
+
+    async def skim(self, after: Position, limit: int, prefixes: Collection[str]) -> Skimmed | Reset:
+        """Passes up to `limit` events, and says which of the prefixes their kinds have."""
+        access = self._access
+        return await access.driver.read(
+            lambda: scripts.skim(access.dialect, after, limit, prefixes)
+        )
 
     async def head(self) -> Position:
         """The position of the last event."""

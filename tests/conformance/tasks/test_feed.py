@@ -10,7 +10,7 @@ from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort, Complete, Edit, Instruction
 from holdfast.core.event import Position
 from holdfast.core.task import Status
-from holdfast.store.feed import Page, Reset, ResetReason
+from holdfast.store.feed import Page, Reset, ResetReason, Skimmed
 from holdfast.store.store import Store
 from tests.backends import Bench
 from tests.conformance.tasks.helpers import (
@@ -260,3 +260,43 @@ async def test_without_its_record_nothing_is_written(
     assert len(await read_all(store)) == 6
     await attempts[verb]()
     assert await all_tasks(store) != before
+
+
+async def test_skimming_passes_events_and_finds_kinds(store: Store) -> None:
+    start = await store.feed.head()
+    await put_plain(store, 3)
+    (task,) = await claim(store, 1)
+    await complete(store, task)
+    prefixes = ("task.comp", "task.started", "token.", "default")
+    answer = await store.feed.skim(start, 100, prefixes)
+    assert isinstance(answer, Skimmed)
+    assert answer.position == answer.head == await store.feed.head()
+    assert answer.prefixes == {"task.comp", "task.started"}
+    again = await store.feed.skim(answer.position, 100, prefixes)
+    assert again == Skimmed(answer.head, answer.head, frozenset())
+
+
+async def test_skimming_is_bounded_and_goes_on(store: Store) -> None:
+    start = await store.feed.head()
+    await put_plain(store, 5)
+    (task,) = await claim(store, 1)
+    await complete(store, task)
+    at, found = start, set[str]()
+    offsets = []
+    while True:
+        answer = await store.feed.skim(at, 3, ("task.completed",))
+        assert isinstance(answer, Skimmed)
+        at = answer.position
+        offsets.append(at.offset)
+        found |= answer.prefixes
+        if at == answer.head:
+            break
+    assert offsets == [3, 6, 7]
+    assert found == {"task.completed"}
+
+
+async def test_skimming_from_a_position_that_is_gone_is_a_reset(store: Store) -> None:
+    head = await store.feed.head()
+    answer = await store.feed.skim(Position(head.epoch, head.offset + 1), 10, ())
+    assert isinstance(answer, Reset)
+    assert answer.reason is ResetReason.AHEAD

@@ -209,6 +209,7 @@ steps = st.one_of(
     st.tuples(st.just("disconnect"), st.tuples(number, st.booleans())),
     st.tuples(st.just("tick"), st.sampled_from([0.05, 0.3, 1.0, 16.0])),
     st.just(("page", None)),
+    st.just(("leave", None)),
     st.just(("settle", None)),
 )
 
@@ -218,6 +219,8 @@ def small_pages() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hub_module, "PAGE_EVENTS", PAGE)
         patch.setattr(reading, "PAGE_EVENTS", PAGE)
+        patch.setattr(hub_module, "SKIM_EVENTS", PAGE)
+        patch.setattr(hub_module, "WATCHED_SECONDS", 0.0)
         yield
 
 
@@ -226,6 +229,12 @@ def small_pages() -> Iterator[None]:
     [
         *(("live", [("a", 0)]), ("live", [("a", 0)]), ("live", [("a", 0), ("a", 0), ("a", 2)])),
         *(("commit", [("a", 0)]), ("reconnect", (0, True))),
+    ]
+)
+@example(
+    [
+        *(("live", [("a", 0)]), ("leave", None), ("live", [("a", 0)] * 6), ("connect", (0, True))),
+        *(("commit", [("a", 0)]), ("page", None), ("connect", (1, False))),
     ]
 )
 @settings(max_examples=300)
@@ -266,6 +275,9 @@ async def act(world: World, step: str, value: Any) -> None:
             world.hub.tick(world.clock.monotonic())
         case "settle":
             await world.settle()
+        case "leave":
+            for watcher in world.watchers:
+                await watcher.disconnect()
         case "read":
             world.watchers[value[0]].read(value[1])
         case _:

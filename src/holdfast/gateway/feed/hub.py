@@ -25,13 +25,18 @@ from holdfast.gateway.feed.frames import Style, Wrapping
 from holdfast.gateway.feed.lanes import NEVER, Lane, LaneKey, Member
 from holdfast.gateway.feed.metrics import FeedMeter
 from holdfast.gateway.feed.ports import FeedSource, Prepare, unchanged
-from holdfast.store.feed import Page, Reset
+from holdfast.store.feed import Page, Reset, Skimmed
 
 POLL_SECONDS: Final = 1.0
 TICK_SECONDS: Final = 0.05
 """The interval in which waiting informational frames and connections are looked at."""
 BOOKMARK_SECONDS: Final = 15.0
 PAGE_EVENTS: Final = 500
+SKIM_EVENTS: Final = 10_000
+"""Events that are passed at once while there are no subscribers."""
+WATCHED_SECONDS: Final = 60.0
+"""How long the ring is filled after the last client has gone: clients that reconnect find it there."""
+NEVER_WATCHED: Final = -inf
 STORE_READERS: Final = 4
 """Pages of old events that are read from the store at the same time."""
 log = logging.getLogger("holdfast.feed")
@@ -98,6 +103,9 @@ class Hub:
         self._keep_seconds = keep_seconds
         """How long the store keeps events."""
         self._by_topic: dict[str, list[Lane]] = {}
+        self._watched_until = NEVER_WATCHED
+        self._emptied_at = 0.0
+        """When the ring had its last event before it was emptied."""
         self._wake = asyncio.Event()
         self._reads = 0
         self._read_done = asyncio.Event()
@@ -156,6 +164,7 @@ class Hub:
         self.bounds = await self.source.bounds()
         offset = self.bounds.head.offset
         self.ring = Ring(offset, events_max=self._ring_events)
+        self._emptied_at = self.source.now()
         self.boundary = offset
 
     # -- reading -----------------------------------------------------------------------------------
@@ -178,9 +187,21 @@ class Hub:
             else:
                 await asyncio.sleep(0)
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether there are clients who may want the next event, or were a moment ago."""
+        now = self.clock.monotonic()
+        if self.connections or self.lanes or self.polls:
+            self._watched_until = now + WATCHED_SECONDS
+            return True
+        return now < self._watched_until
+
     async def read_page(self) -> bool:
-        """Reads and dispatches one page. Returns whether there may be more."""
+        """Reads and dispatches one page. Returns whether there may be more. Without subscribers the events
+        stay in the store: only the kinds that have listeners are looked for."""
         try:
+            if not self.is_watched:
+                return await self._skim()
             answer = await self.source.read(self.position(self.head), PAGE_EVENTS)
             self.is_store_away = False
             if isinstance(answer, Reset):
@@ -193,6 +214,34 @@ class Hub:
             self._reads += 1
             done, self._read_done = self._read_done, asyncio.Event()
             done.set()
+
+    async def _skim(self) -> bool:
+        prefixes = {prefix for prefix, _ in self._listeners}
+        answer = await self.source.skim(self.position(self.head), SKIM_EVENTS, prefixes)
+        self.is_store_away = False
+        if isinstance(answer, Reset):
+            await self._lost(StreamReset(answer.reason.value))
+            return True
+        if self.is_watched:
+            # A subscription that started meanwhile counts on every event after the head.
+            return True
+        self._pass(answer)
+        return answer.position.offset < answer.head.offset
+
+    def _pass(self, skimmed: Skimmed) -> None:
+        """Moves the head without events."""
+        passed = skimmed.position.offset - self.head
+        if not passed:
+            return
+        self.ring = Ring(skimmed.position.offset, events_max=self._ring_events)
+        self._emptied_at = self.source.now()
+        if skimmed.position.offset >= skimmed.head.offset:
+            self.boundary = self.head
+        self.bounds = FeedBounds(self.bounds.oldest, self.position(self.head))
+        self.meter.read(passed, self.head)
+        for prefix, wake in list(self._listeners):
+            if prefix in skimmed.prefixes:
+                wake()
 
     def take(self, page: Page, entries: list[Entry]) -> None:
         """Adds a page to the ring and writes it to the lanes."""
@@ -332,11 +381,13 @@ class Hub:
 
     def falloff_seconds(self) -> float:
         """The time until the next event of the slowest subscription is pruned. An event that is older than
-        the ring counts as its first one."""
+        the ring counts as its first one, or as the time at which it became empty."""
         offsets = [connection.slowest() for connection in self.connections]
         behind = min((offset for offset in offsets if offset is not None), default=self.head)
         unread = self.ring.read(max(behind, self.ring.start), 1)
-        lag = self.source.now() - unread[0].at if unread else 0.0
+        if behind >= self.head:
+            return self._keep_seconds
+        lag = self.source.now() - (unread[0].at if unread else self._emptied_at)
         return max(0.0, self._keep_seconds - lag)
 
     _unsubscribe: Callable[[], None]

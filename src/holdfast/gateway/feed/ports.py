@@ -6,7 +6,7 @@ cache, such as a Redis stream, can be put before the store as another `FeedSourc
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -16,7 +16,7 @@ from holdfast.core.access import Principal
 from holdfast.core.channel import Channel, ChannelObject
 from holdfast.core.event import Event, Position
 from holdfast.core.subscription import FeedBounds
-from holdfast.store.feed import Page, Reset
+from holdfast.store.feed import Page, Reset, Skimmed
 
 
 class FeedSource(Protocol):
@@ -24,6 +24,11 @@ class FeedSource(Protocol):
 
     async def read(self, after: Position, limit: int) -> Page | Reset:
         """Up to `limit` events after a position. Raises StoreUnavailable."""
+        ...
+
+    async def skim(self, after: Position, limit: int, prefixes: Collection[str]) -> Skimmed | Reset:
+        """Passes up to `limit` events, and says which of the prefixes their kinds have. Raises
+        StoreUnavailable."""
         ...
 
     async def history(self, task_id: str, *, after: int, through: int) -> list[Event] | None:

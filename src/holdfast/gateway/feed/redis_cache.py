@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,7 +23,7 @@ from holdfast.clock import Clock
 from holdfast.core.event import Event, Position
 from holdfast.core.subscription import FeedBounds
 from holdfast.gateway.feed.ports import FeedSource
-from holdfast.store.feed import Page, Reset
+from holdfast.store.feed import Page, Reset, Skimmed
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -90,6 +90,15 @@ class RedisCache:
                 self._head = answer.position
             self._append_soon(answer.events)
         return answer
+
+    async def skim(self, after: Position, limit: int, prefixes: Collection[str]) -> Skimmed | Reset:
+        """Reads a page: the subscribers of another gateway may need its events."""
+        page = await self.read(after, limit)
+        if isinstance(page, Reset):
+            return page
+        kinds = {event.kind for event in page.events}
+        found = (p for p in prefixes if any(kind.startswith(p) for kind in kinds))
+        return Skimmed(page.position, page.head, frozenset(found))
 
     async def history(self, task_id: str, *, after: int, through: int) -> list[Event] | None:
         return await self._store.history(task_id, after=after, through=through)

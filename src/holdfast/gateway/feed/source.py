@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from holdfast.core.event import Event, Position
 from holdfast.core.subscription import FeedBounds
-from holdfast.store.feed import Page, Reset
+from holdfast.store.feed import Page, Reset, Skimmed
 from holdfast.store.store import Store
 
 HISTORY_SURE: Final = 100
@@ -22,6 +23,9 @@ class StoreSource:
 
     async def read(self, after: Position, limit: int) -> Page | Reset:
         return await self._store.feed.read(after, limit)
+
+    async def skim(self, after: Position, limit: int, prefixes: Collection[str]) -> Skimmed | Reset:
+        return await self._store.feed.skim(after, limit, prefixes)
 
     async def history(self, task_id: str, *, after: int, through: int) -> list[Event] | None:
         events = await self._store.feed.history(task_id)

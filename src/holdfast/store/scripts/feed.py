@@ -6,6 +6,7 @@ gets a `Reset`, never an incomplete page.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Final, Protocol, TypeAlias
 
@@ -14,6 +15,8 @@ import msgspec
 from holdfast.core.event import NEW_EVENTS, Event, NewEvent, Position
 from holdfast.store.script import Script, call
 
+_KIND_STARTS: Final = '["'
+"""What stands before the kind of an event in a record: events are arrays, the kind is their first member."""
 _slices: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -49,6 +52,15 @@ class Page(msgspec.Struct, frozen=True):
     events: list[Event]
     position: Position
     head: Position
+
+
+class Skimmed(msgspec.Struct, frozen=True):
+    """What a reader needs who wants no events: how far the feed goes, and whether some kinds occurred."""
+
+    position: Position
+    head: Position
+    prefixes: frozenset[str]
+    """Those of the given prefixes that a kind has. One too many is possible, one too few is not."""
 
 
 class FeedDialect(Protocol):
@@ -107,6 +119,26 @@ def read(dialect: FeedDialect, after: Position | None, limit: int) -> Script[Pag
         return Reset(ResetReason.PRUNED, Position(epoch, oldest - 1), Position(epoch, top))
     events = events[:limit]
     return Page(events, events[-1].position if events else after, head_at)
+
+
+def skim(
+    dialect: FeedDialect, after: Position, limit: int, prefixes: Collection[str]
+) -> Script[Skimmed | Reset]:
+    """Passes up to `limit` events without decoding them."""
+    yield from dialect.assign_offsets()
+    rows = yield call("feed_position")
+    epoch, top, oldest = rows[0]
+    head_at = Position(epoch, top)
+    reason = _reset_reason(after, epoch, top, oldest)
+    if reason is not None:
+        return Reset(reason, Position(epoch, oldest - 1), head_at)
+    through = min(top, after.offset + limit)
+    texts = {_KIND_STARTS + prefix: prefix for prefix in prefixes}
+    found: frozenset[str] = frozenset()
+    if texts and through > after.offset:
+        rows = yield call("skim_records", after=after.offset, through=through, texts=sorted(texts))
+        found = frozenset(texts[text] for (text,) in rows)
+    return Skimmed(Position(epoch, through), head_at, found)
 
 
 def _slice(epoch: str, first_offset: int, events_json: str, skip: int, limit: int) -> list[Event]:

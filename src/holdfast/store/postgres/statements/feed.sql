@@ -82,6 +82,16 @@ WHERE first_offset >= coalesce((SELECT max(first_offset) FROM holdfast_feed
   AND first_offset <= :after::bigint + :limit::int
 ORDER BY first_offset LIMIT :limit::int;
 
+-- name: skim_records
+-- Which of the texts the records from the one with the next offset through another offset contain.
+-- index: holdfast_feed_offset
+-- returns: value
+SELECT p.value FROM unnest(:texts::text[]) AS p (value) WHERE EXISTS (
+    SELECT 1 FROM holdfast_feed
+    WHERE first_offset >= coalesce((SELECT max(first_offset) FROM holdfast_feed
+                                    WHERE first_offset <= :after::bigint + 1), 0)
+      AND first_offset <= :through::bigint AND strpos(events_json, p.value) > 0);
+
 -- name: records_by_id
 -- index: holdfast_feed_pkey
 -- returns: first_offset events_count events_json

@@ -30,6 +30,16 @@ WHERE first_offset >= coalesce((SELECT max(first_offset) FROM holdfast_feed
   AND first_offset <= :after + :limit
 ORDER BY first_offset LIMIT :limit;
 
+-- name: skim_records
+-- Which of the texts the records from the one with the next offset through another offset contain.
+-- index: holdfast_feed (primary key)
+-- returns: value
+SELECT p.value FROM json_each(:texts) p WHERE EXISTS (
+    SELECT 1 FROM holdfast_feed
+    WHERE first_offset >= coalesce((SELECT max(first_offset) FROM holdfast_feed
+                                    WHERE first_offset <= :after + 1), 0)
+      AND first_offset <= :through AND instr(events_json, p.value) > 0);
+
 -- name: records_by_id
 -- index: holdfast_feed (primary key)
 -- returns: first_offset events_count events_json
