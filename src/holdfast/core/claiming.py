@@ -49,6 +49,13 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The projects whose tasks the node may run. None: all."""
     expected: int | None = None
     """How many tasks the node believes to be ready: the store takes the way that suits. None: not known."""
+    claim_id: str | None = None
+    """The name of the claim. Tasks that are claimed under one keep its lease duration."""
+
+    @property
+    def own_lease_seconds(self) -> float | None:
+        """The lease duration that the tasks keep. None: that of the node's heartbeat."""
+        return None if self.claim_id is None else self.lease_seconds
 
 
 class Claimed(msgspec.Struct, frozen=True):

@@ -7,19 +7,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
-import msgspec
-
 from holdfast.clock import Clock
 from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decision import Decision
 from holdfast.core.errors import Forbidden, GatewayUnavailable
 from holdfast.core.event import Position
-from holdfast.core.task import Task, timeout_of
+from holdfast.core.task import Task
 from holdfast.core.transition import Refusal
 from holdfast.core.worker_protocol import Greeting
 from holdfast.core.worker_wire import Ask, ClaimedTask, HeldRunState, Hello, LostRun, Renew
 from holdfast.errors import HoldfastError
 from holdfast.gateway.worker.calls import WorkerCalls
+from holdfast.gateway.worker.offer import offer_of
 from holdfast.gateway.worker.ports import CommandSource, Listen, NoCommands, WorkerPrincipal
 from holdfast.gateway.worker.work_news import WorkNews
 from holdfast.queue.by import By
@@ -198,19 +197,11 @@ class WorkerHub:
         answers: dict[str, list[Decision]] = {}
         for decision in decisions:
             answers.setdefault(decision.task_id, []).append(decision)
-        return tuple(self._offered(task, answers_json(answers.get(task.id, ()))) for task in tasks)
-
-    def _offered(self, task: Task, decisions_json: str) -> ClaimedTask:
-        """A claimed task with the rest of its lease, not its end."""
-        until = task.lease_until if task.lease_until is not None else self._store.now()
-        return ClaimedTask(
-            task_id=task.id,
-            fence=task.fence,
-            lease_ms=max(0, int((until - self._store.now()) * 1000)),
-            task_json=msgspec.json.encode(_task_view(task)).decode(),
-            checkpoint_json=task.checkpoint_json or "",
-            decisions_json=decisions_json,
-            attempt=task.attempts,
+        now = self._store.now()
+        return tuple(
+            [offer_of(task, now, answers_json(answers.get(task.id, ()))) for task in tasks]
+            if answers
+            else [offer_of(task, now) for task in tasks]
         )
 
     async def position(self) -> Position:
@@ -259,30 +250,6 @@ class WorkerHub:
             waiting.cancel()
             timer.cancel()
             await asyncio.gather(waiting, timer, return_exceptions=True)
-
-
-def _task_view(task: Task) -> dict[str, object]:
-    return {
-        "id": task.id,
-        "type": task.type,
-        "queue": task.queue,
-        "project": task.project,
-        "priority": task.priority.name.lower(),
-        "payload": msgspec.Raw(task.payload_json.encode()),
-        "metadata": task.metadata,
-        "attempt": task.attempts,
-        "max_attempts": task.max_attempts,
-        "version": task.version,
-        "timeout_seconds": timeout_of(task.options, None),
-        "options": msgspec.Raw(task.options_json.encode()),
-        "deaths": task.deaths,
-        "created_at": task.created_at,
-        "due_at": task.due_at,
-        "started_at": task.started_at,
-        "limits": task.limits,
-        "has_dependents": task.has_dependents,
-        "idempotency_key": task.idempotency_key,
-    }
 
 
 def queues_of(hello: Hello) -> tuple[str, ...]:

@@ -158,6 +158,8 @@ def _taking(claim: ClaimRequest, now: float, record_id: int) -> dict[str, Any]:
         "now": now,
         "node": claim.node,
         "lease_seconds": claim.lease_seconds,
+        "claim_id": claim.claim_id,
+        "own_lease_seconds": claim.own_lease_seconds,
         "record_id": str(record_id),
         "event_head": f'["task.started",{now!r},',
         "event_node": f',{{"node":{encode(claim.node).decode()},"attempt":',

@@ -99,6 +99,8 @@ class SqliteFast:
             now=now,
             node=claim.node,
             lease_seconds=claim.lease_seconds,
+            claim_id=claim.claim_id,
+            own_lease_seconds=claim.own_lease_seconds,
             record_id=str(record_id),
         )
         taken: list[Task] = yield call("get_rows", row_ids=row_ids)

@@ -56,7 +56,13 @@ def claim_these(
         if full is not None:
             limit_scripts.park(work, task, full, limits)
             continue
-        moved = decide.claim(task, node=claim.node, lease_seconds=claim.lease_seconds, now=now)
+        moved = decide.claim(
+            task,
+            node=claim.node,
+            lease_seconds=claim.lease_seconds,
+            now=now,
+            claim_id=claim.claim_id,
+        )
         work.move(moved)
         taken.append(moved.after)
     yield from limit_scripts.save(limits, now)

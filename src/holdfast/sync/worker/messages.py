@@ -9,7 +9,7 @@ Never: decides a transition (`core.decide` does), or whether a node may connect 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -20,7 +20,7 @@ from holdfast.core.command import Instruction, Report
 from holdfast.core.event import NewEvent
 from holdfast.core.node_identity import SHUT_OUT
 from holdfast.core.output import Placement, StreamName
-from holdfast.core.task import DEFAULT_PROJECT, LEASED, QUEUED, Status, Task
+from holdfast.core.task import LEASED, QUEUED, Status, Task
 from holdfast.core.transition import Refusal, new_event
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker_changes import (
@@ -49,22 +49,12 @@ from holdfast.store.scripts.work import Work
 from holdfast.sync.tally import write_tally
 from holdfast.sync.worker.figures import tallies
 from holdfast.sync.worker.live_rows import LiveRows, Stream, own
-from holdfast.sync.worker.plain import completion
+from holdfast.sync.worker.plain import Inbound, completion, known_completions
 
 _SUCCESS: Final = "already-applied"
 SHUT_OUT_INCARNATION: Final = WHOLE_MAX + 1
 """An incarnation above all others: every message of a node that is shut out is fenced."""
 Change = TaskChange | OutputChunk | CheckpointChange | MetricsChange
-
-
-class Inbound(msgspec.Struct, frozen=True):
-    """A message as it arrived, with what the connection knows about its sender."""
-
-    node: str
-    incarnation: int
-    sequence: int
-    changes: Changes
-    project: str = DEFAULT_PROJECT
 
 
 class MessageAnswer(msgspec.Struct, frozen=True):
@@ -99,6 +89,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     record_id: int
     plain_record_id: int
     """Of the completions in one statement."""
+    known: Mapping[str, Task] = {}
+    """Tasks as they were claimed, by id: see `plain.KnownTasks`."""
     dialect: Dialect
     ask_decision: AskDecision | None = None
 
@@ -122,12 +114,14 @@ def apply_messages(messages: Sequence[Inbound], batch: Batch) -> Script[Applied]
         return Applied(_answers(outcomes, acks))
     work, live = Work(batch.now), LiveRows()
     effect = _Effect(work, live, batch)
-    yield from effect.load([messages[n] for n in accepted])
-    yield from effect.complete_plain([messages[n] for n in accepted])
-    for n in accepted:
-        refused, ends = yield from effect.carry_out(messages[n])
-        acks[n] = msgspec.structs.replace(acks[n], refused=tuple(refused), output_next=ends)
-    yield from live.save(batch.now)
+    pending = [messages[n] for n in accepted]
+    if not (yield from effect.complete_known(pending)):
+        yield from effect.load(pending)
+        yield from effect.complete_plain(pending)
+        for n in accepted:
+            refused, ends = yield from effect.carry_out(messages[n])
+            acks[n] = msgspec.structs.replace(acks[n], refused=tuple(refused), output_next=ends)
+        yield from live.save(batch.now)
     changed = [
         (node, known.incarnation, known.applied_through)
         for node, known in sorted(receivers.items())
@@ -178,11 +172,26 @@ class _Effect:
         self._message = Inbound("", 0, 0, Changes())
         self._refused: list[ChangeRefused] = []
         self._completed: Collection[str] = ()
-        """Tasks that `complete_plain` has completed."""
+        """Tasks that `complete_known` or `complete_plain` has completed."""
+
+    def complete_known(self, messages: Sequence[Inbound]) -> Script[bool]:
+        """Completes known tasks in one statement, without reading them first: it checks fence and version.
+        Returns whether this was all that the messages ask for. Messages with anything else are left alone."""
+        moves = known_completions(messages, self._batch.known, self._batch.now)
+        if moves:
+            self._completed = yield from self._batch.dialect.fast.complete_plain(
+                moves, now=self._batch.now, record_id=self._batch.plain_record_id
+            )
+        return bool(moves) and len(self._completed) == len(moves)
 
     def load(self, messages: Sequence[Inbound]) -> Script[None]:
-        """Locks the tasks, then reads the rows beside them."""
-        changes = [change for message in messages for change in _in_order(message.changes)]
+        """Locks the tasks that are not completed yet, then reads the rows beside them."""
+        changes = [
+            change
+            for message in messages
+            for change in _in_order(message.changes)
+            if change.task_id not in self._completed
+        ]
         ids = sorted({change.task_id for change in changes if change.task_id})
         if ids:
             self._work.load((yield call(_lock(changes), ids=ids)))
@@ -197,6 +206,8 @@ class _Effect:
 
     def complete_plain(self, messages: Sequence[Inbound]) -> Script[None]:
         """Completes plain tasks in one statement, with the same effect as the general path."""
+        if self._completed:
+            return  # the record id is used
         named = Counter(c.task_id for m in messages for c in _in_order(m.changes))
         moves = [
             move

@@ -36,6 +36,7 @@ from holdfast.sync.worker.messages import (
     MessageAnswer,
     apply_messages,
 )
+from holdfast.sync.worker.plain import KnownTasks
 from holdfast.sync.worker.receivers import Start
 
 LEASE_SECONDS_MIN: Final = 5.0
@@ -88,6 +89,7 @@ class WorkerSync:
         self.on_changed = on_changed
         self._meter: Meter = NullMeter() if meter is None else meter
         self._ask_decision = ask_decision
+        self._known = KnownTasks()
         self._commits = GroupCommit(self.apply, clock, gather_seconds=gather_seconds)
         self.put = self._commits.put
         """Queues a message for the next commit; the future ends after it."""
@@ -110,6 +112,7 @@ class WorkerSync:
                     now=now,
                     record_id=second,
                     plain_record_id=first,
+                    known=self._known.tasks,
                     dialect=dialect,
                     ask_decision=self._ask_decision,
                 ),
@@ -117,6 +120,7 @@ class WorkerSync:
         )
         if applied.is_cut_short:
             store.cascades.on_cut_short()
+        self._known.forget(messages)
         answers = applied.answers
         outcomes = [answer.outcome for answer in answers]
         figures.count(self._meter, outcomes, [answer.ack for answer in answers])
@@ -131,9 +135,11 @@ class WorkerSync:
             check_id("types", kind)
         store = self._store
         first, second = store.ids.record(store.now()), store.ids.record(store.now())
-        return await store.run(
+        tasks = await store.run(
             lambda dialect, _, now: _claim(request, dialect, now, (first, second))
         )
+        self._known.add(tasks)
+        return tasks
 
     async def renew(
         self,
@@ -205,7 +211,7 @@ def _lost(run: RunId, task: Task | None, node: str, project: str) -> LostRun:
 def _claim(
     request: NamedClaim, dialect: Dialect, now: float, record_ids: tuple[int, int]
 ) -> Script[list[Task]]:
-    """Takes tasks and names the claim in the same transaction."""
+    """Takes tasks under the name of the claim."""
     earlier = yield call(own("claimed_under"), node=request.node, claim_id=request.claim_id)
     if earlier:
         return list(earlier)
@@ -216,6 +222,7 @@ def _claim(
         projects=(request.project,),
         limit=min(max(request.slots, 1), CLAIM_MAX),
         lease_seconds=request.lease_seconds,
+        claim_id=request.claim_id,
     )
     claimed, limited = yield from dialect.fast.claim(claim, now=now, record_id=record_ids[0])
     tasks = list(claimed.tasks)
@@ -229,9 +236,5 @@ def _claim(
             wait=Wait.IF_NONE_IS_FREE,
         )
         tasks += counted.tasks
-    if not tasks:
-        return []
-    named = {"claim_id": request.claim_id, "lease_seconds": request.lease_seconds}
-    yield call(own("name_claim"), ids=sorted(task.id for task in tasks), **named)
     tasks.sort(key=lambda task: (task.priority, task.due_at, task.id))
-    return [msgspec.structs.replace(task, **named) for task in tasks]
+    return tasks

@@ -55,7 +55,8 @@ WITH lane AS MATERIALIZED (
 ), taken AS (
     UPDATE holdfast_task t SET status = 'running', version = t.version + 1, fence = t.fence + 1,
         attempts = t.attempts + 1, updated_at = :now::float8, started_at = :now::float8, node = :node::text,
-        lease_until = :now::float8 + :lease_seconds::float8, claim_id = NULL, lease_seconds = NULL, progress_json = NULL,
+        lease_until = :now::float8 + :lease_seconds::float8, claim_id = :claim_id::text,
+        lease_seconds = :own_lease_seconds::float8, progress_json = NULL,
         progress_due_at = :now::float8 + t.progress_timeout_seconds, history = right(t.history || ',' || :record_id::text, 2000)
     FROM picked p WHERE t.ctid = p.tid AND p.limits IS NULL
     RETURNING {task:t}, t.nth
@@ -63,7 +64,7 @@ WITH lane AS MATERIALIZED (
     INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
     SELECT :record_id::text::bigint, count(*), :now::float8,
         '[' || string_agg(:event_head::text || to_json(id)::text || ',' || to_json(type)::text
-                          || :event_node::text || attempts || '},' || to_json(CASE project WHEN 'default' THEN '' ELSE project END)::text || ',' || version || ']', ',' ORDER BY priority, due_at, nth) || ']',
+                          || :event_node::text || attempts || '},' || CASE project WHEN 'default' THEN '""' ELSE to_json(project)::text END || ',' || version || ']', ',' ORDER BY priority, due_at, nth) || ']',
         (SELECT json_agg(d)::text FROM (
             SELECT json_build_array(project, queue, type, priority, s.status, s.sign * count(*)) AS d
             FROM taken, (VALUES ('queued', -1), ('running', 1)) s(status, sign)
@@ -82,7 +83,8 @@ LEFT JOIN taken ON true;
 WITH taken AS (
     UPDATE holdfast_task t SET status = 'running', version = t.version + 1, fence = t.fence + 1,
         attempts = t.attempts + 1, updated_at = :now::float8, started_at = :now::float8, node = :node::text,
-        lease_until = :now::float8 + :lease_seconds::float8, claim_id = NULL, lease_seconds = NULL, progress_json = NULL,
+        lease_until = :now::float8 + :lease_seconds::float8, claim_id = :claim_id::text,
+        lease_seconds = :own_lease_seconds::float8, progress_json = NULL,
         progress_due_at = :now::float8 + t.progress_timeout_seconds, history = right(t.history || ',' || :record_id::text, 2000)
     WHERE t.limits IS NULL AND t.ctid = (
         SELECT first.tid FROM (
@@ -104,7 +106,7 @@ WITH taken AS (
     INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
     SELECT :record_id::text::bigint, 1, :now::float8,
         '[' || :event_head::text || to_json(id)::text || ',' || to_json(type)::text || :event_node::text || attempts
-            || '},' || to_json(CASE project WHEN 'default' THEN '' ELSE project END)::text || ',' || version || ']]',
+            || '},' || CASE project WHEN 'default' THEN '""' ELSE to_json(project)::text END || ',' || version || ']]',
         json_build_array(json_build_array(project, queue, type, priority, 'queued', -1),
                          json_build_array(project, queue, type, priority, 'running', 1))::text
     FROM taken

@@ -51,8 +51,8 @@ ORDER BY due_at, rowid LIMIT :limit;
 -- index: holdfast_task (rowid)
 UPDATE holdfast_task SET status = 'running', version = version + 1, fence = fence + 1,
     attempts = attempts + 1, updated_at = :now, started_at = :now, node = :node,
-    lease_until = :now + :lease_seconds, claim_id = NULL, lease_seconds = NULL, progress_json = NULL,
-    progress_due_at = :now + progress_timeout_seconds, history = substr(history || ',' || :record_id, -2000)
+    lease_until = :now + :lease_seconds, claim_id = :claim_id, lease_seconds = :own_lease_seconds,
+    progress_json = NULL, progress_due_at = :now + progress_timeout_seconds, history = substr(history || ',' || :record_id, -2000)
 WHERE rowid IN (SELECT value FROM json_each(:row_ids)) AND status = 'queued';
 
 -- name: get_rows

@@ -107,12 +107,6 @@ WHERE task_id = :task_id::text ORDER BY nth;
 SELECT {task} FROM holdfast_task
 WHERE status IN ('running', 'stuck') AND node = :node::text AND claim_id = :claim_id::text ORDER BY priority, due_at, id;
 
--- name: name_claim
--- Names the claim that this transaction made.
--- index: holdfast_task_pkey
-UPDATE holdfast_task SET claim_id = :claim_id::text, lease_seconds = :lease_seconds::float8
-WHERE id = ANY(:ids::text[]);
-
 -- name: latest_output
 -- The latest run that has output in a stream, and where it ends.
 -- index: holdfast_output_pkey

@@ -107,12 +107,6 @@ WHERE task_id = :task_id ORDER BY nth;
 SELECT {task} FROM holdfast_task
 WHERE status IN ('running', 'stuck') AND node = :node AND claim_id = :claim_id ORDER BY priority, due_at, id;
 
--- name: name_claim
--- Names the claim that this transaction made.
--- index: holdfast_task (primary key)
-UPDATE holdfast_task SET claim_id = :claim_id, lease_seconds = :lease_seconds
-WHERE id IN (SELECT value FROM json_each(:ids));
-
 -- name: latest_output
 -- The latest run that has output in a stream, and where it ends.
 -- index: holdfast_output (primary key)
