@@ -52,11 +52,27 @@ def decode_body(request: Request, data: bytes, kind: Any) -> Any:
             raise UnsupportedMedia(f"the body is {media or 'of no type'}: send application/json")
     check_depth(data)
     try:
-        return msgspec.json.decode(data, type=kind)
+        body = msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
         raise invalid(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Malformed("the body is not JSON in UTF-8") from None
+    if b"\\u0000" in data and isinstance(body, msgspec.Struct):
+        _check_texts(body)
+    return body
+
+
+def _check_texts(body: msgspec.Struct) -> None:
+    """Names, ids and reasons have no NUL, which not every database can store. JSON values of a user may."""
+    for field in msgspec.structs.fields(body):
+        if field.type is not Any:
+            check_text_value(field.encode_name, getattr(body, field.name))
+
+
+def check_text_value(field: str, value: object) -> None:
+    """InvalidInput for text with a NUL character."""
+    if isinstance(value, str) and "\0" in value:
+        raise InvalidInput(f"{field} has a NUL character: leave it out")
 
 
 def check_depth(data: bytes, most: int = DEPTH_MAX) -> None:
@@ -71,6 +87,7 @@ def decode_query(params: QueryParams, kind: type[T]) -> T:
     for name, value in params.multi_items():
         if name in given:
             raise InvalidInput(f"the parameter '{name[:100]}' is given twice: give it once")
+        check_text_value(name, value)
         given[name] = value
     try:
         return msgspec.convert(given, kind, strict=False)

@@ -106,6 +106,8 @@ class Api:
         if not isinstance(match, Match):
             return _no_route(match, request_id)
         route, values = match
+        for value in values:
+            bodies.check_text_value("the path", value)
         if route.is_entry:
             self._gateway.enter(who.principal, address)
         query = bodies.decode_query(request.query_params, route.query)

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import asyncpg
 
 from holdfast.core.address import shown_url
-from holdfast.errors import BadConfig, MissingPrivilege, StoreUnavailable
+from holdfast.errors import BadConfig, InvalidInput, MissingPrivilege, StoreUnavailable
 from holdfast.store.columns import Column, to_task
 from holdfast.store.script import Rows, Script, StatementCall
 from holdfast.store.sql import Statement, Statements, only_reads
@@ -157,7 +157,12 @@ async def execute(connection: Connection, call: StatementCall) -> Rows:
             )
         ]
     prepared = statements()[call.name]
-    records = await connection.fetch(prepared.text, *bind(prepared, call))
+    try:
+        records = await connection.fetch(prepared.text, *bind(prepared, call))
+    except asyncpg.CharacterNotInRepertoireError:
+        raise InvalidInput(
+            "a text of the request has a NUL character, which PostgreSQL cannot store: leave it out"
+        ) from None
     if prepared.returns == "task":
         return [to_task(record) for record in records]
     return records
