@@ -136,7 +136,7 @@ class DeadLetters:
         with it wait for it again."""
         seconds = check_number("delay", delay, most=DELAY_SECONDS_MAX)
         text = None if payload is msgspec.UNSET else encode_payload(payload)
-        return await self._tasks.apply(task_id, Replay(by.actor, seconds, text), by)
+        return await self._tasks.apply(task_id, Replay(by.actor, seconds, text, by.reason), by)
 
     async def discard(self, task_id: str, by: By) -> Task:
         """Aborts a dead letter, which is final."""
@@ -158,7 +158,9 @@ class DeadLetters:
         if rate is not None:
             check_positive("rate", rate, most=RATE_MAX)
         return await self._change_all(
-            lambda task, n: Instruction(task.id, Replay(by.actor, n / rate if rate else 0.0)),
+            lambda task, n: Instruction(
+                task.id, Replay(by.actor, n / rate if rate else 0.0, reason=by.reason)
+            ),
             which,
             by,
             limit=limit,

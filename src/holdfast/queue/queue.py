@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Self, Unpack
 
 from msgspec import UNSET, UnsetType
@@ -145,19 +146,12 @@ class Queue:
         queue: str | None = None,
         priority: Priority | str | int | None = None,
         actor: str = "api",
+        reason: str = "",
     ) -> None:
         """Adds or changes a schedule, with a spec such as '*/5 * * * *', '@daily' or '@every 5m'. It fires
         while any node of this store runs. Raises Conflict if a task defined with `cron` has this name."""
-        await self.parts.schedules.put(
-            name,
-            By(actor),
-            spec=spec,
-            type=type,
-            payload=payload,
-            timezone=timezone,
-            queue=queue,
-            priority=priority,
-        )
+        put = partial(self.parts.schedules.put, timezone=timezone, queue=queue, priority=priority)
+        await put(name, By(actor, reason), spec=spec, type=type, payload=payload)
 
     async def unschedule(self, name: str, *, actor: str = "api", reason: str = "") -> None:
         """Removes a schedule, but not the tasks it has enqueued. Raises NotFound if it does not exist. A
@@ -168,9 +162,9 @@ class Queue:
         """Pauses a schedule until it is resumed. The pause survives restarts of the nodes."""
         return await self.parts.schedules.pause(name, By(actor, reason))
 
-    async def resume_schedule(self, name: str, *, actor: str = "api") -> Schedule:
+    async def resume_schedule(self, name: str, *, actor: str = "api", reason: str = "") -> Schedule:
         """Resumes a paused schedule. It fires at its next regular time."""
-        return await self.parts.schedules.resume(name, By(actor))
+        return await self.parts.schedules.resume(name, By(actor, reason))
 
     async def get_schedules(self) -> list[Schedule]:
         """Returns all schedules of the store, by name."""
@@ -279,10 +273,15 @@ class Queue:
         return await self.parts.tasks.pause(task_id, By(actor, reason, expected_version))
 
     async def resume_task(
-        self, task_id: str, *, actor: str = "api", expected_version: int | None = None
+        self,
+        task_id: str,
+        *,
+        actor: str = "api",
+        reason: str = "",
+        expected_version: int | None = None,
     ) -> Task:
         """Returns a paused task to the queue. `expected_version`: see `cancel`."""
-        return await self.parts.tasks.resume(task_id, By(actor, "", expected_version))
+        return await self.parts.tasks.resume(task_id, By(actor, reason, expected_version))
 
     async def intervene(
         self, task_id: str, type: str, reason: str, **options: Unpack[InterveneOptions]
@@ -307,11 +306,12 @@ class Queue:
         *,
         merge: bool = False,
         actor: str = "api",
+        reason: str = "",
         expected_version: int | None = None,
     ) -> Task:
         """Replaces the payload of a waiting or dead task. With `merge`, replaces only these fields of it.
         The event `task.edited` records the old values. `expected_version`: see `cancel`."""
-        by = By(actor, "", expected_version)
+        by = By(actor, reason, expected_version)
         return await self.parts.tasks.edit(task_id, payload, by, merge=merge)
 
     async def pause_queue(
@@ -320,9 +320,11 @@ class Queue:
         """Stops all nodes from starting tasks of this queue until it is resumed. Running tasks continue."""
         await self.parts.queues.pause(name, By(actor, reason))
 
-    async def resume_queue(self, name: str = "default", *, actor: str = "api") -> None:
+    async def resume_queue(
+        self, name: str = "default", *, actor: str = "api", reason: str = ""
+    ) -> None:
         """Resumes a paused queue."""
-        await self.parts.queues.resume(name, By(actor))
+        await self.parts.queues.resume(name, By(actor, reason))
 
     async def scale_workers(self, count: int) -> int:
         """Adds `count` workers to this process, or removes some if it is negative, and returns the new
@@ -354,12 +356,13 @@ class Queue:
         payload: object = UNSET,
         delay: float = 0.0,
         actor: str = "api",
+        reason: str = "",
         expected_version: int | None = None,
     ) -> Task:
         """Enqueues a dead letter again with new attempts, and with `payload` if given. Dependents that failed
         with it wait for it again. Raises IllegalTransition if it is not a dead letter, and NotFound if it
         does not exist. `expected_version`: see `cancel`."""
-        by = By(actor, "", expected_version)
+        by = By(actor, reason, expected_version)
         return await self.parts.dead_letters.replay(task_id, by, payload=payload, delay=delay)
 
     async def replay_dead(
@@ -372,13 +375,14 @@ class Queue:
         limit: int | None = None,
         dry_run: bool = False,
         actor: str = "api",
+        reason: str = "",
     ) -> int:
         """Replays all dead letters that match, at most `rate` per second, and returns how many. The rate is
         stored as a due time of each task, so it survives a restart. A task that failed with a parent is
         replayed with that parent, and waits for it."""
-        which = DeadFilter(type, queue, fingerprint)
+        which, by = DeadFilter(type, queue, fingerprint), By(actor, reason)
         letters = self.parts.dead_letters
-        return await letters.replay_all(which, By(actor), rate=rate, limit=limit, dry_run=dry_run)
+        return await letters.replay_all(which, by, rate=rate, limit=limit, dry_run=dry_run)
 
     async def discard_dead(
         self,
@@ -392,6 +396,5 @@ class Queue:
         reason: str = "discarded",
     ) -> int:
         """Aborts all dead letters that match, which is final, and returns how many."""
-        which = DeadFilter(type, queue, fingerprint)
-        by = By(actor, reason)
+        which, by = DeadFilter(type, queue, fingerprint), By(actor, reason)
         return await self.parts.dead_letters.discard_all(which, by, limit=limit, dry_run=dry_run)

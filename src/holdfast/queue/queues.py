@@ -87,7 +87,9 @@ class Queues:
     async def resume(self, name: str, by: By) -> None:
         """Resumes a paused queue."""
         resources = await self._with_queue(name, by)
-        await resources.store.upkeep.resume_queue(name, actor=by.actor, beside=by.beside)
+        await resources.store.upkeep.resume_queue(
+            name, actor=by.actor, reason=by.reason, beside=by.beside
+        )
         resources.bus.publish(WORK)
         resources.bus.publish(FEED)
 

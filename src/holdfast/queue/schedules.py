@@ -79,7 +79,7 @@ class Schedules:
             int(task.priority),
             0.0,
         )
-        await put_schedule(resources, schedule, by.actor, beside=by.beside)
+        await put_schedule(resources, schedule, by.actor, reason=by.reason, beside=by.beside)
         self._wake_scheduler()
 
     async def remove(self, name: str, by: By) -> None:
@@ -101,7 +101,9 @@ class Schedules:
     async def resume(self, name: str, by: By) -> Schedule:
         """Resumes a paused schedule. It fires at its next regular time."""
         schedule = await self._change(
-            name, by, lambda stored: stored.resume(name, actor=by.actor, beside=by.beside)
+            name,
+            by,
+            lambda stored: stored.resume(name, actor=by.actor, reason=by.reason, beside=by.beside),
         )
         self._wake_scheduler()
         return schedule
@@ -139,8 +141,9 @@ async def put_schedule(
     schedule: Schedule,
     actor: str = CODE,
     *,
+    reason: str = "",
     beside: Beside | None = None,
 ) -> None:
     """Stores a schedule, and hints at the new event."""
-    await resources.store.schedules.put(schedule, actor=actor, beside=beside)
+    await resources.store.schedules.put(schedule, actor=actor, reason=reason, beside=beside)
     resources.bus.publish(FEED)

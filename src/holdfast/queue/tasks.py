@@ -142,12 +142,13 @@ class Tasks:
 
     async def resume(self, task_id: str, by: By) -> Task:
         """Returns a paused task to the queue."""
-        return await self.apply(task_id, Resume(by.actor), by)
+        return await self.apply(task_id, Resume(by.actor, by.reason), by)
 
     async def edit(self, task_id: str, payload: object, by: By, *, merge: bool = False) -> Task:
         """Replaces the payload of a waiting or dead task. With `merge`, replaces only these fields of it."""
         check_flag("merge", merge)
-        return await self.apply(task_id, Edit(by.actor, encode_payload(payload), merge), by)
+        command = Edit(by.actor, encode_payload(payload), merge, reason=by.reason)
+        return await self.apply(task_id, command, by)
 
     async def apply(self, task_id: str, command: OperatorCommand, by: By) -> Task:
         """Applies one command and returns the changed task. Raises an error for a refusal of the core."""

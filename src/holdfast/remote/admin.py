@@ -69,7 +69,8 @@ class RemoteSchedules:
 
     async def put(self, name: str, by: By, **fields: Any) -> None:
         given = {key: value for key, value in fields.items() if value is not None}
-        await self._http.call("PUT", path_of("schedules", name), given)
+        body = {**given, "reason": by.reason}
+        await self._http.call("PUT", path_of("schedules", name), body)
 
     async def remove(self, name: str, by: By) -> None:
         await self._http.call("DELETE", path_of("schedules", name))

@@ -18,10 +18,12 @@ class ScheduleStore:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    async def put(self, schedule: Schedule, *, actor: str, beside: Beside | None = None) -> bool:
+    async def put(
+        self, schedule: Schedule, *, actor: str, reason: str = "", beside: Beside | None = None
+    ) -> bool:
         """Adds or changes a schedule. Returns whether anything changed."""
         return await self._access.run(
-            partial(scripts.put, schedule=schedule, actor=actor, beside=beside)
+            partial(scripts.put, schedule=schedule, actor=actor, reason=reason, beside=beside)
         )
 
     async def fire(self, schedule: Schedule, submission: Submission) -> Inserted | None:
@@ -39,10 +41,12 @@ class ScheduleStore:
             partial(scripts.pause, name=name, actor=actor, reason=reason, beside=beside)
         )
 
-    async def resume(self, name: str, *, actor: str, beside: Beside | None = None) -> Schedule:
+    async def resume(
+        self, name: str, *, actor: str, reason: str = "", beside: Beside | None = None
+    ) -> Schedule:
         """The schedule fires again, from its next time on."""
         return await self._access.run(
-            partial(scripts.resume, name=name, actor=actor, beside=beside)
+            partial(scripts.resume, name=name, actor=actor, reason=reason, beside=beside)
         )
 
     async def remove(

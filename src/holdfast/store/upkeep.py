@@ -46,8 +46,12 @@ class Upkeep:
             partial(admin.pause_queue, name=name, actor=actor, reason=reason, beside=beside)
         )
 
-    async def resume_queue(self, name: str, *, actor: str, beside: Beside | None = None) -> None:
-        await self._access.run(partial(admin.resume_queue, name=name, actor=actor, beside=beside))
+    async def resume_queue(
+        self, name: str, *, actor: str, reason: str = "", beside: Beside | None = None
+    ) -> None:
+        await self._access.run(
+            partial(admin.resume_queue, name=name, actor=actor, reason=reason, beside=beside)
+        )
 
     async def prune_entries(self, *, now: float, limit: int) -> int:
         """Removes expired entries of the ledger. Returns how many."""

@@ -173,11 +173,11 @@ async def _apply(
 def _command(action: Action, actor: str, reason: str) -> OperatorCommand:
     match action:
         case "replay":
-            return Replay(actor)
+            return Replay(actor, reason=reason)
         case "pause":
             return Pause(actor, reason)
         case "resume":
-            return Resume(actor)
+            return Resume(actor, reason)
         case "abort" | "discard":
             return Abort(actor, reason)
 

@@ -42,6 +42,7 @@ def resume_queue(
     *,
     name: str,
     actor: str,
+    reason: str = "",
     beside: Beside | None = None,
 ) -> Script[None]:
     """The outcome for `beside`: whether the queue was paused."""
@@ -49,7 +50,7 @@ def resume_queue(
     is_changed = bool((yield call("resume_queue", name=name)))
     more = yield from end(beside, is_changed, now)
     if is_changed:
-        data = {"queue": name, "actor": actor, "reason": ""}
+        data = {"queue": name, "actor": actor, "reason": reason}
         yield from _record_event(dialect, ids, now, "queue.resumed", data=data, more=more)
 
 

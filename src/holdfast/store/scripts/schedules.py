@@ -30,6 +30,7 @@ def put(
     *,
     schedule: Schedule,
     actor: str,
+    reason: str = "",
     beside: Beside | None = None,
 ) -> Script[bool]:
     """Creates or replaces a schedule. Returns whether it changed. Its next time is kept if spec and timezone
@@ -64,6 +65,8 @@ def put(
     if beside is not None:
         yield from end(beside, (yield from _locked(schedule.name)), now)
     data = {"spec": schedule.spec, "timezone": schedule.timezone, "queue": schedule.queue}
+    if reason:
+        data["reason"] = reason
     yield from _tell(dialect, ids, now, "schedule.put", schedule, actor=actor, **data)
     return True
 
@@ -127,6 +130,7 @@ def resume(
     *,
     name: str,
     actor: str,
+    reason: str = "",
     beside: Beside | None = None,
 ) -> Script[Schedule]:
     """Resumes a schedule from its next time after now. Times missed during the pause are not fired. The
@@ -140,7 +144,8 @@ def resume(
     after = replace(schedule, paused=0, next_at=next_at)
     yield call("hold_schedule", name=name, paused=0, next_at=next_at)
     yield from end(beside, after, now)
-    yield from _tell(dialect, ids, now, "schedule.resumed", schedule, actor=actor, next_at=next_at)
+    data = {"actor": actor, "next_at": next_at, "reason": reason}
+    yield from _tell(dialect, ids, now, "schedule.resumed", schedule, **data)
     return after
 
 
