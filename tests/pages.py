@@ -25,7 +25,7 @@ from holdfast.errors import HoldfastError
 from holdfast.metrics import Family
 from holdfast.queue.define import TypeOptions
 from tests import error_tree
-from tests.public import FACES, OTHERS, PUBLIC
+from tests.public import FACES, INTERNAL, OTHERS, PUBLIC
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -165,8 +165,10 @@ def public_page() -> str:
         "Generated from `tests/public.py` by `python -m tests.pages`. These names are public: a",
         "change that breaks them is in the [changelog](../../CHANGELOG.md). The command line and the",
         "pages of this reference are public too. Every other module is internal and may change without",
-        "notice: `holdfast.core`, `.store`, `.bus`, `.engine`, `.queue`, `.primitives`, `.sim`, `.cli`,",
-        "the parts of `holdfast.orders` and `holdfast.testing`, and every name with a leading underscore.",
+        "notice, and so may every name with a leading underscore. Internal below `holdfast`:",
+        ", ".join(f"`.{name}`" for name in INTERNAL) + ",",
+        "and the modules of `holdfast.client`, `holdfast.orders` and `holdfast.testing`. The docstrings say",
+        "so.",
         "",
         "| import from | names |",
         "|---|---|",

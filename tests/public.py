@@ -51,4 +51,25 @@ OTHERS = {
     "holdfast.primitives.prometheus": "collector",
 }
 
+INTERNAL = [
+    "app",
+    "bus",
+    "cli",
+    "config",
+    "core",
+    "engine",
+    "forks",
+    "gateway",
+    "portal",
+    "primitives",
+    "proto",
+    "queue",
+    "remote",
+    "sim",
+    "store",
+    "sync",
+]
+"""Modules and packages below `holdfast` that applications do not import, but for the names above. The
+docstring of each says so."""
+
 PUBLIC = {module: tuple(text.split()) for module, text in (FACES | OTHERS).items()}

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from importlib import import_module
+from pathlib import Path
 
+import holdfast
 from holdfast.core.conflict import ROWS
 from tests import sync_tables
 from tests.pages import (
@@ -19,6 +22,7 @@ from tests.pages import (
     queue_page,
     states_page,
 )
+from tests.public import INTERNAL, PUBLIC
 
 
 def test_every_error_code_is_documented() -> None:
@@ -37,6 +41,20 @@ def test_every_metric_is_documented() -> None:
 
 def test_the_page_of_public_names_is_up_to_date() -> None:
     assert page("public.md") == public_page()
+
+
+def test_every_module_is_public_or_says_that_it_is_internal() -> None:
+    folder = Path(holdfast.__file__).parent
+    public = {name.split(".")[1] for name in PUBLIC if "." in name}
+    names = {path.stem for path in folder.iterdir() if path.suffix == ".py" or path.is_dir()}
+    names = {name for name in names if not name.startswith("_")}
+    assert names == set(INTERNAL) | public, "add it to INTERNAL or to the public names"
+    for name in INTERNAL:
+        about = " ".join((import_module(f"holdfast.{name}").__doc__ or "").split())
+        assert "An internal package" in about or "An internal module" in about, name
+    for name in ("client", "orders", "testing"):
+        about = " ".join((import_module(f"holdfast.{name}").__doc__ or "").split())
+        assert "modules are internal" in about, name
 
 
 def test_the_page_of_the_queue_is_up_to_date() -> None:

@@ -1,7 +1,8 @@
 """The composition root: the only module that chooses backends.
 
 `TaskQueue("sqlite:///file.db")`, `TaskQueue("sqlite://")` in memory, `TaskQueue("postgresql://...")`,
-`TaskQueue("holdfast://gateway:8787", token=...)` without a database.
+`TaskQueue("holdfast://gateway:8787", token=...)` without a database. An internal module: applications import
+`holdfast.TaskQueue`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The URL of the store: from a flag, the environment, a file in the working folder, or the default.
 
 Promises: the first source that has a value wins, and the answer names the source.
-Never: reads a file of another folder, or opens the store.
+Never: reads a file of another folder, or opens the store. An internal module.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ child. The child neither uses nor shuts down connections of the parent. Follower
 references. Never: costs anything outside of a fork. A child that is started by `exec` or by
 multiprocessing's "spawn" inherits nothing and does not need this module.
 
-The set of followers is global because a fork copies the whole process.
+The set of followers is global because a fork copies the whole process. An internal module.
 """
 
 from __future__ import annotations

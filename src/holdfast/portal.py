@@ -1,7 +1,7 @@
 """An event loop in a background thread, for blocking callers.
 
 Promises: any thread may call. An error is raised in the calling thread. Closing cancels the calls in
-progress, whose callers get NotRunning, and waits for the loop to end.
+progress, whose callers get NotRunning, and waits for the loop to end. An internal module.
 """
 
 from __future__ import annotations

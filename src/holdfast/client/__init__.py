@@ -2,7 +2,8 @@
 without a connection.
 
 It needs no database: `pip install 'holdfast[client]'`. Its calls are those of the REST API; its errors are
-those of `holdfast.errors`. docs/howto/client.md and docs/howto/offline.md show it.
+those of `holdfast.errors`. docs/howto/client.md and docs/howto/offline.md show it. Public are the names of
+this package; its modules are internal.
 """
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
-"""Protocol buffers: the messages of worker sync, and the code that is generated from them."""
+"""Protocol buffers: the messages of worker sync, and the code that is generated from them.
+An internal package."""

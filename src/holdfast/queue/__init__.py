@@ -4,6 +4,6 @@
 event loop), `runtime.py` (open, start, stop), `enqueue.py`, `types.py`, `pressure.py`, `feed.py`. Use cases,
 shared by the Python API, the command line and the gateways: `tasks.py`, `queues.py`, `schedules.py`,
 `dead_letters.py`, `nodes.py`, `locks.py`, `stats.py`. `by.py` has the actor and the reason of a change,
-`views.py` the JSON form of each object, `problem.py` that of an error. An internal package: applications
+`views/` the JSON form of each object, `problem.py` that of an error. An internal package: applications
 import `holdfast.TaskQueue`.
 """

@@ -1,1 +1,2 @@
-"""Workers and producers without a database: the engine's parts over a connection to a gateway."""
+"""Workers and producers without a database: the engine's parts over a connection to a gateway.
+An internal package: applications import `holdfast.TaskQueue`."""

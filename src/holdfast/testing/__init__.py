@@ -6,7 +6,8 @@
         await h.advance(3600)
 
 Nothing sleeps: time moves only when the test advances it, and work runs at its due time. Names are imported
-on first use, because pytest loads the plugin in this package in every session.
+on first use, because pytest loads the plugin in this package in every session. Its modules are
+internal.
 """
 
 from __future__ import annotations
