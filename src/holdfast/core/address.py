@@ -54,6 +54,8 @@ _PREFIXES: Final = {
     "holdfasts://": Scheme.GATEWAY,
     "http://": Scheme.GATEWAY,
     "https://": Scheme.GATEWAY,
+    "grpc://": Scheme.GATEWAY,
+    "grpcs://": Scheme.GATEWAY,
 }
 
 

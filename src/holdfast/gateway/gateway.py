@@ -26,7 +26,10 @@ class Gateway:
         self.addresses = AddressLimits()
         self.opened: Counter[str] = Counter()
         """Open connections by credential."""
-        self.is_stopping = False
+
+    @property
+    def is_stopping(self) -> bool:
+        return self.hub.is_stopping
 
     async def authenticate(self, header: str | None, address: str) -> Authenticated:
         """The principal of a request, counted against its rate. Administrators have no rate limit. Wrong

@@ -45,6 +45,10 @@ class Hub:
         )
         self.tokens = Tokens(resources.store)
         self.audit = AuditStore(resources.store)
+        self.is_stopping = False
+        """Whether requests that wait should be answered now."""
+        self.grpc_port: int | None = None
+        """Where this gateway serves gRPC to workers."""
         self.redaction = DEFAULT
         """The rules of the settings, once a gateway has them."""
 

@@ -132,7 +132,7 @@ class Server:
                 on_ready(_listening(listener, self._settings))
             await _first(serving, self._stopping)
         finally:
-            gateway.is_stopping = True
+            gateway.hub.is_stopping = True
             await services.aclose()
             server.should_exit = True
             with suppress(asyncio.CancelledError):

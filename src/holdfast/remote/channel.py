@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -93,13 +94,18 @@ class WebSocketChannel:
         return GatewayUnavailable(f"the connection to {self._url} ended: {closed}")
 
 
-async def connect(url: str, token: str, ping_seconds: float) -> WebSocketChannel:
-    """Connects to worker sync at a gateway."""
+async def connect(
+    url: str, token: str, ping_seconds: float, context: ssl.SSLContext | None = None
+) -> WebSocketChannel:
+    """Connects to worker sync at a gateway. `context`: for TLS, in place of the default."""
     from websockets.asyncio.client import connect as open_websocket
     from websockets.exceptions import InvalidStatus, WebSocketException
     from websockets.typing import Subprotocol
 
     shown = shown_url(url)
+    options: dict[str, Any] = {}
+    if context is not None and url.startswith("wss:"):
+        options["ssl"] = context
     try:
         connection = await open_websocket(
             url,
@@ -112,6 +118,7 @@ async def connect(url: str, token: str, ping_seconds: float) -> WebSocketChannel
             max_size=FRAME_BYTES_MAX,
             compression=None,
             proxy=None,
+            **options,
         )
     except InvalidStatus as error:
         raise problem(error.response.status_code, None) from None

@@ -34,6 +34,7 @@ from holdfast.remote.link import Link
 from holdfast.remote.outcomes import RemoteOutcomes
 from holdfast.remote.owner import LinkOwner, Served
 from holdfast.remote.services import RemoteServices
+from holdfast.remote.transport import opener
 
 OUTCOMES_MAX: Final = 400
 """Outcomes in one message. A round trip to a gateway costs more than one to a database."""
@@ -129,6 +130,7 @@ def _link(basis: RemoteBasis, owner: LinkOwner) -> Link:
         name=basis.config.node,
         lease_seconds=basis.config.lease_seconds,
         owner=owner,
+        open_channel=opener(basis.gateways),
     )
 
 

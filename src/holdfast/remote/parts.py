@@ -36,7 +36,7 @@ class RemoteParts:
         meter: Meter | None = None,
     ) -> None:
         handlers = definitions.handlers
-        http = Http(gateways.urls, gateways.token, clock, ids)
+        http = Http(gateways.urls, gateways.token, clock, ids, verify=gateways.tls.context())
         self.meter = meter
         self.settings = SettingsInForce(settings)
         self.runtime = self.sessions = RemoteRuntime(

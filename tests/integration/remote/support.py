@@ -9,13 +9,15 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 
 from holdfast import TaskQueue
 from holdfast.app import use_gateway
 from holdfast.queue.queue import Queue
+from holdfast.remote.engine import RemoteEngine
+from proof.lab.proxy import Proxy
 from tests.integration.remote import app
 
 ADMIN = "hf_admin_0123456789abcdef0123456789"
@@ -24,18 +26,26 @@ SECONDS = 60.0
 ROOT = Path(__file__).resolve().parents[3]
 
 
+TRANSPORTS = ("holdfast", "grpc")
+"""Schemes of the address of a gateway: WebSocket, gRPC."""
+
+
 class Server:
     """A gateway process."""
 
-    def __init__(self, process: asyncio.subprocess.Process, url: str, log: Path) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, url: str, grpc_port: int, log: Path
+    ) -> None:
         self.process = process
         self.url = url
         self.port = int(url.rpartition(":")[2])
+        self.grpc_port = grpc_port
         self.log = log
+        self.transport = "holdfast"
 
     @property
     def address(self) -> str:
-        return f"holdfast://127.0.0.1:{self.port}"
+        return f"{self.transport}://127.0.0.1:{self.port}"
 
     async def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -54,15 +64,52 @@ class Server:
         return str((await self.ask("POST", "/join-tokens", json=body))["token"])
 
 
+class Network:
+    """The connections of workers to a gateway, which fail on command, whatever their transport."""
+
+    def __init__(self, gateway: Server) -> None:
+        self._gateway = gateway
+        self._proxies = (Proxy(gateway.port), Proxy(gateway.grpc_port))
+
+    async def __aenter__(self) -> Self:
+        for proxy in self._proxies:
+            await proxy.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for proxy in self._proxies:
+            await proxy.__aexit__()
+
+    @property
+    def address(self) -> str:
+        http, grpc = self._proxies
+        return f"{self._gateway.transport}://127.0.0.1:{http.port}?grpc_port={grpc.port}"
+
+    def cut(self) -> None:
+        for proxy in self._proxies:
+            proxy.cut()
+
+    def heal(self) -> None:
+        for proxy in self._proxies:
+            proxy.heal()
+
+    def freeze(self) -> None:
+        for proxy in self._proxies:
+            proxy.freeze()
+
+
 def environ(**more: str) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     return own | {"PYTHONPATH": str(ROOT)} | more
 
 
 @asynccontextmanager
-async def server(folder: Path, url: str, *, port: int = 0) -> AsyncIterator[Server]:
+async def server(
+    folder: Path, url: str, *, port: int = 0, grpc_port: int = 0
+) -> AsyncIterator[Server]:
     log = folder / f"server-{port}.log"
     command = ["-m", "holdfast", "server", "--port", str(port), "--url", url]
+    command += ["--grpc-port", str(grpc_port)]
     with log.open("a") as stderr:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -76,7 +123,9 @@ async def server(folder: Path, url: str, *, port: int = 0) -> AsyncIterator[Serv
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode()
         assert line, log.read_text()
-        yield Server(process, line.split()[3], log)
+        if grpc_port == 0:
+            grpc_port = int(line.rpartition("gRPC on port ")[2].rstrip(")\n"))
+        yield Server(process, line.split()[3], grpc_port, log)
     finally:
         if process.returncode is None:
             process.kill()
@@ -122,6 +171,11 @@ def queue_with_handlers(gateway: str, token: str = ADMIN, **settings: Any) -> Qu
         queue.definitions.handlers.add(handler)
     use_gateway(queue, gateway, token)
     return queue
+
+
+def engine_of(queue: Queue) -> RemoteEngine:
+    engine: RemoteEngine = queue.parts.runtime.engine  # type: ignore[attr-defined]
+    return engine
 
 
 async def marked(name: str) -> None:

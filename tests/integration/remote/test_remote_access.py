@@ -8,8 +8,7 @@ import pytest
 
 from holdfast.core.errors import Forbidden, Unauthenticated
 from holdfast.errors import EngineFailed
-from tests.integration.remote.support import SECONDS, Server, queue_with_handlers
-from tests.integration.remote.test_remote_faults import engine_of
+from tests.integration.remote.support import SECONDS, Server, engine_of, queue_with_handlers
 
 
 async def test_a_wrong_token_does_not_start(sqlite_gateway: Server) -> None:

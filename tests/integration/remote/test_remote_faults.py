@@ -12,22 +12,18 @@ import pytest
 from holdfast.core.task import RunId, Status
 from holdfast.queue.queue import Queue
 from holdfast.remote.engine import RemoteEngine
-from proof.lab.proxy import Proxy
 from tests.integration.remote import app
 from tests.integration.remote.support import (
     ADMIN,
     SECONDS,
+    Network,
     Server,
+    engine_of,
     marked,
     queue_with_handlers,
     server,
     worker,
 )
-
-
-def engine_of(queue: Queue) -> RemoteEngine:
-    engine: RemoteEngine = queue.parts.runtime.engine  # type: ignore[attr-defined]
-    return engine
 
 
 async def reconnected(engine: RemoteEngine, more_than: int) -> None:
@@ -69,6 +65,7 @@ async def test_a_killed_worker_loses_nothing(gateway: Server, tmp_path: Path) ->
 async def test_a_killed_gateway_costs_no_run(tmp_path: Path, url: str) -> None:
     async with server(tmp_path, url) as first:
         port = first.port
+        first.transport = "grpc" if url.startswith("postgres") else "holdfast"
         queue = queue_with_handlers(first.address, lease_seconds=30.0)
         await queue.start()
         handle = await queue.enqueue("until_marked", {"name": "gateway"})
@@ -84,9 +81,11 @@ async def test_a_killed_gateway_costs_no_run(tmp_path: Path, url: str) -> None:
         await queue.stop()
 
 
-async def test_a_worker_moves_to_another_gateway(tmp_path: Path, pg_dsn: str) -> None:
+async def test_a_worker_moves_to_another_gateway(
+    tmp_path: Path, pg_dsn: str, transport: str
+) -> None:
     async with server(tmp_path, pg_dsn) as first, server(tmp_path, pg_dsn) as second:
-        address = f"holdfast://127.0.0.1:{first.port},127.0.0.1:{second.port}"
+        address = f"{transport}://127.0.0.1:{first.port},127.0.0.1:{second.port}"
         async with queue_with_handlers(address, lease_seconds=30.0) as queue:
             handle = await queue.enqueue("until_marked", {"name": "move"})
             await marked("move started 1")
@@ -101,10 +100,9 @@ async def test_a_worker_moves_to_another_gateway(tmp_path: Path, pg_dsn: str) ->
 
 
 async def test_connections_that_are_cut_lose_and_repeat_nothing(gateway: Server) -> None:
-    async with Proxy(gateway.port) as proxy:
-        address = f"holdfast://127.0.0.1:{proxy.port}"
+    async with Network(gateway) as network:
         producer = queue_with_handlers(gateway.address)
-        async with queue_with_handlers(address, lease_seconds=30.0) as queue:
+        async with queue_with_handlers(network.address, lease_seconds=30.0) as queue:
             engine = engine_of(queue)
             handles = await producer.enqueue_many(
                 [{"type": "add", "payload": {"a": n, "b": 0}} for n in range(200)]
@@ -112,8 +110,8 @@ async def test_connections_that_are_cut_lose_and_repeat_nothing(gateway: Server)
             for n in range(5):
                 await handles[n * 40].wait(SECONDS)
                 connections = engine.link.connections
-                proxy.cut()
-                proxy.heal()
+                network.cut()
+                network.heal()
                 await reconnected(engine, connections)
             results = await asyncio.gather(*(handle.result(SECONDS) for handle in handles))
             assert results == list(range(200))
@@ -125,14 +123,14 @@ async def test_connections_that_are_cut_lose_and_repeat_nothing(gateway: Server)
 async def test_a_run_that_is_cut_off_is_cancelled_before_its_lease_ends(
     sqlite_gateway: Server,
 ) -> None:
-    async with Proxy(sqlite_gateway.port) as proxy:
+    async with Network(sqlite_gateway) as network:
         producer = queue_with_handlers(sqlite_gateway.address)
-        queue = queue_with_handlers(f"holdfast://127.0.0.1:{proxy.port}", lease_seconds=5.0)
+        queue = queue_with_handlers(network.address, lease_seconds=5.0)
         await queue.start()
         handle = await producer.enqueue("forever", {"name": "cut"})
         await marked("cut started")
         run = RunId(handle.id, 1)
-        proxy.cut()
+        network.cut()
         await marked("cut cancelled")
         # The store has not taken the run back yet: its lease is still valid.
         task = await handle.get()
@@ -145,16 +143,15 @@ async def test_a_run_that_is_cut_off_is_cancelled_before_its_lease_ends(
 
 @pytest.mark.parametrize("kind", ["frozen", "cut"])
 async def test_a_half_open_connection_is_replaced(sqlite_gateway: Server, kind: str) -> None:
-    async with Proxy(sqlite_gateway.port) as proxy:
-        address = f"holdfast://127.0.0.1:{proxy.port}"
+    async with Network(sqlite_gateway) as network:
         producer = queue_with_handlers(sqlite_gateway.address)
-        async with queue_with_handlers(address, token=ADMIN, lease_seconds=5.0) as queue:
+        async with queue_with_handlers(network.address, token=ADMIN, lease_seconds=5.0) as queue:
             connections = engine_of(queue).link.connections
             if kind == "frozen":
-                proxy.freeze()
+                network.freeze()
             else:
-                proxy.cut()
-                proxy.heal()
+                network.cut()
+                network.heal()
             handle = await producer.enqueue("add", {"a": 1, "b": 2})
             assert await handle.result(SECONDS) == 3
             assert engine_of(queue).link.connections > connections

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
 
 from holdfast.core.task import Status
 from holdfast.errors import IllegalTransition, NotSupported, TaskFailed, UnknownType
+from holdfast.remote.channel import WebSocketChannel
+from holdfast.remote.grpc_channel import GrpcChannel
 from tests.integration.remote.support import (
     ADMIN,
     SECONDS,
     Server,
+    engine_of,
     marked,
     queue_with_handlers,
+    server,
     worker,
 )
 
@@ -39,6 +44,27 @@ async def test_handlers_of_every_kind_run_over_the_wire(gateway: Server) -> None
         assert await child.result(SECONDS) == [["done", "done"], ["once"], [7]]
         task = await handles["in_thread"].get()
         assert task.progress == {"done": 0.5, "note": "half"}
+
+
+async def test_the_transport_of_the_address_is_used(sqlite_gateway: Server) -> None:
+    async with queue_with_handlers(sqlite_gateway.address) as queue:
+        kinds = {"holdfast": WebSocketChannel, "grpc": GrpcChannel}
+        assert type(engine_of(queue).link._channel) is kinds[sqlite_gateway.transport]
+
+
+async def test_a_gateway_without_grpc_is_reached_by_websocket(tmp_path: Path) -> None:
+    """Whether it announces none, or its port is not reached."""
+    url = f"sqlite:///{tmp_path}/holdfast.db"
+    async with server(tmp_path, url, grpc_port=-1) as without, server(tmp_path, url) as closed:
+        dead = socket.create_server(("127.0.0.1", 0))
+        port = dead.getsockname()[1]
+        dead.close()
+        without.transport = closed.transport = "grpc"
+        for address in (without.address, f"{closed.address}?grpc_port={port}"):
+            async with queue_with_handlers(address) as queue:
+                assert type(engine_of(queue).link._channel) is WebSocketChannel
+                handle = await queue.enqueue("add", {"a": 1, "b": 2})
+                assert await handle.result(SECONDS) == 3
 
 
 async def test_limits_hold_and_many_tasks_end(gateway: Server) -> None:

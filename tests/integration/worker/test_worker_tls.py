@@ -10,7 +10,11 @@ import grpc
 import httpx2
 import pytest
 
+from holdfast.core.errors import GatewayUnavailable
+from holdfast.errors import BadConfig
+from tests.integration.remote.support import SECONDS, queue_with_handlers
 from tests.integration.worker.served import (
+    ADMIN,
     Certificate,
     Site,
     make_ca,
@@ -101,3 +105,33 @@ async def test_a_client_refuses_a_server_of_another_authority(
             assert await worker.status() is grpc.StatusCode.UNAVAILABLE
         async with site.grpc(secret, credentials(ca, None)) as worker:
             assert (await worker.hello()).node == "w1"
+
+
+def address(scheme: str, site: Site, ca: Certificate, own: Certificate | None) -> str:
+    files = f"?ca={ca.certificate}"
+    if own is not None:
+        files += f"&cert={own.certificate}&key={own.key}"
+    return f"{scheme}://127.0.0.1:{site.listening.port}{files}"
+
+
+@pytest.mark.parametrize("scheme", ["holdfasts", "grpcs"])
+async def test_a_remote_queue_shows_its_certificate(
+    site: Site, ca: Certificate, tmp_path: Path, scheme: str
+) -> None:
+    """Producer and worker, over HTTPS and WebSocket or gRPC."""
+    own = make_certificate(tmp_path, ca, "client")
+    async with queue_with_handlers(address(scheme, site, ca, own), token=ADMIN) as queue:
+        assert await (await queue.enqueue("add", {"a": 1, "b": 2})).result(SECONDS) == 3
+    stranger = make_ca(tmp_path, "other")
+    foreign = make_certificate(tmp_path, stranger, "stranger")
+    for authority, shown in ((ca, None), (ca, foreign), (stranger, own)):
+        refused = queue_with_handlers(address(scheme, site, authority, shown), token=ADMIN)
+        with pytest.raises(GatewayUnavailable):
+            await refused.start()
+        await refused.stop()
+
+
+@pytest.mark.parametrize("options", ["?ca=/none", "?key=x", "?colour=red", "?grpc_port=0"])
+def test_wrong_options_of_an_address_are_refused(options: str) -> None:
+    with pytest.raises(BadConfig):
+        queue_with_handlers(f"grpcs://127.0.0.1:1{options}", token=ADMIN)

@@ -83,7 +83,7 @@ async def read_events(
             events = [event for event in page.events if wanted.accepts(event)]
             position = page.position
             left = until - call.hub.clock.monotonic()
-            if events or left <= 0:
+            if events or left <= 0 or call.hub.is_stopping:
                 body = {"items": _events(call, events), "next": str(position)}
                 return Answer({**body, "head": str(page.head)})
             if not page.events:
@@ -177,6 +177,7 @@ async def whoami(call: Call) -> Answer:
             "scopes": None if who.scopes is None else sorted(who.scopes),
             "node": who.node,
             "token_id": call.token_id,
+            "grpc_port": call.hub.grpc_port,
         }
     )
 

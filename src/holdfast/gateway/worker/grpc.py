@@ -29,6 +29,8 @@ SERVICE: Final = "holdfast.sync.v1.WorkerSync"
 MESSAGE_BYTES_MAX: Final = 4_194_304
 """Above the largest result with its escapes."""
 STREAMS_MAX: Final = 20_000
+PING_MS_LEAST: Final = 500
+"""How often a worker may ping."""
 _BEARER: Final = "bearer "
 
 
@@ -58,6 +60,8 @@ class WorkerGrpc:
                 _bearer(context.invocation_metadata()), address_of_peer(context.peer())
             )
             try:
+                # A worker waits for this before it writes: a refusal then arrives with its code.
+                await context.send_initial_metadata(())
                 session = WorkerSession(self._hub, admitted.principal, recheck=admitted.recheck)
 
                 async def send(message: GatewayMessage) -> None:
@@ -111,6 +115,9 @@ def server(
             ("grpc.so_reuseport", 0),
             ("grpc.keepalive_time_ms", 20_000),
             ("grpc.keepalive_timeout_ms", 10_000),
+            # Workers look for a dead gateway as often as they renew leases.
+            ("grpc.http2.min_ping_interval_without_data_ms", PING_MS_LEAST),
+            ("grpc.keepalive_permit_without_calls", 1),
             *options,
         ),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +51,7 @@ class WorkerMount:
     def __init__(self, gateway: Gateway, feed: FeedHub) -> None:
         hub = gateway.hub
         self._settings = gateway.settings
+        self._announce = partial(setattr, hub, "grpc_port")
         self._feed = feed
         self.grpc_port: int | None = None
         """Where gRPC listens while the server runs."""
@@ -134,6 +136,7 @@ class WorkerMount:
             self.hub, self.door.by_secret, f"{host}:{port}", tls=_tls(self._settings)
         )
         await server.start()
+        self._announce(self.grpc_port)
         try:
             yield
         finally:
