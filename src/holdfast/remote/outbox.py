@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 from msgspec.structs import replace
 
@@ -20,6 +20,8 @@ from holdfast.core.worker_protocol import Window
 from holdfast.core.worker_wire import (
     ChangeRefused,
     CheckpointChange,
+    MetricsChange,
+    OutputChunk,
     SyncAck,
     SyncMessage,
     TaskChange,
@@ -117,11 +119,16 @@ class Outbox:
 
 
 def _key(change: Change) -> tuple[str, int, str]:
+    """What a refusal names: the run, and which of its changes."""
     match change:
         case TaskChange():
             what = "task"
         case CheckpointChange():
             what = "checkpoint"
+        case OutputChunk():
+            what = "output"
+        case MetricsChange():
+            what = "metrics"
         case _:
-            what = "other"
+            assert_never(change)
     return change.task_id, change.fence, what

@@ -35,23 +35,29 @@ def opener(gateways: Gateways) -> Connect:
     if importlib.util.find_spec("grpc") is None:
         log.warning("grpcio is not installed: this worker speaks WebSocket; pip install grpcio")
         return websocket
-    return partial(_grpc_first, gateways, context, websocket)
+    return _GrpcFirst(gateways, context, websocket)
 
 
-async def _grpc_first(
-    gateways: Gateways, context: Any, websocket: Connect, url: str, token: str, ping: float
-) -> Channel:
-    from holdfast.remote import grpc_channel
+class _GrpcFirst:
+    """Opens a connection over gRPC, or over WebSocket where that is not to be had."""
 
-    port = await _announced(url, token, context)
-    if port is not None:
-        target = grpc_target(url, gateways.grpc_port or port)
-        tls = gateways.tls if gateways.has_tls else None
-        try:
-            return await grpc_channel.connect(target, token, ping, tls)
-        except GatewayUnavailable as error:
-            log.warning("%s; trying WebSocket", error)
-    return await websocket(url, token, ping)
+    def __init__(self, gateways: Gateways, context: Any, websocket: Connect) -> None:
+        self._gateways = gateways
+        self._context = context
+        self._websocket = websocket
+
+    async def __call__(self, url: str, token: str, ping_seconds: float) -> Channel:
+        from holdfast.remote import grpc_channel
+
+        port = await _announced(url, token, self._context)
+        if port is not None:
+            target = grpc_target(url, self._gateways.grpc_port or port)
+            tls = self._gateways.tls if self._gateways.has_tls else None
+            try:
+                return await grpc_channel.connect(target, token, ping_seconds, tls)
+            except GatewayUnavailable as error:
+                log.warning("%s; trying WebSocket", error)
+        return await self._websocket(url, token, ping_seconds)
 
 
 async def _announced(url: str, token: str, context: Any) -> int | None:
@@ -59,7 +65,9 @@ async def _announced(url: str, token: str, context: Any) -> int | None:
     base = "http" + url.removeprefix("ws").removesuffix(_WORKER_WS)
     verify = True if context is None else context
     try:
-        async with httpx2.AsyncClient(verify=verify, timeout=CONNECT_SECONDS) as client:
+        async with httpx2.AsyncClient(
+            verify=verify, timeout=CONNECT_SECONDS, trust_env=False
+        ) as client:
             headers = {"Authorization": f"Bearer {token}"}
             answer = await client.get(base + ANNOUNCED_AT, headers=headers)
     except httpx2.TransportError as error:
