@@ -24,6 +24,8 @@ TICKS_PER_SECOND: Final = 2**22
 permits is exact."""
 TOLERANCE_TICKS: Final = 4
 """About a microsecond. A start that is early by no more counts as on time."""
+LIMIT_MAX: Final = 1_000_000
+"""The largest concurrency, rate or burst."""
 LET_IN_SECONDS: Final = 0.5
 """Unparked tasks take their permits within this time. After it, the next ones are unparked."""
 

@@ -14,8 +14,9 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import asdict, replace
 
-from holdfast.core.check import check_id, shown
-from holdfast.core.limit import LimitRule
+from holdfast.core.check import check_id, check_number, check_positive, check_whole, shown
+from holdfast.core.limit import LIMIT_MAX, LimitRule
+from holdfast.core.submit import ATTEMPTS_MAX
 from holdfast.core.task import Priority
 from holdfast.engine.parameters import Parameters, parameters_of
 from holdfast.errors import BadConfig, InvalidInput
@@ -54,6 +55,29 @@ class TypeConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """For the whole type."""
     key_limit: LimitRule | None = None
     """For each key separately."""
+
+
+def check_type_config(config: TypeConfig) -> None:
+    """InvalidInput for a configuration that `@queue.task` would refuse. For one that came over the wire."""
+    check_id("queue", config.queue)
+    for name in ("max_attempts", "max_deaths"):
+        count = getattr(config, name)
+        if count is not None:
+            check_whole(name, count, least=1, most=ATTEMPTS_MAX)
+    for name in ("timeout_seconds", "retry_base_seconds", "retry_cap_seconds"):
+        seconds = getattr(config, name)
+        if seconds is not None:
+            check_number(name, seconds)
+    if config.progress_timeout_seconds is not None:
+        check_positive("progress_timeout_seconds", config.progress_timeout_seconds)
+    for rule in (config.limit, config.key_limit):
+        if rule is None:
+            continue
+        for name in ("max_running", "rate_count", "burst"):
+            count = getattr(rule, name)
+            if count is not None:
+                check_whole(name, count, least=1, most=LIMIT_MAX)
+        check_positive("rate_seconds", rule.rate_seconds)
 
 
 class Defaults(msgspec.Struct, frozen=True):

@@ -111,7 +111,7 @@ class Heartbeat(Loop):
                 for h in handlers
             ]
             now = self._store.now()
-            await self._store.upkeep.register_types(rows, now=now, node=self._node)
+            await self._store.upkeep.register_types(rows, node=self._node)
             self._announced = handlers
             self.type_conflicts.define(handlers, self._defaults)
             self._compare_at = float("-inf")

@@ -6,7 +6,7 @@ names it.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypedDict
+from typing import Any, TypedDict
 
 from holdfast.core import limit as limits, priority as priorities
 from holdfast.core.check import (
@@ -17,15 +17,13 @@ from holdfast.core.check import (
     check_whole,
     shown,
 )
-from holdfast.core.limit import LimitRule
+from holdfast.core.limit import LIMIT_MAX, LimitRule
 from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import ATTEMPTS_MAX, encode_payload
 from holdfast.core.task import Priority
 from holdfast.engine.handlers import Handler, Handlers, TypeConfig
 from holdfast.errors import BadConfig
 from holdfast.queue.types import timeout_in
-
-LIMIT_MAX: Final = 1_000_000
 
 
 class TypeOptions(TypedDict, total=False):

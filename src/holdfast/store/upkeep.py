@@ -23,9 +23,13 @@ class Upkeep:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    async def register_types(self, types: Sequence[TypeRow], *, node: str, now: float) -> None:
+    async def register_types(
+        self, types: Sequence[TypeRow], *, node: str, project: str = ""
+    ) -> None:
+        """Registers the types of a node. `project`: the project that the node is limited to. Conflict if
+        another project, or a node of the store, defines one of them otherwise."""
         rows = [(row.name, row.queue, row.config_json) for row in types]
-        await self._run("register_types", rows, node=node, now=now)
+        await self._access.run(partial(nodes.register_types, rows=rows, node=node, project=project))
 
     async def announce_schedules(self, names: Sequence[str], *, now: float) -> None:
         """Records that the code of a live node has these schedules."""

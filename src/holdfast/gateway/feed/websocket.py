@@ -131,8 +131,9 @@ class _Client:
         """Writes what is queued, one message for each line."""
         clock = self._feed.hub.clock
         while (parts := await outlet.take(clock, 60.0)) is not None:
-            for message in b"".join(parts).decode().splitlines():
-                await self._websocket.send_text(message)
+            for message in b"".join(parts).split(b"\n"):
+                if message:
+                    await self._websocket.send_text(message.decode())
         code, reason = outlet.closed or (1000, "")
         await self._websocket.close(code, reason)
 

@@ -18,7 +18,7 @@ from holdfast.core.audit import AuditEntry
 from holdfast.core.check import check_name
 from holdfast.core.decide import Refusal, Transition
 from holdfast.core.errors import Forbidden, SelfApproval
-from holdfast.core.rights import Operation
+from holdfast.core.rights import Operation, PrincipalKind
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.gateway.hub import Hub
@@ -146,7 +146,9 @@ class Call:
         """The entry of the request's key; None without a key."""
         if self.key is None:
             return None
-        scope = f"api:{self.principal.name}"
+        # Several tokens may have one name, for other projects. A node has one name, and its token changes.
+        is_user = self.principal.kind is PrincipalKind.USER and self.token_id is not None
+        scope = f"api:{self.token_id if is_user else self.principal.name}"
         return Repeatable(scope, operation, self.key, self.request, self.request_id)
 
     async def begin_repeatable(self, operation: Operation) -> Repeatable | None:

@@ -154,7 +154,8 @@ class TypesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def put_types(call: Call, body: TypesBody) -> Answer:
     """Registers task types, so that tasks of them can be enqueued with their options."""
     actor = call.authorise_any(O.TASKS_SUBMIT).actor
-    await register_types(call.hub.store, actor, body.definitions_json)
+    project = "" if call.projects is None else call.home
+    await register_types(call.hub.store, actor, body.definitions_json, project=project)
     return await list_types(call)
 
 

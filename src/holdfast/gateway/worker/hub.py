@@ -110,7 +110,9 @@ class WorkerHub:
             incarnation = registered.incarnation
             if principal.join_token_id is not None:
                 credential = registered.credential or ""
-        await register_types(self._store, principal.node, hello.definitions_json)
+        await register_types(
+            self._store, principal.node, hello.definitions_json, project=principal.project
+        )
         greeting = await self.sync.hello(
             Start(principal.node, incarnation, hello.boot_id, registered=incarnation)
         )

@@ -32,3 +32,6 @@ ALTER TABLE holdfast_node ADD COLUMN position text;
 -- how far the clock of the node is ahead, as of its last message that named its time
 ALTER TABLE holdfast_node ADD COLUMN skew_ms integer;
 CREATE INDEX holdfast_node_project ON holdfast_node (project, id) WHERE registered_at IS NOT NULL;
+
+-- The project whose nodes defined the type. Empty: nodes of the store, or of all projects.
+ALTER TABLE holdfast_type ADD COLUMN project text NOT NULL DEFAULT '';

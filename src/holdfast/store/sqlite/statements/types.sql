@@ -1,11 +1,17 @@
 -- Types that nodes have registered.
 
 -- name: register_types
+-- A project changes only the types that it defined; it may repeat the definition of another.
 -- index: holdfast_type (primary key)
-INSERT INTO holdfast_type (name, queue, config_json, registered_at, registered_by)
-SELECT name, queue, config_json, :now, :node FROM {rows: name text, queue text, config_json text} WHERE true
+-- returns: name
+INSERT INTO holdfast_type (name, queue, config_json, registered_at, registered_by, project)
+SELECT name, queue, config_json, :now, :node, :project FROM {rows: name text, queue text, config_json text} WHERE true
 ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, config_json = excluded.config_json,
-    registered_at = excluded.registered_at, registered_by = excluded.registered_by;
+    registered_at = excluded.registered_at, registered_by = excluded.registered_by,
+    project = CASE WHEN excluded.project = '' THEN '' ELSE holdfast_type.project END
+WHERE excluded.project = '' OR holdfast_type.project = excluded.project
+   OR (holdfast_type.queue = excluded.queue AND holdfast_type.config_json = excluded.config_json)
+RETURNING name;
 
 -- name: types
 -- returns: name queue config_json
