@@ -261,6 +261,8 @@ TAKING: dict[str, Any] = {
     "now": 1.0,
     "node": "n",
     "lease_seconds": 9.0,
+    "claim_id": None,
+    "own_lease_seconds": None,
     "projects": None,
     "record_id": "1",
     "event_head": "",
