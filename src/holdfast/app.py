@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.bus.backends import bus_for
 from holdfast.clock import Clock, SystemClock
@@ -24,6 +24,9 @@ from holdfast.queue.session import Resources
 from holdfast.queue.settings import Settings
 from holdfast.remote.gateways import gateways_of
 from holdfast.store.backends import fresh_ids, sqlite_path, store_for
+
+if TYPE_CHECKING:
+    from holdfast.client.http import Http
 
 __all__ = ["TaskQueue", "resources_for", "sqlite_path"]
 T = TypeVar("T")
@@ -76,6 +79,13 @@ def remote_parts(
         return cast("Parts", parts)
 
     return make
+
+
+def http_of(queue: Queue) -> Http | None:
+    """The connections of a queue behind a gateway; None for a queue on a store."""
+    parts: Any = queue.parts
+    http: Http | None = getattr(parts, "http", None)
+    return http
 
 
 def use_gateway(queue: Queue, url: str, token: str | None) -> None:

@@ -16,6 +16,8 @@ from holdfast.errors import BadConfig
 FILE_NAME: Final = "holdfast.toml"
 URL_VARIABLE: Final = "HOLDFAST_URL"
 URL_DEFAULT: Final = "sqlite:///holdfast.db"
+GATEWAY_VARIABLE: Final = "HOLDFAST_GATEWAY"
+TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"
 KEYS: Final = ("url",)
 
 
@@ -36,6 +38,22 @@ def find_url(flag: str | None, environ: Mapping[str, str], folder: Path) -> Reso
     if in_file:
         return Resolved(in_file, FILE_NAME)
     return Resolved(URL_DEFAULT, "the default")
+
+
+def find_gateway(
+    flag: str | None, url_flag: str | None, environ: Mapping[str, str]
+) -> Resolved | None:
+    """The gateway, from `--gateway` or HOLDFAST_GATEWAY. None: the store is used. A store that is named by
+    `--url` counts more than the environment."""
+    if flag is not None:
+        if url_flag:
+            raise BadConfig("both --gateway and --url are given: use one of them")
+        if not flag:
+            raise BadConfig("--gateway is empty: write e.g. --gateway holdfast://host:8787")
+        return Resolved(flag, "--gateway")
+    if environ.get(GATEWAY_VARIABLE) and not url_flag:
+        return Resolved(environ[GATEWAY_VARIABLE], GATEWAY_VARIABLE)
+    return None
 
 
 def read_table(path: Path, name: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The command line itself: help, exit codes, where the store comes from, colours, pipes."""
 
+import dataclasses
 import inspect
 import json
 import os
@@ -45,9 +46,12 @@ def test_every_option_is_in_the_docs() -> None:
     reference = (ROOT / "docs" / "reference" / "cli.md").read_text()
     for verb in VERBS:
         for name, parameter in inspect.signature(load(verb)).parameters.items():
-            if parameter.kind is parameter.KEYWORD_ONLY and name != "common":
-                option = "--" + name.strip("_").replace("_", "-")
-                assert option in reference, f"{verb.path} {option}"
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                shared = dataclasses.is_dataclass(parameter.default)
+                names = vars(parameter.default) if shared else [name]
+                for each in names:
+                    option = "--" + each.strip("_").replace("_", "-")
+                    assert option in reference, f"{verb.path} {option}"
 
 
 def test_help_needs_no_library(cli: Cli) -> None:

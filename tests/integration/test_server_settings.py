@@ -7,9 +7,9 @@ import asyncio
 import asyncpg
 import pytest
 
-from holdfast.cli.commands.checks import Level, durability
 from holdfast.clock import SystemClock
 from holdfast.errors import StoreUnavailable
+from holdfast.queue.checks import Level, durability
 from holdfast.store.backends import store_for
 from holdfast.store.postgres import connection as postgres
 from proof.lab.servers import Postgres

@@ -7,9 +7,9 @@ import asyncio
 import logging
 
 from holdfast import Status, Task, TaskQueue
-from holdfast.cli.commands import checks
-from holdfast.cli.commands.checks import Level
 from holdfast.core.schedule import Schedule
+from holdfast.queue import checks
+from holdfast.queue.checks import Level
 from holdfast.queue.schedules import put_schedule
 
 

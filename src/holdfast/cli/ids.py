@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from holdfast.cli.problem import Usage
+from holdfast.cli.use_cases import Tasks
 from holdfast.cli.values import STDIN
 from holdfast.core.task import Task
 from holdfast.errors import NotFound
-from holdfast.queue.tasks import Tasks
 
 LAST = "@last"
 NAMED_MAX = 3

@@ -15,7 +15,7 @@ from holdfast.cli.verb import Verb
 
 INTERRUPTED = 130
 HELP = ("-h", "--help")
-VALUED = ("--url", "-o", "--output", "--color")
+VALUED = ("--url", "--gateway", "--token", "-o", "--output", "--color")
 """Options that may also precede the command."""
 
 

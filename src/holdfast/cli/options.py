@@ -27,10 +27,17 @@ class Color(StrEnum):
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Common:
-    """Options of every command that reads the store."""
+    """Options of every command that reads the store, directly or through a gateway."""
 
     url: Annotated[
         str | None, Parameter(help="The store; default: HOLDFAST_URL, holdfast.toml.")
+    ] = None
+    gateway: Annotated[
+        str | None,
+        Parameter(help="Use this gateway, not the store; default: HOLDFAST_GATEWAY."),
+    ] = None
+    token: Annotated[
+        str | None, Parameter(help="The token for the gateway; default: HOLDFAST_TOKEN.")
     ] = None
     output: Annotated[
         Output, Parameter(name=("--output", "-o"), help="How to print: name is ids only.")
@@ -48,4 +55,9 @@ TaskIds: TypeAlias = Annotated[
 ]
 Limit: TypeAlias = Annotated[int, Parameter(name=("--limit", "-n"), help="At most this many.")]
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
+ExpectVersion: TypeAlias = Annotated[
+    int | None,
+    Parameter(name="--expect-version", help="Refuse the change if the version is another."),
+]
+DryRun: TypeAlias = Annotated[bool, Parameter(negative="", help="Only show what would happen.")]
 Reason: TypeAlias = Annotated[str, Parameter(help="Recorded with the change.")]

@@ -8,6 +8,7 @@ from typing import Any
 
 from cyclopts import App, Parameter
 
+from holdfast.cli.problem import Usage
 from holdfast.cli.values import STDIN
 from holdfast.cli.verb import Verb
 
@@ -24,9 +25,17 @@ def run(verb: Verb, tokens: list[str]) -> int:
     )
     app.default(load(verb))
     app["--help"].show = False
+    _refuse_gateway(verb, tokens)
     plain = [STDIN if token == "-" else token for token in tokens]
     code = app(plain, exit_on_error=False, print_error=False)
     return code if isinstance(code, int) else 0
+
+
+def _refuse_gateway(verb: Verb, tokens: list[str]) -> None:
+    """Raises Usage for `--gateway` with a command that has no use for it."""
+    named = [token for token in tokens if token == "--gateway" or token.startswith("--gateway=")]
+    if verb.local and named:
+        raise Usage(f"holdfast {verb.path} does not go through a gateway: {verb.local}")
 
 
 def load(verb: Verb) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
-"""Access of a command to the store: finds it, opens it, closes it.
+"""Access of a command to the store, directly or through a gateway: finds it, opens it, closes it.
 
-Promises: a store that does not exist is an error; only a worker and `db migrate` create or
-upgrade one.
+Promises: a command does not know which of the two it got: `with_queue` and `with_parts` give it the same use
+cases. A store that does not exist is an error; only a worker and `db migrate` create or upgrade one.
 Never: starts workers.
 """
 
@@ -13,41 +13,104 @@ import logging
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from holdfast.app import TaskQueue, sqlite_path
+from holdfast.app import TaskQueue, http_of, sqlite_path
 from holdfast.cli.options import Common
-from holdfast.config import Resolved, find_url
-from holdfast.core.address import Scheme, scheme_of, shown_url
+from holdfast.cli.use_cases import Locks, UseCases
+from holdfast.config import TOKEN_VARIABLE, Resolved, find_gateway, find_url
+from holdfast.core.address import Scheme, is_gateway, scheme_of, shown_url
 from holdfast.errors import BadConfig, StoreUnavailable
 from holdfast.queue.by import By
-from holdfast.queue.parts import Parts
 
 T = TypeVar("T")
+TRIES: Final = 2
+"""How often a command asks a gateway that does not answer. A person waits for the command."""
+
+
+class Target(NamedTuple):
+    """What a command works on."""
+
+    found: Resolved
+    """The URL of a store or of a gateway."""
+    token: str | None = None
+
+    @property
+    def is_gateway(self) -> bool:
+        return is_gateway(self.found.value)
+
+
+def target(common: Common) -> Target:
+    """The gateway of the command if one is given, else its store."""
+    gateway = find_gateway(common.gateway, common.url, os.environ)
+    found = gateway or store_url(common)
+    token = common.token or os.environ.get(TOKEN_VARIABLE)
+    if is_gateway(found.value):
+        return Target(found, token)
+    if gateway is not None:
+        raise BadConfig(
+            f"'{shown_url(found.value)}' ({found.origin}) is not a gateway: write holdfast://host:8787, or "
+            "give a store with --url"
+        )
+    if common.token is not None:
+        raise BadConfig("--token is for a gateway: give --gateway too, or leave it out")
+    return Target(found)
 
 
 def with_queue(
     common: Common, work: Callable[[TaskQueue], Awaitable[T]], *, create: bool = False
 ) -> T:
-    """Opens the store, runs the command, closes the store. With `create` a missing store is created."""
+    """Opens the store or the gateway, runs the command, closes it. `create`: also makes a missing store."""
     logging.getLogger("holdfast").setLevel(logging.ERROR)
-    found = store_url(common)
-    check_exists(found, create=create)
-    return asyncio.run(_session(found.value, work, create=create))
+    to = target(common)
+    if not to.is_gateway:
+        check_exists(to.found, create=create)
+    return asyncio.run(_session(to, work, create=create))
 
 
-def with_parts(common: Common, work: Callable[[Parts], Awaitable[T]]) -> T:
+def with_parts(common: Common, work: Callable[[UseCases], Awaitable[T]]) -> T:
     """The same with the use cases of the queue."""
-    return with_queue(common, lambda queue: work(queue.parts))
+    return with_queue(common, lambda queue: work(use_cases(queue)))
 
 
-async def _session(url: str, work: Callable[[TaskQueue], Awaitable[T]], *, create: bool) -> T:
-    queue = TaskQueue(url, create=create)
+def use_cases(queue: TaskQueue) -> UseCases:
+    """The use cases of a queue, on a store or behind a gateway."""
+    return queue.parts
+
+
+async def locks_of(queue: TaskQueue) -> Locks:
+    """The locks of an open queue, on a store or behind a gateway."""
+    if (http := http_of(queue)) is not None:
+        from holdfast.remote.operators import RemoteLocks
+
+        return RemoteLocks(http)
+    from holdfast.gateway.hub import Hub
+    from holdfast.metrics import Metrics
+
+    return (await Hub.open(queue, Metrics())).locks
+
+
+async def _session(to: Target, work: Callable[[TaskQueue], Awaitable[T]], *, create: bool) -> T:
+    if to.is_gateway:
+        queue = TaskQueue(to.found.value, token=to.token)
+    else:
+        queue = TaskQueue(to.found.value, create=create)
+    if (http := http_of(queue)) is not None:
+        http.tries = TRIES
     try:
         await queue.open()
         return await work(queue)
     finally:
         await queue.stop()
+
+
+def check_local(common: Common, verb: str) -> None:
+    """Raises BadConfig if a command that needs the database would get a gateway."""
+    to = target(common)
+    if to.is_gateway:
+        raise BadConfig(
+            f"holdfast {verb} needs the database, and {to.found.origin} names a gateway: give --url"
+        )
 
 
 def store_url(common: Common) -> Resolved:
@@ -80,9 +143,10 @@ def shown_store(url: str) -> str:
     return f"sqlite:///{Path(path).absolute()}"
 
 
-def by(reason: str = "") -> By:
-    """Who makes the change, and why."""
-    return By(actor(), reason)
+def by(reason: str = "", expected_version: int | None = None) -> By:
+    """Who makes the change, why, and which version it is for. A gateway takes the principal of the token in
+    place of the actor."""
+    return By(actor(), reason, expected_version)
 
 
 def actor() -> str:

@@ -17,6 +17,7 @@ VERBS: Final = (
         "Watch tasks survive failures and a killed worker",
         "holdfast.cli.demo.command:demo",
         ("holdfast demo", "holdfast demo --url postgresql://localhost/test"),
+        local="it starts its workers on a store that it makes",
     ),
     Verb(
         "worker",
@@ -34,6 +35,7 @@ VERBS: Final = (
             "holdfast server --url postgresql://localhost/app --no-loops",
             "holdfast server --workers myapp:queue",
         ),
+        local="it serves a store: give --url",
     ),
     Verb(
         "enqueue",
@@ -74,19 +76,19 @@ VERBS: Final = (
     Verb(
         "task cancel",
         "Abort tasks in any state",
-        f"{HERE}.task_change:cancel",
+        f"{HERE}.task_intervene:cancel",
         ('holdfast task cancel 0199a1b2 --reason "wrong customer"', "holdfast task cancel - < ids"),
     ),
     Verb(
         "task pause",
         "Stop running tasks until they are resumed",
-        f"{HERE}.task_change:pause",
+        f"{HERE}.task_intervene:pause",
         ("holdfast task pause 0199a1b2 --reason maintenance",),
     ),
     Verb(
         "task resume",
         "Put paused tasks back into the queue",
-        f"{HERE}.task_change:resume",
+        f"{HERE}.task_intervene:resume",
         ("holdfast task resume 0199a1b2",),
     ),
     Verb(
@@ -250,6 +252,7 @@ VERBS: Final = (
             "holdfast orders demo --shadow --durable-state --state-dir state --recover --iterations 99",
             "holdfast orders demo --shadow --symbols BTCUSDT,ETHUSDT --freeze-at 20 --freeze-at 35",
         ),
+        local="it trades on a simulated exchange",
     ),
     Verb(
         "simulate",
@@ -260,6 +263,7 @@ VERBS: Final = (
             "holdfast simulate locks --seeds 200 --processes 2",
             'holdfast simulate --app myapp:queue --payload \'send_email={"to": "a"}\'',
         ),
+        local="it runs in virtual time, without a store",
     ),
     Verb(
         "lock list",
@@ -291,6 +295,7 @@ VERBS: Final = (
         "Create the tables of the store, or upgrade them",
         f"{HERE}.db:migrate",
         ("holdfast db migrate --url postgresql://owner@localhost/app",),
+        local="it changes the tables of a database: give --url",
     ),
     Verb(
         "token create",
@@ -336,6 +341,7 @@ VERBS: Final = (
         "Make readers of the feed start over after a restore",
         f"{HERE}.db:new_epoch",
         ("holdfast db new-epoch --yes",),
+        local="it is for the database after a restore: give --url",
     ),
     Verb(
         "stats",

@@ -15,3 +15,5 @@ class Verb(NamedTuple):
     place: str
     """module:function"""
     examples: tuple[str, ...]
+    local: str = ""
+    """Why the command does not go through a gateway; empty if it does."""

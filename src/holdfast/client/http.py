@@ -60,16 +60,19 @@ class Http:
         ids: Ids,
         *,
         timeout_seconds: float = TIMEOUT_SECONDS,
+        tries: int = TRIES,
         verify: ssl.SSLContext | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         if not urls:
             raise BadConfig("a client needs the address of a gateway, e.g. http://127.0.0.1:8787")
         self.urls = [checked_url(url) for url in urls]
+        self._has_tls = any(url.startswith("https://") for url in self.urls)
         self.token = token
         self.clock = clock
         self.ids = ids
         self.verify = verify
+        self.tries = tries
         self._timeout_seconds = timeout_seconds
         self._turn = 0
         self._transport = transport
@@ -107,7 +110,7 @@ class Http:
         params = {name: _text(value) for name, value in (query or {}).items() if value is not None}
         content = None if body is None else msgspec.json.encode(body)
         failure: Exception | None = None
-        for attempt in range(TRIES):
+        for attempt in range(self.tries):
             if failure is not None:
                 await self._pause(failure, attempt - 1)
             url = self.url
@@ -116,6 +119,8 @@ class Http:
                     method, url + path, params=params, content=content, headers=sent
                 )
             except httpx2.TransportError as error:
+                if (untrusted := _certificate_error(error)) is not None:
+                    raise untrusted from error
                 failure = error
                 self.next_gateway(url)
                 continue
@@ -146,7 +151,8 @@ class Http:
             client = httpx2.AsyncClient(
                 timeout=self._timeout_seconds,
                 transport=self._transport,
-                verify=True if self.verify is None else self.verify,
+                # Without TLS there is nothing to verify, and reading the authorities takes time.
+                verify=self._has_tls if self.verify is None else self.verify,
                 follow_redirects=False,
                 # No proxy and no password file of the environment gets the token.
                 trust_env=False,
@@ -162,6 +168,19 @@ class Http:
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.aclose()
+
+
+def _certificate_error(error: BaseException) -> BadConfig | None:
+    """The error for a certificate that is not trusted; another try would find the same one."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return BadConfig(
+                f"the certificate of the gateway is not trusted: {cause.verify_message}; check the "
+                "address, or name the file of its authority there: holdfasts://host:8787?ca=FILE"
+            )
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 def _refusal(answer: httpx2.Response) -> HoldfastError:

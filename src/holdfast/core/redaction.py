@@ -29,6 +29,8 @@ _BEARER: Final = re.compile(r"\b(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{12,}", re.
 _SEPARATORS: Final = re.compile(r"[-_.\s]")
 _NAME: Final = re.compile(r"[\w.-]{0,80}")
 """A text without any sign that the rules for URLs, credentials and fields need: most texts of events."""
+_TOKEN_ID: Final = re.compile(r"tok_[0-9a-f-]{32,36}")
+"""The id of a token of this product, which events have under the name `token`. It opens nothing."""
 _PLAIN: Final = re.compile(r"[a-z0-9]+")
 
 
@@ -95,6 +97,8 @@ class Redaction:
 
     def _hides(self, name: object, part: object) -> bool:
         has_content = part is not None and not isinstance(part, bool)
+        if isinstance(part, str) and _TOKEN_ID.fullmatch(part) is not None:
+            return False
         return has_content and isinstance(name, str) and self.is_secret(name)
 
 

@@ -1,4 +1,4 @@
-"""Queues, dead letters, schedules, nodes, figures and the feed through a gateway.
+"""Queues, schedules, nodes, figures and the feed through a gateway.
 
 The same calls as their parts in `queue`. What the API does not have raises NotSupported.
 """
@@ -9,25 +9,20 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
 
-from msgspec import UNSET
-
 from holdfast.bus.port import Mode
 from holdfast.client.http import Http, path_of
 from holdfast.core.event import Event, Position
 from holdfast.core.schedule import Schedule
-from holdfast.core.task import Task
 from holdfast.engine.handlers import Handlers
-from holdfast.errors import InvalidInput, NotSupported
+from holdfast.errors import FeedReset, InvalidInput, NotSupported
 from holdfast.queue import views
 from holdfast.queue.by import By
-from holdfast.queue.dead_letters import DeadFilter, DeadGroup
 from holdfast.queue.feed import EVENTS_PAGE, EventHandler, call_handler
 from holdfast.queue.nodes import Node
 from holdfast.queue.queues import QueueView
 from holdfast.queue.stats import Stats
 from holdfast.queue.subscriptions import Unsubscribe
 from holdfast.remote.engine import RemoteEngine
-from holdfast.remote.tasks import RemoteTasks
 
 WAIT_SECONDS: Final = 20.0
 
@@ -41,6 +36,10 @@ class RemoteQueues:
     async def list(self) -> list[QueueView]:
         body = (await self._http.call("GET", path_of("queues"))).body
         return [views.read_queue(item) for item in body["items"]]
+
+    async def get(self, name: str) -> QueueView:
+        body = (await self._http.call("GET", path_of("queues", name))).body
+        return views.read_queue(body)
 
     async def size(self, queue: str | None = None) -> int:
         """The number of queued and running tasks, of one queue or of all."""
@@ -67,13 +66,18 @@ class RemoteSchedules:
         body = (await self._http.call("GET", path_of("schedules"))).body
         return [views.read_schedule(item) for item in body["items"]]
 
+    async def get(self, name: str) -> Schedule:
+        body = (await self._http.call("GET", path_of("schedules", name))).body
+        return views.read_schedule(body)
+
     async def put(self, name: str, by: By, **fields: Any) -> None:
         given = {key: value for key, value in fields.items() if value is not None}
         body = {**given, "reason": by.reason}
         await self._http.call("PUT", path_of("schedules", name), body)
 
     async def remove(self, name: str, by: By) -> None:
-        await self._http.call("DELETE", path_of("schedules", name))
+        query = {"reason": by.reason}
+        await self._http.call("DELETE", path_of("schedules", name), query=query)
 
     async def pause(self, name: str, by: By) -> Schedule:
         return await self._change(name, "pause", by)
@@ -86,83 +90,6 @@ class RemoteSchedules:
         return views.read_schedule(
             (await self._http.call("POST", path, {"reason": by.reason})).body
         )
-
-
-class RemoteDeadLetters:
-    """See `queue.dead_letters.DeadLetters`."""
-
-    def __init__(self, http: Http, tasks: RemoteTasks) -> None:
-        self._http = http
-        self._tasks = tasks
-
-    async def page(self, which: DeadFilter, *, limit: int = 100, offset: int = 0) -> list[Task]:
-        ids = await self._ids(which, limit + offset)
-        found = [await self._tasks.look_up(task_id) for task_id in ids[offset:]]
-        return [task for task in found if task is not None]
-
-    async def groups(self, *, limit: int = 50) -> list[DeadGroup]:
-        query = {"limit": limit}
-        body = (await self._http.call("GET", path_of("dead-letters", "groups"), query=query)).body
-        return [views.read_dead_group(item) for item in body["items"]]
-
-    async def replay(
-        self, task_id: str, by: By, *, payload: object = UNSET, delay: float = 0.0
-    ) -> Task:
-        if delay:
-            raise NotSupported(
-                "a gateway replays at once: leave delay out, or run `holdfast dlq replay` at the database"
-            )
-        if payload is not UNSET:
-            await self._tasks.edit(task_id, payload, by)
-        return await self._tasks.operate("replay", task_id, by)
-
-    async def replay_all(
-        self,
-        which: DeadFilter,
-        by: By,
-        *,
-        rate: float | None = None,
-        limit: int | None = None,
-        dry_run: bool = False,
-    ) -> int:
-        if rate is not None:
-            raise NotSupported(
-                "a gateway replays at once: leave rate out, or use `holdfast dlq replay --rate` there"
-            )
-        return await self._change_all("replay", which, by, limit=limit, dry_run=dry_run)
-
-    async def discard_all(
-        self, which: DeadFilter, by: By, *, limit: int | None = None, dry_run: bool = False
-    ) -> int:
-        return await self._change_all("discard", which, by, limit=limit, dry_run=dry_run)
-
-    async def _change_all(
-        self, action: str, which: DeadFilter, by: By, *, limit: int | None, dry_run: bool
-    ) -> int:
-        ids = await self._ids(which, limit)
-        done = 0
-        for start in range(0, len(ids), 1_000):
-            body = {
-                "action": action,
-                "ids": ids[start : start + 1_000],
-                "reason": by.reason,
-                "dry_run": dry_run,
-            }
-            answer = (await self._http.call("POST", path_of("operations"), body)).body
-            done += answer["eligible"] if dry_run else answer["done"]
-        return done
-
-    async def _ids(self, which: DeadFilter, limit: int | None) -> list[str]:
-        terms = {"type": which.type, "queue": which.queue, "fingerprint": which.fingerprint}
-        q = " ".join(f"{name}:{value}" for name, value in terms.items() if value is not None)
-        query: dict[str, object] = {"q": q, "limit": 1_000}
-        ids: list[str] = []
-        while True:
-            body = (await self._http.call("GET", path_of("dead-letters"), query=query)).body
-            ids += [item["id"] for item in body["items"]]
-            if body["next"] is None or (limit is not None and len(ids) >= limit):
-                return ids[:limit]
-            query = {**query, "after": body["next"]}
 
 
 class RemoteNodes:
@@ -193,7 +120,7 @@ class RemoteStatistics:
             "workers": engine.pool.workers if engine else 0,
             "registered_handlers": list(self._handlers.types()),
             "available_workers": engine.pool.workers - engine.pool.busy if engine else 0,
-            "hints": Mode(pushing=True, why="the gateway answers when there is work"),
+            "hints": _hints(body.get("hints"), is_worker=engine is not None),
             "fenced": engine.completer.fenced if engine else 0,
             "leases_lost": engine.heartbeat.lost + engine.leases.ended if engine else 0,
             "restarts": engine.supervisor.restarts if engine else 0,
@@ -210,6 +137,13 @@ class RemoteStatistics:
 _TABLES: Final = ("queued_by_priority", "by_queue", "by_type")
 
 
+def _hints(given: Any, *, is_worker: bool) -> Mode:
+    """How a worker of this process hears of work; without one, how those of the gateway do."""
+    if is_worker or given is None:
+        return Mode(pushing=True, why="the gateway answers when there is work")
+    return Mode(**given)
+
+
 class RemoteFeed:
     """See `queue.feed.Feed`."""
 
@@ -221,6 +155,20 @@ class RemoteFeed:
         """The end of the feed."""
         answer = await self._http.call("GET", path_of("events"), query={"limit": 1})
         return Position.parse(answer.body["head"])
+
+    async def is_covered(self, position: Position) -> bool:
+        """Whether `events` can start after this position."""
+        query = {"after": str(position), "limit": 1}
+        try:
+            await self._http.call("GET", path_of("events"), query=query)
+        except FeedReset:
+            return False
+        return True
+
+    async def new_epoch(self) -> Position:
+        raise NotSupported(
+            "a gateway has no new epoch: run `holdfast db new-epoch` at the database"
+        )
 
     async def events(
         self, after: Position | str | None = None, *, follow: bool = True

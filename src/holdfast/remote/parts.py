@@ -9,14 +9,15 @@ from holdfast.metrics import Meter
 from holdfast.queue.define import Definitions
 from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.remote.admin import (
-    RemoteDeadLetters,
     RemoteFeed,
     RemoteNodes,
     RemoteQueues,
     RemoteSchedules,
     RemoteStatistics,
 )
+from holdfast.remote.dead_letters import RemoteDeadLetters
 from holdfast.remote.gateways import Gateways
+from holdfast.remote.operators import RemoteDecisions, RemoteInterventions, RemoteLocks
 from holdfast.remote.producer import RemoteProducer
 from holdfast.remote.runtime import RemoteRuntime
 from holdfast.remote.tasks import RemoteTasks
@@ -37,6 +38,7 @@ class RemoteParts:
     ) -> None:
         handlers = definitions.handlers
         http = Http(gateways.urls, gateways.token, clock, ids, verify=gateways.tls.context())
+        self.http = http
         self.meter = meter
         self.settings = SettingsInForce(settings)
         self.runtime = self.sessions = RemoteRuntime(
@@ -47,6 +49,9 @@ class RemoteParts:
         self.queues = RemoteQueues(http)
         self.schedules = RemoteSchedules(http)
         self.dead_letters = RemoteDeadLetters(http, self.tasks)
+        self.interventions = RemoteInterventions(http)
+        self.decisions = RemoteDecisions(http)
+        self.locks = RemoteLocks(http)
         self.nodes = RemoteNodes(http)
         self.stats = RemoteStatistics(http, handlers, lambda: runtime.engine)
         self.feed = RemoteFeed(http, lambda: runtime.readers)

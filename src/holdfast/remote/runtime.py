@@ -24,6 +24,7 @@ from holdfast.errors import Conflict, EngineFailed, NotRunning, WrongLoop
 from holdfast.metrics import Meter
 from holdfast.queue.define import Definitions, TypeOptions
 from holdfast.queue.settings import WORKERS_MAX, Settings, SettingsInForce
+from holdfast.queue.views import time_of
 from holdfast.remote.compose import RemoteBasis, compose_remote
 from holdfast.remote.engine import RemoteEngine
 from holdfast.remote.gateways import Gateways
@@ -84,6 +85,11 @@ class RemoteRuntime:
         """Checks that a gateway answers and accepts the token."""
         refuse_second_run()
         await self._http.call("GET", path_of("whoami"))
+
+    async def now(self) -> float:
+        """The time of the store."""
+        about = (await self._http.call("GET", path_of("about"))).body
+        return time_of(about["now"]) or 0.0
 
     async def start(self, settings: dict[str, Any]) -> None:
         """Starts workers in this loop. Raises Conflict if workers already run with other settings."""

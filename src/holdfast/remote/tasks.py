@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from holdfast.client.http import Http, path_of
 from holdfast.core import codec
@@ -19,7 +21,8 @@ from holdfast.queue.tasks import REFUSALS
 from holdfast.queue.why import Why
 from holdfast.remote.waiters import RemoteWaiters
 
-ROWS_MAX: Final = 1_000
+BODIES_MAX: Final = 100
+"""Whole tasks that one request gets."""
 
 
 class RemoteTasks:
@@ -66,27 +69,17 @@ class RemoteTasks:
         words = [f"{name}:{_quoted(str(value))}" for name, value in terms.items() if value]
         if prefix:
             words.append(f"id:{_quoted(prefix)}*")
-        query = {"q": " ".join([*words, "sort:-created"]), "limit": ROWS_MAX}
-        rows = await self._rows(query, after, check_page(limit))
-        return [task for item in rows if (task := await self.look_up(item["id"])) is not None]
-
-    async def _rows(
-        self, query: dict[str, Any], after: str | None, limit: int
-    ) -> list[dict[str, Any]]:
-        """Rows behind the id `after`: pages of the API continue at a cursor, not at an id."""
-        rows: list[dict[str, Any]] = []
-        is_behind = after is None
-        while True:
-            body = (await self._http.call("GET", path_of("tasks"), query=query)).body
-            for item in body["items"]:
-                if is_behind:
-                    rows.append(item)
-                    if len(rows) == limit:
-                        return rows
-                is_behind = is_behind or item["id"] == after
-            if body["next"] is None:
-                return rows
-            query = {**query, "after": body["next"]}
+        query = {"q": " ".join([*words, "sort:-created"]), "bodies": True}
+        tasks: list[Task] = []
+        while len(tasks) < check_page(limit):
+            size = min(limit - len(tasks), BODIES_MAX)
+            page = {**query, "behind": after, "limit": size}
+            body = (await self._http.call("GET", path_of("tasks"), query=page)).body
+            tasks += [views.read_task(item) for item in body["items"]]
+            if body["next"] is None or not body["items"]:
+                break
+            after = tasks[-1].id
+        return tasks
 
     async def dependents(self, task_id: str, *, limit: int = PAGE_MAX) -> list[str]:
         """The ids of the tasks that depend on this one."""
@@ -121,13 +114,12 @@ class RemoteTasks:
 
     async def edit(self, task_id: str, payload: object, by: By, *, merge: bool = False) -> Task:
         """Replaces the payload of a waiting or dead task. With `merge`, replaces only these fields."""
-        new = codec.loads(encode_payload(payload))
-        if not merge and isinstance(new, dict):
-            # The API merges (RFC 7396): null removes the fields that the new payload does not have.
-            old = (await self.get(task_id)).payload
-            if isinstance(old, dict):
-                new = dict.fromkeys(old) | new
-        body = {"payload": new, "reason": by.reason, "expected_version": by.expected_version}
+        body = {
+            "payload": msgspec.Raw(encode_payload(payload).encode()),
+            "payload_mode": "fields" if merge else "whole",
+            "reason": by.reason,
+            "expected_version": by.expected_version,
+        }
         return views.read_task(
             (await self._http.call("PATCH", path_of("tasks", task_id), body)).body
         )

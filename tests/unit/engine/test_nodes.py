@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from holdfast import TaskQueue
-from holdfast.cli.commands.checks import nodes as check_nodes
 from holdfast.core import node as rules
 from holdfast.core.claiming import ClaimRequest
 from holdfast.core.codec import dumps
+from holdfast.queue.checks import nodes as check_nodes
 from holdfast.store.scripts import nodes
 from holdfast.testing import harness
 

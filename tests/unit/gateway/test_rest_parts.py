@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from holdfast.core.errors import Malformed, RateLimited
+from holdfast.core.merge_patch import merge_patch
 from holdfast.gateway.auth.rate import BUCKETS_MAX, RateLimit
-from holdfast.gateway.operations.tasks import merge_patch
 from holdfast.gateway.rest.body import check_depth
 from holdfast.gateway.rest.route import Match, Routes
 from holdfast.gateway.rest.v1 import ROUTES

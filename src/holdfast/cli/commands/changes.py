@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.cli.commands.task import whole
 from holdfast.cli.ids import find_task, given_ids
@@ -16,32 +16,51 @@ from holdfast.cli.options import Common, Output
 from holdfast.cli.output.printer import Printer, mute
 from holdfast.cli.problem import PARTIAL, Usage, describe, show
 from holdfast.cli.session import with_parts
+from holdfast.cli.use_cases import UseCases
+from holdfast.core.intervention import DryRun
 from holdfast.core.task import Task
-from holdfast.queue.parts import Parts
+from holdfast.queue import views
 from holdfast.queue.problem import Problem
 
-Change = Callable[[Parts, Task], Awaitable[Task]]
+Changed = Task | DryRun
+"""A task after its change, or what the change would do."""
+Change = Callable[[UseCases, Task], Awaitable[Changed]]
 
 
-def change_each(common: Common, ids: Iterable[str], change: Change, done: str) -> int:
+def change_each(
+    common: Common,
+    ids: Iterable[str],
+    change: Change,
+    done: str,
+    *,
+    expect_version: int | None = None,
+) -> int:
     """Changes the tasks one by one. Returns the exit code."""
-    wanted = given_ids(ids)
-    if not wanted:
+    texts = given_ids(ids)
+    if not texts:
         raise Usage("no task is given: pass ids, or - to read ids from stdin")
+    if expect_version is not None and len(texts) > 1:
+        raise Usage("--expect-version is for one task: give one id")
 
-    async def work(parts: Parts) -> tuple[list[dict[str, Any]], list[Problem]]:
-        items, problems = [], []
-        for text in wanted:
+    async def work(parts: UseCases) -> tuple[list[Item], list[Problem]]:
+        items: list[Item] = []
+        problems = []
+        for text in texts:
             try:
                 task = await find_task(parts.tasks, text, for_change=True)
-                items.append(await whole(parts, await change(parts, task)))
+                changed = await change(parts, task)
+                items.append(
+                    _foreseen(changed)
+                    if isinstance(changed, DryRun)
+                    else Item(changed.id, await whole(parts, changed), done)
+                )
             except Exception as error:  # an error of one id must not stop the others
                 problems.append(describe(error))
         return items, problems
 
     items, problems = with_parts(common, work)
     try:
-        _answer(common, items, done)
+        _answer(common, items)
     except BrokenPipeError:
         mute()  # the exit code still says whether all succeeded
     for problem in problems:
@@ -51,13 +70,30 @@ def change_each(common: Common, ids: Iterable[str], change: Change, done: str) -
     return PARTIAL if items else problems[0].exit
 
 
-def _answer(common: Common, items: list[dict[str, Any]], done: str) -> None:
+class Item(NamedTuple):
+    """The answer for one task."""
+
+    id: str
+    view: dict[str, Any]
+    said: str
+
+
+def _answer(common: Common, items: list[Item]) -> None:
     printer = Printer(common)
     if printer.is_table:
         for item in items:
-            print(f"{item['id']}  {done}")
+            print(f"{item.id}  {item.said}")
         sys.stdout.flush()
     elif items:
         from holdfast.cli.output.table import Column
 
-        printer.rows(items, [Column("ID", lambda item: item["id"])], empty="")
+        rows = [item.view for item in items]
+        printer.rows(rows, [Column("ID", lambda item: item["id"])], empty="")
+
+
+def _foreseen(dry: DryRun) -> Item:
+    loser = f"; {dry.runner} would lose it" if dry.runner else ""
+    said = "would stay as it is"
+    if dry.effect is not None:
+        said = f"would go from {dry.effect.before} to {dry.effect.after}{loser}"
+    return Item(dry.task_id, {"id": dry.task_id, "dry_run": True, **views.dry_run(dry)}, said)

@@ -7,17 +7,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli import values
-from holdfast.cli.commands.hub import recorded, with_store
-from holdfast.cli.options import COMMON, Common, Limit, Reason
+from holdfast.cli.api import answer_of, v1
+from holdfast.cli.options import COMMON, Common, ExpectVersion, Limit, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import Usage
-from holdfast.core.check import check_choice
 from holdfast.core.codec import dumps
-from holdfast.core.rights import Operation
-from holdfast.store.store import Store
-from holdfast.sync import views
-from holdfast.sync.conflicts import Conflict, Conflicts, Settled, Take
 
 Id = Annotated[str, Parameter(help="The conflict's id.")]
 
@@ -30,22 +25,15 @@ def list_(
     common: Common = COMMON,
 ) -> None:
     """List conflicts, oldest first."""
-    rows, _ = with_store(
-        common,
-        lambda store: Conflicts(store).find(
-            None if project is None else [project],
-            state=None if state == "all" else state,
-            limit=limit,
-        ),
-    )
-    items = [views.conflict_row(row) for row in rows]
+    terms = {"state": None if state == "all" else state, "project": project}
+    q = " ".join(f"{name}:{value}" for name, value in terms.items() if value is not None)
+    items = answer_of(common, "GET", v1("conflicts"), query={"q": q, "limit": limit})["items"]
     Printer(common).rows(items, _columns(), empty="no conflicts")
 
 
 def show(id: Id, /, *, common: Common = COMMON) -> None:
     """Show a conflict with both sides."""
-    conflict, _ = with_store(common, lambda store: Conflicts(store).get(id))
-    _print(common, conflict)
+    _print(common, answer_of(common, "GET", v1("conflicts", id)))
 
 
 def settle(
@@ -57,37 +45,34 @@ def settle(
         str | None, Parameter(help="For merged: JSON with payload, metadata, labels.")
     ] = None,
     reason: Reason = "",
+    expect_version: ExpectVersion = None,
     common: Common = COMMON,
 ) -> None:
     """Settle a conflict. The content of the side that is taken is written; a status never is."""
-    side = check_choice("take", take, Take)
     content = None if merged is None else values.parsed(merged)
     if content is not None and not isinstance(content, dict):
         raise Usage("--merged is not a JSON object: give payload, metadata or labels")
-
-    async def work(store: Store) -> Settled:
-        conflicts = Conflicts(store)
-        project = (await conflicts.get(id)).project
-        by = recorded(Operation.CONFLICTS_SETTLE, project=project, subject=id, reason=reason)
-        return await conflicts.settle(id, side, by, merged=content)
-
-    settled, _ = with_store(common, work)
-    _print(common, settled.conflict)
+    body = {
+        "take": take,
+        "merged": content,
+        "reason": reason,
+        "expected_version": expect_version,
+    }
+    _print(common, answer_of(common, "POST", v1("conflicts", id, "settle"), body)["conflict"])
 
 
-def _print(common: Common, conflict: Conflict) -> None:
-    item = views.conflict(conflict)
+def _print(common: Common, item: dict[str, Any]) -> None:
     lines = [
-        (conflict.id, conflict.state),
-        ("task", f"{conflict.client_id} ({conflict.task_id})"),
-        ("project", conflict.project),
-        ("node", conflict.node),
-        ("server", f"version {conflict.server_version}: {dumps(item['server'])}"),
-        ("client", f"version {conflict.base_version}: {dumps(item['client'])}"),
+        (item["id"], item["state"]),
+        ("task", f"{item['client_id']} ({item['task_id']})"),
+        ("project", item["project"]),
+        ("node", item["node"]),
+        ("server", f"version {item['server_version']}: {dumps(item['server'])}"),
+        ("client", f"version {item['base_version']}: {dumps(item['client'])}"),
     ]
-    if conflict.settled_by:
-        lines.append(("settled", f"{conflict.resolution} by {conflict.settled_by}"))
-    Printer(common).one(item, lines, name=conflict.id)
+    if item["settled_by"]:
+        lines.append(("settled", f"{item['resolution']} by {item['settled_by']}"))
+    Printer(common).one(item, lines, name=item["id"])
 
 
 def _columns() -> list[Column]:

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
-from holdfast.cli.commands.checks import Check, schema
 from holdfast.cli.confirm import confirmed
 from holdfast.cli.options import COMMON, Common, Flag
 from holdfast.cli.output.printer import Printer
-from holdfast.cli.session import with_parts, with_queue
-from holdfast.queue.parts import Parts
+from holdfast.cli.session import check_local, with_parts, with_queue
+from holdfast.cli.use_cases import UseCases
+from holdfast.queue.checks import Check, schema
 
 Yes = Annotated[Flag, Parameter(name=("--yes", "-y"), help="Do not ask for confirmation.")]
 
@@ -23,17 +23,19 @@ def migrate(*, common: Common = COMMON) -> None:
     async def work(queue: TaskQueue) -> Check:
         return await schema(queue, 0.0)
 
+    check_local(common, "db migrate")
     text = with_queue(common, work, create=True).text
     Printer(common).one({"schema": text}, [("schema", text)], name="schema")
 
 
 def new_epoch(*, yes: Yes = False, common: Common = COMMON) -> int | None:
     """Make every reader of the feed start over, e.g. after a SQLite file was restored from a backup."""
+    check_local(common, "db new-epoch")
     question = "Every reader of the feed must read the state again afterwards. Go on?"
     if not confirmed(question, yes=yes):
         return 1
 
-    async def work(parts: Parts) -> dict[str, Any]:
+    async def work(parts: UseCases) -> dict[str, Any]:
         head = await parts.feed.new_epoch()
         return {"epoch": head.epoch, "head": str(head)}
 

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli import values
-from holdfast.cli.options import COMMON, Common, Limit, Reason
+from holdfast.cli.options import COMMON, Common, ExpectVersion, Limit, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
 from holdfast.cli.session import by, with_parts
+from holdfast.cli.use_cases import UseCases
 from holdfast.core.codec import dumps
 from holdfast.core.decision import Decision
 from holdfast.queue import views
-from holdfast.queue.parts import Parts
 
 Id = Annotated[str, Parameter(help="The decision's id.")]
 
@@ -33,7 +33,7 @@ def list_(
 ) -> None:
     """List decisions, the latest first."""
 
-    async def work(parts: Parts) -> tuple[list[Decision], float]:
+    async def work(parts: UseCases) -> tuple[list[Decision], float]:
         decisions = await parts.decisions.list(
             state=None if state == "all" else state,
             assignees=None if assignee is None else [assignee],
@@ -49,7 +49,7 @@ def list_(
 def show(id: Id, /, *, common: Common = COMMON) -> None:
     """Show a decision with what its task saved."""
 
-    async def work(parts: Parts) -> tuple[Decision, dict[str, Any]]:
+    async def work(parts: UseCases) -> tuple[Decision, dict[str, Any]]:
         decision = await parts.decisions.get(id)
         point = await parts.decisions.asked_point(id)
         return decision, views.whole_decision(decision, await parts.sessions.now(), point)
@@ -63,14 +63,15 @@ def answer(
     /,
     *,
     reason: Reason = "",
+    expect_version: ExpectVersion = None,
     common: Common = COMMON,
 ) -> None:
     """Answer a decision; its task goes on."""
 
-    async def work(parts: Parts) -> tuple[Decision, dict[str, Any]]:
+    async def work(parts: UseCases) -> tuple[Decision, dict[str, Any]]:
         options = (await parts.decisions.get(id)).options
         value = choice if options else values.parsed(choice)
-        decision = await parts.decisions.answer(id, value, by(reason))
+        decision = await parts.decisions.answer(id, value, by(reason, expect_version))
         return decision, views.decision(decision, await parts.sessions.now())
 
     _print(common, *with_parts(common, work))

@@ -13,12 +13,12 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
 from holdfast.cli.session import with_parts
+from holdfast.cli.use_cases import DeadLetters, UseCases
 from holdfast.core.task import Status, Task
 from holdfast.core.text import lines
 from holdfast.errors import Conflict
 from holdfast.queue import views
-from holdfast.queue.dead_letters import DeadFilter, DeadGroup, DeadLetters
-from holdfast.queue.parts import Parts
+from holdfast.queue.dead_letters import DeadFilter, DeadGroup
 
 FINGERPRINT_CHARS = 24
 
@@ -34,7 +34,7 @@ def list_(
 ) -> None:
     """List dead letters, latest first."""
 
-    async def work(parts: Parts) -> tuple[list[Task], float]:
+    async def work(parts: UseCases) -> tuple[list[Task], float]:
         letters = parts.dead_letters
         which = DeadFilter(type, queue, await full_fingerprint(letters, fingerprint))
         last = None if after is None else await find_task(parts.tasks, after)
@@ -52,7 +52,7 @@ def list_(
 def groups(*, limit: Limit = 50, common: Common = COMMON) -> None:
     """Group dead letters by cause, the largest group first."""
 
-    async def work(parts: Parts) -> tuple[list[DeadGroup], float]:
+    async def work(parts: UseCases) -> tuple[list[DeadGroup], float]:
         return await parts.dead_letters.groups(limit=limit), await parts.sessions.now()
 
     found, now = with_parts(common, work)
@@ -63,7 +63,7 @@ def groups(*, limit: Limit = 50, common: Common = COMMON) -> None:
 def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     """Show a dead letter with the evidence of its last failure."""
 
-    async def work(parts: Parts) -> dict[str, Any]:
+    async def work(parts: UseCases) -> dict[str, Any]:
         task = await find_task(parts.tasks, task_id)
         if task.status is not Status.FAILED:
             raise Conflict(

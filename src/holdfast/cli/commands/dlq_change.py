@@ -17,15 +17,15 @@ from holdfast.cli.commands.dlq import full_fingerprint
 from holdfast.cli.commands.task import whole
 from holdfast.cli.confirm import confirmed
 from holdfast.cli.ids import find_task
-from holdfast.cli.options import COMMON, Common, Flag, Reason, TaskId, TaskIds
+from holdfast.cli.options import COMMON, Common, ExpectVersion, Flag, Reason, TaskId, TaskIds
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import by, with_parts
+from holdfast.cli.use_cases import DeadLetters, UseCases
 from holdfast.core import edits
 from holdfast.core.codec import dumps
 from holdfast.core.task import Task
-from holdfast.queue.dead_letters import DeadFilter, DeadLetters
-from holdfast.queue.parts import Parts
+from holdfast.queue.dead_letters import DeadFilter
 
 Bulk = Callable[[DeadLetters, DeadFilter, int | None, bool], Awaitable[int]]
 """Ids, filter, limit, and whether to count only."""
@@ -52,6 +52,8 @@ def replay(
     rate: Annotated[float | None, Parameter(help="At most this many starts per second.")] = None,
     delay: Annotated[str, Parameter(help="Not before: 30s, 5m, 2h.")] = "0",
     json: Annotated[str | None, Parameter(help="Another payload, as JSON; - reads stdin.")] = None,
+    reason: Reason = "",
+    expect_version: ExpectVersion = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     common: Common = COMMON,
@@ -66,7 +68,9 @@ def replay(
         async def replay_all(
             letters: DeadLetters, which: DeadFilter, limit: int | None, dry_run: bool
         ) -> int:
-            return await letters.replay_all(which, by(), rate=rate, limit=limit, dry_run=dry_run)
+            return await letters.replay_all(
+                which, by(reason), rate=rate, limit=limit, dry_run=dry_run
+            )
 
         return _bulk(
             common, which, replay_all, ("replay", "replayed"), limit=limit, dry_run=dry_run, yes=yes
@@ -74,12 +78,13 @@ def replay(
     _refuse_filter(type, queue, fingerprint, all_, limit, rate, dry_run)
     payload = msgspec.UNSET if json is None else values.payload((), json)
 
-    async def change(parts: Parts, task: Task) -> Task:
+    async def change(parts: UseCases, task: Task) -> Task:
         letters = parts.dead_letters
         letter = await letters.get(task.id)
-        return await letters.replay(letter.id, by(), payload=payload, delay=wait)
+        who = by(reason, expect_version)
+        return await letters.replay(letter.id, who, payload=payload, delay=wait)
 
-    return change_each(common, ids, change, "queued again")
+    return change_each(common, ids, change, "queued again", expect_version=expect_version)
 
 
 def discard(
@@ -90,6 +95,7 @@ def discard(
     all_: All = False,
     limit: AtMost = None,
     reason: Reason = "discarded",
+    expect_version: ExpectVersion = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     common: Common = COMMON,
@@ -114,10 +120,10 @@ def discard(
         )
     _refuse_filter(type, queue, fingerprint, all_, limit, None, dry_run)
 
-    async def change(parts: Parts, task: Task) -> Task:
-        return await parts.dead_letters.discard(task.id, by(reason))
+    async def change(parts: UseCases, task: Task) -> Task:
+        return await parts.dead_letters.discard(task.id, by(reason, expect_version))
 
-    return change_each(common, ids, change, "discarded")
+    return change_each(common, ids, change, "discarded", expect_version=expect_version)
 
 
 def edit(
@@ -128,6 +134,7 @@ def edit(
         str | None, Parameter(help="The whole new payload as JSON; - reads stdin.")
     ] = None,
     replace: Annotated[Flag, Parameter(help="The pairs are the whole new payload.")] = False,
+    expect_version: ExpectVersion = None,
     common: Common = COMMON,
 ) -> None:
     """Change the payload of a dead or waiting task; replay it afterwards."""
@@ -135,10 +142,11 @@ def edit(
         raise Usage("no payload is given: write key=value pairs, or --json")
     payload = values.payload(pairs, json)
 
-    async def work(parts: Parts) -> tuple[Task, Task, dict[str, Any]]:
+    async def work(parts: UseCases) -> tuple[Task, Task, dict[str, Any]]:
         before = await find_task(parts.tasks, task_id, for_change=True)
         merge = json is None and not replace
-        after = await parts.tasks.edit(before.id, payload, by(), merge=merge)
+        who = by("", expect_version)
+        after = await parts.tasks.edit(before.id, payload, who, merge=merge)
         return before, after, await whole(parts, after)
 
     before, after, item = with_parts(common, work)
@@ -165,7 +173,7 @@ def _bulk(
 ) -> int:
     """Counts, asks for confirmation, applies the change."""
 
-    async def work(parts: Parts) -> int | None:
+    async def work(parts: UseCases) -> int | None:
         letters = parts.dead_letters
         group = await full_fingerprint(letters, which.fingerprint)
         matching = DeadFilter(which.type, which.queue, group)

@@ -12,15 +12,16 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from holdfast.app import TaskQueue
+from holdfast.app import TaskQueue, http_of
 from holdfast.cli import values
-from holdfast.cli.commands.checks import ALL, Check, Level
+from holdfast.cli.commands import gateway_checks
 from holdfast.cli.options import COMMON, Common, Flag, Output
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import describe
-from holdfast.cli.session import shown_store, store_url, with_queue
+from holdfast.cli.session import shown_store, target, with_queue
 from holdfast.errors import HoldfastError
+from holdfast.queue.checks import Check, Level, check_all
 
 STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 COLUMNS = [
@@ -37,7 +38,8 @@ def doctor(
     max_wait: Annotated[str, Parameter(help="How long a due task may wait.")] = "5m",
     common: Common = COMMON,
 ) -> int:
-    """Check the store, the workers and the backlog; exit code 1 when a check fails."""
+    """Check the store, the workers and the backlog; exit code 1 when a check fails. With --gateway also the
+    gateway: whether it answers, its version, the token and the clock."""
     patience = values.seconds(max_wait, "--max-wait")
     checks = _look(common, patience)
     bad = {Level.FAIL, Level.WARN} if strict else {Level.FAIL}
@@ -52,15 +54,20 @@ def doctor(
 
 
 def _look(common: Common, max_wait: float) -> list[Check]:
-    async def work(q: TaskQueue) -> list[Check]:
-        return [await look(q, max_wait) for look in ALL]
+    to = target(common)
+
+    async def work(queue: TaskQueue) -> list[Check]:
+        http = http_of(queue)
+        if http is None:
+            return await check_all(queue, max_wait)
+        return await gateway_checks.check_all(http, max_wait)
 
     try:
         checks = with_queue(common, work)
     except HoldfastError as error:
-        return [Check("store", Level.FAIL, f"[{describe(error).code}] {error}")]
-    found = store_url(common)
-    where = f"{shown_store(found.value)} (from {found.origin})"
+        name = "gateway" if to.is_gateway else "store"
+        return [Check(name, Level.FAIL, f"[{describe(error).code}] {error}")]
+    where = f"{shown_store(to.found.value)} (from {to.found.origin})"
     return [_with_text(checks[0], f"{where}: {checks[0].text}"), *checks[1:]]
 
 

@@ -17,13 +17,13 @@ from holdfast.cli.ids import find_task
 from holdfast.cli.options import COMMON, Common, Flag
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
-from holdfast.cli.session import with_queue
+from holdfast.cli.session import use_cases, with_queue
+from holdfast.cli.use_cases import Tasks
 from holdfast.core.codec import dumps
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
 from holdfast.errors import TaskFailed
 from holdfast.queue.handle import TaskHandle, no_result
-from holdfast.queue.tasks import Tasks
 
 
 def enqueue(
@@ -73,7 +73,7 @@ def enqueue(
     printer = Printer(common)
 
     async def work(q: TaskQueue) -> tuple[Task, dict[str, Any]]:
-        parents = await _parents(q.parts.tasks, depends_on)
+        parents = await _parents(use_cases(q).tasks, depends_on)
         handle = await q.enqueue(type, depends_on=parents, **request)
         _note(printer, handle)
         if wait:

@@ -19,11 +19,10 @@ from holdfast.cli.output.table import clean
 from holdfast.cli.output.times import clock
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import with_parts
+from holdfast.cli.use_cases import Feed, UseCases
 from holdfast.core.event import Event, Position
 from holdfast.core.event_kinds import KINDS
 from holdfast.queue import views
-from holdfast.queue.feed import Feed
-from holdfast.queue.parts import Parts
 
 PAGE = 50
 FOLLOWED = 10
@@ -62,7 +61,7 @@ def tail(
     if kind is not None:
         _check_kind(kind)
 
-    async def work(parts: Parts) -> list[dict[str, Any]]:
+    async def work(parts: UseCases) -> list[dict[str, Any]]:
         start = await _start(parts.feed, after, FOLLOWED if follow else most)
         kept: list[dict[str, Any]] = []
         count = 0

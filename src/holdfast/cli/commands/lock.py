@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
+from holdfast.app import TaskQueue
 from holdfast.cli.options import COMMON, Common, Limit, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import length
-from holdfast.cli.session import actor, by, check_exists, store_url
-from holdfast.primitives.locks import Locks
+from holdfast.cli.session import by, locks_of, with_queue
+from holdfast.cli.use_cases import Locks
 from holdfast.queue import views
-from holdfast.queue.locks import LockAdmin
 
 T = TypeVar("T")
 Resource = Annotated[str, Parameter(help="The name of the lock.")]
@@ -30,7 +28,7 @@ def list_(
 ) -> None:
     """List held locks, by name."""
 
-    async def work(locks: LockAdmin) -> list[dict[str, Any]]:
+    async def work(locks: Locks) -> list[dict[str, Any]]:
         return [views.lock(info) for info in await locks.list(after=after, limit=limit)]
 
     items = _with_locks(common, work)
@@ -64,17 +62,13 @@ def revoke(resource: Resource, /, *, reason: Reason = "", common: Common = COMMO
     Printer(common).one(item, [(resource, text)], name=resource)
 
 
-def _with_locks(common: Common, work: Callable[[LockAdmin], Awaitable[T]]) -> T:
-    """Opens the locks of the store, runs the command, closes them."""
-    logging.getLogger("holdfast").setLevel(logging.ERROR)
-    found = store_url(common)
-    check_exists(found)
+def _with_locks(common: Common, work: Callable[[Locks], Awaitable[T]]) -> T:
+    """Runs a command with the locks of the gateway, or of the store."""
 
-    async def session() -> T:
-        async with Locks.connect(found.value, owner=actor(), create=False) as locks:
-            return await work(LockAdmin(locks))
+    async def session(queue: TaskQueue) -> T:
+        return await work(await locks_of(queue))
 
-    return asyncio.run(session())
+    return with_queue(common, session)
 
 
 def _columns() -> list[Column]:

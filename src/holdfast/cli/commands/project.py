@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from holdfast.cli.commands.hub import recorded, with_store
-from holdfast.cli.options import COMMON, Common, Reason
+from holdfast.cli.api import answer_of, v1
+from holdfast.cli.options import COMMON, Common, ExpectVersion, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import Usage
-from holdfast.core.rights import Operation
 from holdfast.core.strategy import Strategy
-from holdfast.queue.by import By
-from holdfast.sync import views
-from holdfast.sync.projects import Projects
-from holdfast.sync.rows import ProjectRow
 
 Name = Annotated[str, Parameter(help="The project's name.")]
 Override = Annotated[
@@ -27,14 +22,14 @@ Override = Annotated[
 
 def list_(*, common: Common = COMMON) -> None:
     """List projects, by name."""
-    rows, _ = with_store(common, lambda store: Projects(store).list())
+    items = answer_of(common, "GET", v1("projects"))["items"]
     columns = [
         Column("ID", lambda item: item["id"], flex=True),
         Column("STRATEGY", lambda item: item["strategy"]),
         Column("OVERRIDES", lambda item: _shown(item["overrides"])),
         Column("CLOCK", lambda item: item["clock"]),
     ]
-    Printer(common).rows([views.project(row) for row in rows], columns, empty="no projects")
+    Printer(common).rows(items, columns, empty="no projects")
 
 
 def create(
@@ -49,14 +44,13 @@ def create(
     common: Common = COMMON,
 ) -> None:
     """Create a project."""
-    chosen = _overrides(override) or {}
-    row, _ = with_store(
-        common,
-        lambda store: Projects(store).create(
-            name, _by(name, reason), strategy=strategy, overrides=chosen
-        ),
-    )
-    _print(common, row)
+    body = {
+        "id": name,
+        "strategy": strategy,
+        "overrides": _overrides(override) or {},
+        "reason": reason,
+    }
+    _print(common, answer_of(common, "POST", v1("projects"), body))
 
 
 def set_(
@@ -66,18 +60,19 @@ def set_(
     strategy: Annotated[str | None, Parameter(help="merge, last_write_wins or manual.")] = None,
     override: Override = None,
     reason: Reason = "",
+    expect_version: ExpectVersion = None,
     common: Common = COMMON,
 ) -> None:
     """Change how the conflicts of a project are settled."""
     if strategy is None and override is None:
         raise Usage("nothing to set: give --strategy or --override")
-    row, _ = with_store(
-        common,
-        lambda store: Projects(store).put(
-            name, _by(name, reason), strategy=strategy, overrides=_overrides(override)
-        ),
-    )
-    _print(common, row)
+    body = {
+        "strategy": strategy,
+        "overrides": _overrides(override),
+        "reason": reason,
+        "expected_version": expect_version,
+    }
+    _print(common, answer_of(common, "PATCH", v1("projects", name), body))
 
 
 def _overrides(given: list[str] | None) -> dict[str, str] | None:
@@ -89,14 +84,9 @@ def _overrides(given: list[str] | None) -> dict[str, str] | None:
     return {name: value for name, _, value in pairs}
 
 
-def _by(project: str, reason: str) -> By:
-    return recorded(Operation.PROJECTS_MANAGE, project=project, subject=project, reason=reason)
-
-
-def _print(common: Common, row: ProjectRow) -> None:
-    item = views.project(row)
-    lines = [(row.id, row.strategy), ("overrides", _shown(item["overrides"]) or "none")]
-    Printer(common).one(item, lines, name=row.id)
+def _print(common: Common, item: dict[str, Any]) -> None:
+    lines = [(item["id"], item["strategy"]), ("overrides", _shown(item["overrides"]) or "none")]
+    Printer(common).one(item, lines, name=item["id"])
 
 
 def _shown(overrides: dict[str, str]) -> str:

@@ -11,9 +11,9 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
 from holdfast.cli.session import by, with_parts
+from holdfast.cli.use_cases import UseCases
 from holdfast.core.task import Status
 from holdfast.queue import views
-from holdfast.queue.parts import Parts
 
 Name = Annotated[str, Parameter(help="The queue's name.")]
 
@@ -21,7 +21,7 @@ Name = Annotated[str, Parameter(help="The queue's name.")]
 def list_(*, common: Common = COMMON) -> None:
     """List queues with their waiting, running and dead tasks."""
 
-    async def work(parts: Parts) -> tuple[list[dict[str, Any]], float]:
+    async def work(parts: UseCases) -> tuple[list[dict[str, Any]], float]:
         items = [views.queue(view) for view in await parts.queues.list()]
         return items, await parts.sessions.now()
 
@@ -32,19 +32,19 @@ def list_(*, common: Common = COMMON) -> None:
 def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Stop starting tasks of a queue, on all nodes; running tasks go on."""
 
-    async def work(parts: Parts) -> dict[str, Any]:
+    async def work(parts: UseCases) -> dict[str, Any]:
         await parts.queues.pause(name, by(reason))
         return views.queue(await parts.queues.get(name))
 
     _print(common, with_parts(common, work), "paused")
 
 
-def resume(name: Name, /, *, common: Common = COMMON) -> None:
+def resume(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Resume a paused queue."""
 
-    async def work(parts: Parts) -> dict[str, Any]:
+    async def work(parts: UseCases) -> dict[str, Any]:
         await parts.queues.get(name)
-        await parts.queues.resume(name, by())
+        await parts.queues.resume(name, by(reason))
         return views.queue(await parts.queues.get(name))
 
     _print(common, with_parts(common, work), "resumed")

@@ -12,9 +12,9 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
 from holdfast.cli.session import by, with_parts
+from holdfast.cli.use_cases import UseCases
 from holdfast.core.codec import dumps
 from holdfast.queue import views
-from holdfast.queue.parts import Parts
 
 Name = Annotated[str, Parameter(help="The schedule's name.")]
 
@@ -22,7 +22,7 @@ Name = Annotated[str, Parameter(help="The schedule's name.")]
 def list_(*, common: Common = COMMON) -> None:
     """List cron schedules with when they fire next."""
 
-    async def work(parts: Parts) -> tuple[list[dict[str, Any]], float]:
+    async def work(parts: UseCases) -> tuple[list[dict[str, Any]], float]:
         items = [views.schedule(schedule) for schedule in await parts.schedules.list()]
         return items, await parts.sessions.now()
 
@@ -40,15 +40,16 @@ def add(
     timezone: Annotated[str, Parameter(help="A time zone such as Europe/Prague.")] = "UTC",
     queue: Annotated[str | None, Parameter(help="Another queue than the type's.")] = None,
     priority: Annotated[str | None, Parameter(help="critical, high, normal or low.")] = None,
+    reason: Reason = "",
     common: Common = COMMON,
 ) -> None:
     """Add or change a cron schedule."""
     payload = values.payload(pairs, json)
 
-    async def work(parts: Parts) -> tuple[dict[str, Any], float]:
+    async def work(parts: UseCases) -> tuple[dict[str, Any], float]:
         await parts.schedules.put(
             name,
-            by(),
+            by(reason),
             spec=spec,
             type=type,
             payload=payload,
@@ -63,12 +64,12 @@ def add(
     Printer(common).one(item, [(name, f"fires {fires} ({item['next_at']})")], name=name)
 
 
-def remove(name: Name, /, *, common: Common = COMMON) -> None:
+def remove(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Remove a schedule; the tasks that it enqueued stay."""
 
-    async def work(parts: Parts) -> dict[str, Any]:
+    async def work(parts: UseCases) -> dict[str, Any]:
         item = views.schedule(await parts.schedules.get(name))
-        await parts.schedules.remove(name, by())
+        await parts.schedules.remove(name, by(reason))
         return item
 
     Printer(common).one(with_parts(common, work), [(name, "removed")], name=name)
@@ -77,17 +78,17 @@ def remove(name: Name, /, *, common: Common = COMMON) -> None:
 def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Stop firing a schedule until it is resumed."""
 
-    async def work(parts: Parts) -> dict[str, Any]:
+    async def work(parts: UseCases) -> dict[str, Any]:
         return views.schedule(await parts.schedules.pause(name, by(reason)))
 
     Printer(common).one(with_parts(common, work), [(name, "paused")], name=name)
 
 
-def resume(name: Name, /, *, common: Common = COMMON) -> None:
+def resume(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Resume a paused schedule; it fires at its next time."""
 
-    async def work(parts: Parts) -> dict[str, Any]:
-        return views.schedule(await parts.schedules.resume(name, by()))
+    async def work(parts: UseCases) -> dict[str, Any]:
+        return views.schedule(await parts.schedules.resume(name, by(reason)))
 
     item = with_parts(common, work)
     Printer(common).one(item, [(name, f"fires at {item['next_at']}")], name=name)

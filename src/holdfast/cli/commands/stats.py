@@ -7,14 +7,14 @@ from typing import Any
 from holdfast.cli.options import COMMON, Common
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.session import with_parts
+from holdfast.cli.use_cases import UseCases
 from holdfast.queue import views
-from holdfast.queue.parts import Parts
 
 
 def stats(*, common: Common = COMMON) -> None:
     """Count tasks by status, priority and queue; exact, without a scan."""
 
-    async def work(parts: Parts) -> dict[str, Any]:
+    async def work(parts: UseCases) -> dict[str, Any]:
         head = await parts.feed.position()
         return views.stats(await parts.stats.get(), await parts.nodes.list(), head)
 

@@ -6,22 +6,18 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from holdfast.cli.commands.hub import with_store
+from holdfast.cli.api import answer_of, v2
 from holdfast.cli.options import COMMON, Common, Flag, Limit
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.core.task import DEFAULT_PROJECT
-from holdfast.gateway.operations import sync_views
-from holdfast.queue.settings import Settings
-from holdfast.sync.status import Monitor
 
 Project = Annotated[str, Parameter(help="The project.")]
 
 
 def status(project: Project = DEFAULT_PROJECT, /, *, common: Common = COMMON) -> None:
     """Show the figures of a project: tasks, nodes, locks, conflicts, pushes."""
-    seen, now = with_store(common, lambda store: Monitor(store).status(project))
-    item = sync_views.status(seen, now, keep_events=Settings().keep_events)
+    item = answer_of(common, "GET", v2("status", project))
     groups = ("tasks", "nodes", "locks", "conflicts", "interventions", "decisions", "sync", "lag")
     lines = [(name, _figures(item[name])) for name in groups]
     Printer(common).one(item, [(project, f"clock {item['serverClock']}"), *lines], name=project)
@@ -34,18 +30,19 @@ def log(
     node: Annotated[str | None, Parameter(help="Only acts of this node.")] = None,
     task: Annotated[str | None, Parameter(help="Only acts on this task.")] = None,
     outcome: Annotated[str | None, Parameter(help="Only this outcome, e.g. refused.")] = None,
-    after: Annotated[int, Parameter(help="The last id of the previous page.")] = 0,
+    after: Annotated[int | None, Parameter(help="The last id of the previous page.")] = None,
     limit: Limit = 50,
     common: Common = COMMON,
 ) -> None:
     """List what nodes did, oldest first."""
-    entries, _ = with_store(
-        common,
-        lambda store: Monitor(store).log(
-            project, after=after, limit=limit, task_id=task, node=node, outcome=outcome
-        ),
-    )
-    items = [sync_views.log_entry(entry) for entry in entries]
+    query: dict[str, object] = {
+        "taskId": task,
+        "nodeId": node,
+        "outcome": outcome,
+        "after": after,
+        "limit": limit,
+    }
+    items = answer_of(common, "GET", v2("log", project), query=query)["entries"]
     Printer(common).rows(items, _columns(), empty="the log has no such entries")
 
 
@@ -57,16 +54,14 @@ def fix_expired_locks(
     common: Common = COMMON,
 ) -> None:
     """End runs whose lease has ended. A sweeper does the same by itself."""
-    fixed, _ = with_store(
-        common, lambda store: Monitor(store).fix_expired(project, limit=limit, dry_run=dry_run)
-    )
+    body = {"projectId": project, "limit": limit, "dryRun": dry_run}
+    items = answer_of(common, "POST", v2("fix-expired-locks"), body)["tasks"]
     columns = [
         Column("TASK", lambda item: item["taskId"], flex=True),
         Column("NODE", lambda item: item["lockedBy"]),
         Column("STATUS", lambda item: item["newStatus"]),
         Column("FENCE", lambda item: item["fence"]),
     ]
-    items = [sync_views.fixed_lock(lock) for lock in fixed.locks]
     Printer(common).rows(items, columns, empty="no lock has expired")
 
 

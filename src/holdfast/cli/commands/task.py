@@ -13,11 +13,11 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import clock, relative
 from holdfast.cli.session import with_parts
+from holdfast.cli.use_cases import UseCases
 from holdfast.core.codec import dumps
 from holdfast.core.event import Event
 from holdfast.core.task import Status, Task
 from holdfast.queue import views
-from holdfast.queue.parts import Parts
 
 
 def list_(
@@ -31,7 +31,7 @@ def list_(
 ) -> None:
     """List tasks, newest first."""
 
-    async def work(parts: Parts) -> tuple[list[Task], float]:
+    async def work(parts: UseCases) -> tuple[list[Task], float]:
         page = await parts.tasks.find(
             status=status, type=type, queue=queue, after=after, limit=limit
         )
@@ -47,7 +47,7 @@ def list_(
 def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     """Show all fields of a task."""
 
-    async def work(parts: Parts) -> dict[str, Any]:
+    async def work(parts: UseCases) -> dict[str, Any]:
         return await whole(parts, await find_task(parts.tasks, task_id))
 
     item = with_parts(common, work)
@@ -57,7 +57,7 @@ def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
 def why(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     """Show why a task is not running."""
 
-    async def work(parts: Parts) -> dict[str, Any]:
+    async def work(parts: UseCases) -> dict[str, Any]:
         task = await find_task(parts.tasks, task_id)
         return views.why(await parts.tasks.why(task.id))
 
@@ -71,7 +71,7 @@ def why(task_id: TaskId, /, *, common: Common = COMMON) -> None:
 def history(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     """List the events of a task, oldest first."""
 
-    async def work(parts: Parts) -> list[Event]:
+    async def work(parts: UseCases) -> list[Event]:
         task = await find_task(parts.tasks, task_id)
         return await parts.tasks.history(task.id)
 
@@ -79,7 +79,7 @@ def history(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     Printer(common).rows(items, EVENT_COLUMNS, empty="its events were pruned")
 
 
-async def whole(parts: Parts, task: Task) -> dict[str, Any]:
+async def whole(parts: UseCases, task: Task) -> dict[str, Any]:
     """A task with its details."""
     return views.task(task, await parts.sessions.now(), await parts.tasks.details(task.id))
 

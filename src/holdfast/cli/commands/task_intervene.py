@@ -1,39 +1,83 @@
-"""`holdfast task abort|retry|reassign|release|force`: interventions.
+"""`holdfast task abort|cancel|pause|resume|retry|reassign|release|force`: interventions.
 
 Promises: each is recorded and audited, and follows the runner that loses the task."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, NamedTuple
 
 from cyclopts import Parameter
 
 from holdfast.cli import values
 from holdfast.cli.commands.changes import change_each
-from holdfast.cli.options import COMMON, Common, TaskIds
+from holdfast.cli.options import (
+    COMMON,
+    Common,
+    DryRun as DryRunFlag,
+    ExpectVersion,
+    Reason,
+    TaskIds,
+)
 from holdfast.cli.session import by
-from holdfast.core.intervention import InterventionType
+from holdfast.cli.use_cases import UseCases
+from holdfast.core.intervention import DryRun, InterventionType as Type
 from holdfast.core.intervention_args import make_wish
 from holdfast.core.task import Task
-from holdfast.queue.parts import Parts
 
 Why = Annotated[str, Parameter(help="Why; recorded and audited.")]
+NO_REASON: Final = "no reason given"
+"""What is recorded for a command that needs no reason. An intervention has one."""
 
 
-def abort(*ids: TaskIds, reason: Why, common: Common = COMMON) -> int:
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """Options of every intervention."""
+
+    dry_run: DryRunFlag = False
+    expect_version: ExpectVersion = None
+
+
+OPTIONS: Final = Options()
+
+
+def abort(*ids: TaskIds, reason: Why, options: Options = OPTIONS, common: Common = COMMON) -> int:
     """End tasks that have not ended; a running handler is cancelled."""
-    return _intervene(common, ids, InterventionType.ABORT, reason=reason, done="aborted")
+    return _intervene(common, ids, Wanted(Type.ABORT, reason, "aborted"), options)
+
+
+def cancel(
+    *ids: TaskIds, reason: Reason = "", options: Options = OPTIONS, common: Common = COMMON
+) -> int:
+    """Abort tasks in any state; a running handler is cancelled."""
+    return _intervene(common, ids, Wanted(Type.ABORT, reason, "aborted"), options)
+
+
+def pause(
+    *ids: TaskIds, reason: Reason = "", options: Options = OPTIONS, common: Common = COMMON
+) -> int:
+    """Stop running tasks until they are resumed; this does not use up an attempt."""
+    return _intervene(common, ids, Wanted(Type.PAUSE, reason, "paused"), options)
+
+
+def resume(
+    *ids: TaskIds, reason: Reason = "", options: Options = OPTIONS, common: Common = COMMON
+) -> int:
+    """Put paused tasks back into the queue."""
+    return _intervene(common, ids, Wanted(Type.RESUME, reason, "queued again"), options)
 
 
 def retry(
     *ids: TaskIds,
     reason: Why,
     delay: Annotated[float | None, Parameter(help="Seconds until it is due.")] = None,
+    options: Options = OPTIONS,
     common: Common = COMMON,
 ) -> int:
     """Make waiting or stuck tasks due now, and give dead letters new attempts."""
     args = {} if delay is None else {"delay_seconds": delay}
-    return _intervene(common, ids, InterventionType.RETRY, reason=reason, done="due", args=args)
+    return _intervene(common, ids, Wanted(Type.RETRY, reason, "due", args), options)
 
 
 def reassign(
@@ -43,19 +87,18 @@ def reassign(
     fallback: Annotated[
         float, Parameter(help="Seconds after which any node may claim them; 0 for never.")
     ] = 60.0,
+    options: Options = OPTIONS,
     common: Common = COMMON,
 ) -> int:
     """Reserve tasks for a node; a runner loses them."""
     args = {"to_node": to, "fallback_seconds": fallback}
-    done = f"reserved for {to}"
-    return _intervene(common, ids, InterventionType.REASSIGN, reason=reason, done=done, args=args)
+    wanted = Wanted(Type.REASSIGN, reason, f"reserved for {to}", args)
+    return _intervene(common, ids, wanted, options)
 
 
-def release(*ids: TaskIds, reason: Why, common: Common = COMMON) -> int:
+def release(*ids: TaskIds, reason: Why, options: Options = OPTIONS, common: Common = COMMON) -> int:
     """Take tasks from their runners and put them back into the queue; no attempt is used up."""
-    return _intervene(
-        common, ids, InterventionType.RELEASE_LOCK, reason=reason, done="queued again"
-    )
+    return _intervene(common, ids, Wanted(Type.RELEASE_LOCK, reason, "queued again"), options)
 
 
 def force(
@@ -66,6 +109,7 @@ def force(
     evidence: Annotated[
         str | None, Parameter(help="The position of an event task.late whose result counts.")
     ] = None,
+    options: Options = OPTIONS,
     common: Common = COMMON,
 ) -> int:
     """Set the status of tasks, along legal steps; the reason needs at least 10 characters."""
@@ -74,24 +118,27 @@ def force(
         args["result"] = values.parsed(result)
     if evidence is not None:
         args["evidence"] = evidence
-    done = f"forced to {status}"
-    return _intervene(
-        common, ids, InterventionType.FORCE_STATUS, reason=reason, done=done, args=args
-    )
+    wanted = Wanted(Type.FORCE_STATUS, reason, f"forced to {status}", args)
+    return _intervene(common, ids, wanted, options)
 
 
-def _intervene(
-    common: Common,
-    ids: tuple[str, ...],
-    type: InterventionType,
-    *,
-    reason: str,
-    done: str,
-    args: dict[str, Any] | None = None,
-) -> int:
-    wish = make_wish(type, reason, args)
+class Wanted(NamedTuple):
+    """An intervention, and what the command prints when it is made."""
 
-    async def change(parts: Parts, task: Task) -> Task:
-        return (await parts.interventions.issue(task.id, wish, by(reason))).task
+    type: Type
+    reason: str
+    done: str
+    args: dict[str, Any] | None = None
 
-    return change_each(common, ids, change, done)
+
+def _intervene(common: Common, ids: tuple[str, ...], wanted: Wanted, options: Options) -> int:
+    reason = wanted.reason or NO_REASON
+    wish = make_wish(wanted.type, reason, wanted.args)
+    who = by(reason, options.expect_version)
+
+    async def change(parts: UseCases, task: Task) -> Task | DryRun:
+        if options.dry_run:
+            return await parts.interventions.foresee(task.id, wish, who)
+        return (await parts.interventions.issue(task.id, wish, who)).task
+
+    return change_each(common, ids, change, wanted.done, expect_version=options.expect_version)

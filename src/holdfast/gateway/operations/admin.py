@@ -150,9 +150,9 @@ async def put_schedule(call: Call, name: str, body: ScheduleBody) -> Answer:
     return Answer(views.schedule(await _schedule(call, name)))
 
 
-async def remove_schedule(call: Call, name: str) -> Answer:
+async def remove_schedule(call: Call, name: str, *, reason: str = "") -> Answer:
     removed: list[Schedule] = []
-    by = _schedule_by(call, name, "", {"removed": True}, removed)
+    by = _schedule_by(call, name, reason, {"removed": True}, removed)
     await call.hub.parts.schedules.remove(name, by)
     return Answer(views.schedule(removed[-1]))
 
@@ -225,9 +225,12 @@ def _schedule_by(
 # -- locks ------------------------------------------------------------------------------------------
 
 
-async def list_locks(call: Call, *, after: str | None = None, limit: int = 100) -> Answer:
+async def list_locks(
+    call: Call, *, after: str | None = None, behind: str | None = None, limit: int = 100
+) -> Answer:
+    """Held locks, by name. `behind`: a name, for the first page."""
     call.authorise_any(O.LOCKS_READ)
-    place = "" if after is None else _text(parse_cursor(after, of="locks"))
+    place = (behind or "") if after is None else _text(parse_cursor(after, of="locks"))
     rows = await call.hub.locks.list(after=place, limit=check_page(limit))
     last = rows[-1] if len(rows) == limit else None
     following = None if last is None else make_cursor((last.resource,), of="locks")

@@ -12,6 +12,7 @@ from holdfast.gateway.operations.call import Answer, Call
 from holdfast.sync.status import Monitor
 
 O = Operation  # noqa: E741
+ID_DIGITS_MAX = 16
 
 
 class FixBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -38,10 +39,13 @@ async def log(
     node_id: str | None,
     outcome: str | None,
 ) -> Answer:
-    """The log of a project, oldest first."""
+    """The log of a project, oldest first. `after`: a cursor, or the id of an entry."""
     call.authorise(O.SYNC_LOG, project=project, noun="project", id=project)
     place = f"log:{project}:{task_id}:{node_id}:{outcome}"
-    start = 0 if after is None else int(parse_cursor(after, of=place)[0] or 0)
+    if after is not None and after.isdigit() and len(after) < ID_DIGITS_MAX:
+        start = int(after)
+    else:
+        start = 0 if after is None else int(parse_cursor(after, of=place)[0] or 0)
     entries = await Monitor(call.hub.store).log(
         project, after=start, limit=limit, task_id=task_id, node=node_id, outcome=outcome
     )

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast import __version__
 from holdfast.bus.port import FEED, WORK
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.check import check_number, check_page, check_whole
@@ -166,6 +167,11 @@ async def list_types(call: Call) -> Answer:
     return Answer({"items": [{"name": row.name, "queue": row.queue} for row in rows], "next": None})
 
 
+async def about(call: Call) -> Answer:
+    """The version of the gateway, and the time of its store."""
+    return Answer({"version": __version__, "now": views.at(call.hub.now())})
+
+
 async def whoami(call: Call) -> Answer:
     """The principal of the request."""
     who = call.principal
@@ -241,24 +247,25 @@ async def _create(call: Call, new: NewToken, reason: str) -> Answer:
     return _token_answer(call, issued.token, issued.secret, 201)
 
 
-async def rotate_token(call: Call, token_id: str) -> Answer:
-    by = _token_by(call, token_id, {"rotated": True})
+async def rotate_token(call: Call, token_id: str, *, reason: str = "") -> Answer:
+    by = _token_by(call, token_id, {"rotated": True}, reason)
     issued = await call.hub.tokens.rotate(token_id, by)
     return _token_answer(call, issued.token, issued.secret, 200)
 
 
-async def revoke_token(call: Call, token_id: str) -> Answer:
-    by = _token_by(call, token_id, {"revoked": True})
+async def revoke_token(call: Call, token_id: str, *, reason: str = "") -> Answer:
+    by = _token_by(call, token_id, {"revoked": True}, reason)
     return Answer(hub_views.token(await call.hub.tokens.revoke(token_id, by), call.hub.now()))
 
 
-def _token_by(call: Call, token_id: str, detail: object) -> By:
+def _token_by(call: Call, token_id: str, detail: object, reason: str) -> By:
     actor = call.authorise_store(O.TOKENS_MANAGE).actor
     return call.by(
         O.TOKENS_MANAGE,
         project=ALL_PROJECTS,
         subject=token_id,
         actor=actor,
+        reason=reason,
         answer=lambda token: _token_answer(call, token, None, 200),
         detail=detail,
     )

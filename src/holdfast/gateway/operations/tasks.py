@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from holdfast.core.check import check_number, check_page
+from holdfast.core.check import check_name, check_number, check_page, check_whole
 from holdfast.core.command import Edit, OperatorCommand
 from holdfast.core.decide import Transition
 from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.errors import PreconditionFailed
 from holdfast.core.four_eyes import with_submitter
+from holdfast.core.merge_patch import merge_patch
 from holdfast.core.rights import Operation
-from holdfast.core.search import parse
+from holdfast.core.search import Query, parse
 from holdfast.core.submit import BATCH_MAX, METADATA_BYTES_MAX, encode_payload
 from holdfast.core.task import ENDED, NO_TIMEOUT, Task
 from holdfast.core.wire import check_new_id, check_project, make_cursor, parse_cursor
@@ -34,6 +35,8 @@ from holdfast.sync.access.recorded import RecordedInsert
 O: Final = Operation  # noqa: E741
 WAIT_SECONDS_MAX: Final = 30.0
 QUERY_CHARS_MAX: Final = 2_000
+BODIES_MAX: Final = 100
+"""Tasks with their bodies in one answer."""
 COPIED: Final = "copy_of"
 """The field of a copy's metadata that names the original."""
 
@@ -70,9 +73,11 @@ class BatchBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EditBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Merge patches (RFC 7396) of the payload and of the metadata."""
+    """Merge patches (RFC 7396) of the payload and of the metadata. With the mode `fields` the payload
+    replaces the fields that it has, with `whole` all of them."""
 
     payload: Any = UNSET
+    payload_mode: Literal["patch", "fields", "whole"] = "patch"
     metadata: dict[str, Any] | UnsetType = UNSET
     reason: str = ""
     expected_version: int | None = None
@@ -98,23 +103,45 @@ async def readable(call: Call, operation: Operation, task_id: str) -> Task:
     return task
 
 
-async def find(call: Call, *, q: str = "", after: str | None = None, limit: int = 100) -> Answer:
-    """One page of the tasks that match `q`."""
+async def find(
+    call: Call,
+    *,
+    q: str = "",
+    after: str | None = None,
+    behind: str | None = None,
+    bodies: bool = False,
+    limit: int = 100,
+) -> Answer:
+    """One page of the tasks that match `q`. `behind`: the id of a task, for the first page of a list that is
+    sorted by id. `bodies`: whole tasks in place of rows."""
     call.authorise_any(O.TASKS_READ)
     if len(q) > QUERY_CHARS_MAX:
         raise InvalidInput(f"q has {len(q)} characters: at most {QUERY_CHARS_MAX} are allowed")
     query = parse(q)
     name = f"tasks {q}"
     place = None if after is None else cursor(after, name)
+    if behind is not None and after is None:
+        place = After(0.0, _behind(query, behind))
+    if bodies:
+        check_whole("limit", limit, least=1, most=BODIES_MAX)
     page = await search(
         call.hub.store, query, projects=call.projects, after=place, limit=check_page(limit)
     )
     body: dict[str, Any] = {"items": rows(call, page.rows)}
+    if bodies:
+        tasks, now = await call.hub.store.reads.get([row.id for row in page.rows]), call.hub.now()
+        body["items"] = [views.task(tasks[row.id], now) for row in page.rows if row.id in tasks]
     last = page.rows[-1] if len(page.rows) == limit else None
     body["next"] = None if last is None else make_cursor((last.updated_at, last.id), of=name)
     if page.scope is not None:
         body["scope"] = page.scope
     return Answer(body)
+
+
+def _behind(query: Query, task_id: str) -> str:
+    if query.sort is not None and query.sort.key == "updated":
+        raise InvalidInput("behind is for a list that is sorted by id: use after with sort:updated")
+    return check_name("behind", task_id)
 
 
 def cursor(text: str, name: str) -> After:
@@ -271,7 +298,9 @@ async def edit(call: Call, task_id: str, body: EditBody) -> Answer:
         raise InvalidInput("payload and metadata are missing: give what changes")
     payload = metadata = None
     if body.payload is not UNSET:
-        payload = encode_payload(merge_patch(task.payload, body.payload))
+        is_patch = body.payload_mode == "patch"
+        new = merge_patch(task.payload, body.payload) if is_patch else body.payload
+        payload = encode_payload(new)
     if body.metadata is not UNSET:
         merged = merge_patch(task.metadata, body.metadata)
         metadata = encode_payload(merged, what="metadata", limit=METADATA_BYTES_MAX)
@@ -279,10 +308,17 @@ async def edit(call: Call, task_id: str, body: EditBody) -> Answer:
     by = task_by(
         call, O.TASKS_EDIT, task, body.reason, expected_version=body.expected_version, details=seen
     )
-    if by.expected_version is None:
+    is_merged = metadata is not None or body.payload_mode == "patch"
+    if by.expected_version is None and is_merged:
         # The patch was merged with the content of this version.
         by = msgspec.structs.replace(by, expected_version=task.version)
-    command = Edit(by.actor, payload, metadata_json=metadata, reason=body.reason)
+    command = Edit(
+        by.actor,
+        payload,
+        body.payload_mode == "fields",
+        metadata_json=metadata,
+        reason=body.reason,
+    )
     return task_answer(call, await apply(call, task_id, command, by), seen)
 
 
@@ -361,16 +397,3 @@ def task_by(
 def task_answer(call: Call, task: Task, details: TaskDetails) -> Answer:
     """A task with its bodies, e.g. after a change."""
     return Answer(views.task(task, call.hub.now(), details), version=task.version)
-
-
-def merge_patch(value: Any, patch: Any) -> Any:
-    """RFC 7396: fields of the patch replace those of the value, null removes."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(value) if isinstance(value, dict) else {}
-    for name, part in patch.items():
-        if part is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = merge_patch(merged.get(name), part)
-    return merged

@@ -25,7 +25,7 @@ from holdfast.gateway.rest.health import Health
 from holdfast.gateway.rest.openapi import document
 from holdfast.gateway.rest.problem import problem_response
 from holdfast.gateway.rest.route import Route, Routes
-from holdfast.gateway.rest.sync_v2 import SyncApi
+from holdfast.gateway.rest.sync_api import SyncApi
 
 Extend: TypeAlias = Callable[[FastAPI, Gateway], None]
 Service: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]

@@ -11,6 +11,7 @@ from holdfast.gateway.operations import (
     admin,
     conflicts,
     dead,
+    dead_change,
     decisions,
     interventions,
     output,
@@ -28,6 +29,21 @@ class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     q: str = ""
     after: str | None = None
     limit: int = 100
+
+
+class FoundTasks(Found, frozen=True, forbid_unknown_fields=True):
+    """Parameters of the list of all tasks."""
+
+    behind: str | None = None
+    bodies: bool = False
+
+
+class DeadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    type: str | None = None
+    queue: str | None = None
+    fingerprint: str | None = None
+    behind: str | None = None
+    limit: int = 50
 
 
 class Waited(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,7 +81,15 @@ ROUTES: Final = (
         operation=O.TASKS_SUBMIT,
         status=201,
     ),
-    Route("GET", "/tasks", tasks.find, "List tasks", Found, operation=O.TASKS_READ, is_list=True),
+    Route(
+        "GET",
+        "/tasks",
+        tasks.find,
+        "List tasks",
+        FoundTasks,
+        operation=O.TASKS_READ,
+        is_list=True,
+    ),
     Route(
         "GET",
         "/tasks/{task_id}",
@@ -226,6 +250,47 @@ ROUTES: Final = (
         "Dead letters by cause",
         Limited,
         operation=O.TASKS_READ,
+    ),
+    Route(
+        "GET",
+        "/dead-letters/latest",
+        dead_change.latest,
+        "Dead letters with their bodies, the latest death first",
+        DeadQuery,
+        operation=O.TASKS_READ,
+    ),
+    *(
+        Route("POST", path, handler, summary, body=body, operation=operation)
+        for path, handler, summary, body, operation in (
+            (
+                "/dead-letters/replay",
+                dead_change.replay_all,
+                "Give the dead letters that match new attempts",
+                dead_change.ReplayAllBody,
+                O.DEAD_REPLAY,
+            ),
+            (
+                "/dead-letters/discard",
+                dead_change.discard_all,
+                "End the dead letters that match for good",
+                dead_change.FilterBody,
+                O.DEAD_DISCARD,
+            ),
+            (
+                "/dead-letters/{task_id}/replay",
+                dead_change.replay,
+                "Give a dead letter new attempts",
+                dead_change.ReplayBody,
+                O.DEAD_REPLAY,
+            ),
+            (
+                "/dead-letters/{task_id}/discard",
+                dead_change.discard,
+                "End a dead letter for good",
+                dead_change.DiscardBody,
+                O.DEAD_DISCARD,
+            ),
+        )
     ),
     Route(
         "POST",

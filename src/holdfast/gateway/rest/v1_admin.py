@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.rights import Operation as O  # noqa: N817
-from holdfast.gateway.operations import admin, nodes, projects, system
+from holdfast.gateway.operations import admin, doctor, nodes, projects, system
 from holdfast.gateway.rest.route import Paged, Route
 
 
@@ -21,6 +21,20 @@ class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Live(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     live: bool = True
+
+
+class DoctorQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    max_wait_seconds: float = doctor.MAX_WAIT_SECONDS
+
+
+class LocksQuery(Paged, frozen=True, forbid_unknown_fields=True):
+    behind: str | None = None
+
+
+class Reasoned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a change without a body is made."""
+
+    reason: str = ""
 
 
 _Reason = admin.ReasonBody
@@ -75,7 +89,7 @@ ROUTES: Final = (
         "/locks",
         admin.list_locks,
         "List held locks",
-        Paged,
+        LocksQuery,
         operation=O.LOCKS_READ,
         is_list=True,
     ),
@@ -111,6 +125,7 @@ ROUTES: Final = (
         "/schedules/{name}",
         admin.remove_schedule,
         "Remove a schedule",
+        Reasoned,
         operation=O.SCHEDULES_WRITE,
     ),
     Route(
@@ -161,6 +176,7 @@ ROUTES: Final = (
         "/tokens/{token_id}",
         system.revoke_token,
         "Revoke a token",
+        Reasoned,
         operation=O.TOKENS_MANAGE,
     ),
     Route(
@@ -168,8 +184,10 @@ ROUTES: Final = (
         "/tokens/{token_id}/rotate",
         system.rotate_token,
         "Give a token another secret",
+        Reasoned,
         operation=O.TOKENS_MANAGE,
     ),
+    Route("GET", "/about", system.about, "The version and the time of the gateway"),
     Route("GET", "/whoami", system.whoami, "The principal of the request"),
     Route("GET", "/projects", projects.find, "List projects", operation=O.TASKS_READ),
     Route("GET", "/projects/{project}", projects.get, "One project", operation=O.TASKS_READ),
@@ -201,6 +219,14 @@ ROUTES: Final = (
     ),
     Route(
         "GET", "/stats", system.stats, "Numbers of tasks, workers and nodes", operation=O.STATS_READ
+    ),
+    Route(
+        "GET",
+        "/doctor",
+        doctor.check,
+        "Check the store, the nodes and the queues",
+        DoctorQuery,
+        operation=O.STATS_READ,
     ),
     Route(
         "GET",

@@ -5,9 +5,18 @@ Promises: one shape for each object, which is a struct of `client.models`. Singl
 rows of lists have previews and sizes.
 """
 
-from holdfast.queue.views.decisions import decision, dry_run, intervention, whole_decision
+from holdfast.queue.views.decisions import (
+    decision,
+    dry_run,
+    intervention,
+    read_asked_point,
+    read_decision,
+    read_dry_run,
+    read_intervention,
+    whole_decision,
+)
 from holdfast.queue.views.events import event, read_event
-from holdfast.queue.views.locks import lock, lock_act, whole_lock
+from holdfast.queue.views.locks import lock, lock_act, read_lock, read_lock_act, whole_lock
 from holdfast.queue.views.nodes import node, read_node
 from holdfast.queue.views.queues import (
     dead_group,
@@ -33,9 +42,15 @@ __all__ = [
     "lock_act",
     "node",
     "queue",
+    "read_asked_point",
     "read_dead_group",
+    "read_decision",
     "read_details",
+    "read_dry_run",
     "read_event",
+    "read_intervention",
+    "read_lock",
+    "read_lock_act",
     "read_node",
     "read_queue",
     "read_schedule",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from holdfast.client import admin_models as models
 from holdfast.core.lease import Audit
 from holdfast.primitives.locks import LeaseInfo
-from holdfast.queue.views.values import View, at, shown
+from holdfast.primitives.locks.locks import WaiterInfo
+from holdfast.queue.views.values import View, at, known_time, parsed, shown
 
 
 def lock(of: LeaseInfo) -> View:
@@ -24,6 +27,31 @@ def whole_lock(of: LeaseInfo) -> View:
 def lock_act(of: Audit) -> View:
     """A change that an operator made to a lock."""
     return shown(_act(of))
+
+
+def read_lock(view: View) -> LeaseInfo:
+    """The lock of a view, or of a row of a list."""
+    given = parsed(view, models.LockView)
+    return LeaseInfo(
+        resource=given.resource,
+        fence=given.fence or 0,
+        is_held=given.held,
+        owner=given.owner or "",
+        claim_id=given.claim_id,
+        ttl_seconds=given.ttl_seconds or 0.0,
+        held_seconds=given.held_seconds or 0.0,
+        seconds_left=given.remaining_seconds or 0.0,
+        waiters=tuple(WaiterInfo(**msgspec.structs.asdict(one)) for one in given.waiters),
+        audit=tuple(map(_read_act, given.audit)),
+    )
+
+
+def read_lock_act(view: View) -> Audit:
+    return _read_act(parsed(view, models.LockAct))
+
+
+def _read_act(of: models.LockAct) -> Audit:
+    return Audit(**{**msgspec.structs.asdict(of), "at": known_time(of.at)})
 
 
 def _act(of: Audit) -> models.LockAct:

@@ -1,4 +1,4 @@
-"""The checks of `holdfast doctor`, one function each.
+"""The checks of `holdfast doctor` on a store, one function each.
 
 Promises: a check never changes the store. Its answer says what was observed and, if it is bad, what to
 do.
@@ -12,15 +12,14 @@ from typing import Final
 
 import msgspec
 
-from holdfast.app import TaskQueue
-from holdfast.cli.output.times import length
-from holdfast.core.address import scheme_of
+from holdfast.core.length import length
 from holdfast.core.node import definitions, difference
 from holdfast.core.schedule import CODE
 from holdfast.core.task import Status
 from holdfast.engine.execute import ABANDONED_MAX
 from holdfast.engine.scheduler import SILENT_SECONDS
 from holdfast.queue.nodes import Node
+from holdfast.queue.queue import Queue
 from holdfast.store.sql import load_migrations
 
 CLOCK_WARN_SECONDS: Final = 1.0
@@ -46,10 +45,10 @@ class Check(msgspec.Struct, frozen=True):
     text: str
 
 
-Look = Callable[[TaskQueue, float], Awaitable[Check]]
+Look = Callable[[Queue, float], Awaitable[Check]]
 
 
-async def store(queue: TaskQueue, _: float) -> Check:
+async def store(queue: Queue, _: float) -> Check:
     """The store is reachable and answers quickly."""
     resources = await queue.open()
     begun = resources.clock.monotonic()
@@ -60,14 +59,15 @@ async def store(queue: TaskQueue, _: float) -> Check:
     return Check("store", Level.OK, f"reachable, answers in {length(took)}")
 
 
-async def schema(queue: TaskQueue, _: float) -> Check:
+async def schema(queue: Queue, _: float) -> Check:
     """The schema version. Opening refuses any other version."""
-    migrations = load_migrations(f"holdfast.store.{scheme_of(queue.url)}")
+    backend = "sqlite" if (await queue.open()).store.one_writer else "postgres"
+    migrations = load_migrations(f"holdfast.store.{backend}")
     newest = max(migration.number for migration in migrations)
     return Check("schema", Level.OK, f"version {newest}, as this version of Holdfast expects")
 
 
-async def durability(queue: TaskQueue, _: float) -> Check:
+async def durability(queue: Queue, _: float) -> Check:
     """The server settings that an acknowledged write needs to survive a power loss."""
     settings = await (await queue.open()).store.reads.durability()
     off = [name for name, value in settings.items() if value in WEAK]
@@ -82,7 +82,7 @@ async def durability(queue: TaskQueue, _: float) -> Check:
     )
 
 
-async def hints(queue: TaskQueue, _: float) -> Check:
+async def hints(queue: Queue, _: float) -> Check:
     """Whether hints between processes are pushed."""
     mode = (await queue.open()).bus.mode()
     if mode.pushing:
@@ -90,7 +90,7 @@ async def hints(queue: TaskQueue, _: float) -> Check:
     return Check("hints", Level.WARN, f"polling: {mode.why}; tasks start later than they could")
 
 
-async def nodes(queue: TaskQueue, _: float) -> Check:
+async def nodes(queue: Queue, _: float) -> Check:
     """A live worker for queued tasks."""
     every = await queue.get_nodes(live=False)
     live = [node for node in every if node.is_live]
@@ -115,7 +115,7 @@ async def nodes(queue: TaskQueue, _: float) -> Check:
     return Check("nodes", Level.WARN, "no worker is live: start one (holdfast worker MODULE:QUEUE)")
 
 
-async def handlers(queue: TaskQueue, _: float) -> Check:
+async def handlers(queue: Queue, _: float) -> Check:
     """Handlers that ignore their cancellation block workers; unexpected errors of an engine are in its
     log."""
     problems = [
@@ -153,7 +153,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-async def types(queue: TaskQueue, _: float) -> Check:
+async def types(queue: Queue, _: float) -> Check:
     """Types with one name and different options: in two services, or in two versions of one service."""
     first: dict[str, tuple[str, dict[str, object]]] = {}
     problems: dict[str, str] = {}
@@ -173,7 +173,7 @@ async def types(queue: TaskQueue, _: float) -> Check:
     return Check("types", Level.WARN, f"{text}: {advice}")
 
 
-async def waiting(queue: TaskQueue, max_wait: float) -> Check:
+async def waiting(queue: Queue, max_wait: float) -> Check:
     """The task that has been due for the longest time."""
     resources = await queue.open()
     oldest: tuple[float, str] | None = None
@@ -192,7 +192,7 @@ async def waiting(queue: TaskQueue, max_wait: float) -> Check:
     return Check("waiting", Level.OK, text)
 
 
-async def dead(queue: TaskQueue, _: float) -> Check:
+async def dead(queue: Queue, _: float) -> Check:
     """Dead letters need an operator."""
     count = (await queue.get_stats()).dead_letter_count
     if count:
@@ -200,7 +200,7 @@ async def dead(queue: TaskQueue, _: float) -> Check:
     return Check("dead letters", Level.OK, "none")
 
 
-async def paused(queue: TaskQueue, _: float) -> Check:
+async def paused(queue: Queue, _: float) -> Check:
     """A forgotten pause looks like an outage."""
     found = [
         f"'{view.name}' by {view.paused_by} ({view.counts.get(Status.QUEUED.value, 0)} wait)"
@@ -212,7 +212,7 @@ async def paused(queue: TaskQueue, _: float) -> Check:
     return Check("pauses", Level.OK, "no queue is paused")
 
 
-async def schedules(queue: TaskQueue, _: float) -> Check:
+async def schedules(queue: Queue, _: float) -> Check:
     """Schedules that do not fire, and why."""
     found = await queue.get_schedules()
     now = (await queue.open()).store.now()
@@ -237,7 +237,7 @@ async def schedules(queue: TaskQueue, _: float) -> Check:
     return Check("schedules", Level.OK, f"{len(found)} fire on time" if found else "none")
 
 
-async def clock(queue: TaskQueue, _: float) -> Check:
+async def clock(queue: Queue, _: float) -> Check:
     """The store's clock decides about leases; a large difference makes logs hard to read."""
     resources = await queue.open()
     gap = resources.clock.now() - resources.store.now()
@@ -263,3 +263,8 @@ ALL: Final[tuple[Look, ...]] = (
     schedules,
     clock,
 )
+
+
+async def check_all(queue: Queue, max_wait: float) -> list[Check]:
+    """The results of all checks. `max_wait`: how many seconds a due task may wait."""
+    return [await look(queue, max_wait) for look in ALL]

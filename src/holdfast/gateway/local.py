@@ -1,0 +1,79 @@
+"""The operations of a gateway in the process of its store: for the command line without a gateway.
+
+Promises: a call is judged, audited and answered like a request to a gateway, by the same operation. The
+principal is the user of this process, who has the rights of an administrator: access to the database is
+access to everything.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core.access import ALL_PROJECTS, Principal
+from holdfast.core.rights import PrincipalKind, Role
+from holdfast.errors import InvalidInput, NotFound
+from holdfast.gateway.hub import Hub
+from holdfast.gateway.operations.call import Call
+from holdfast.gateway.rest import sync_v2, v1
+from holdfast.gateway.rest.route import Match, Routes
+from holdfast.metrics import Metrics
+from holdfast.queue.queue import Queue
+
+TABLES: Final = {v1.PREFIX: Routes(v1.ROUTES), sync_v2.PREFIX: Routes(sync_v2.ROUTES)}
+
+
+class LocalApi:
+    """The API on an open queue."""
+
+    def __init__(self, hub: Hub, actor: str) -> None:
+        self._hub = hub
+        self._principal = Principal(
+            name=actor,
+            kind=PrincipalKind.USER,
+            roles=frozenset({Role.ADMIN}),
+            projects=frozenset({ALL_PROJECTS}),
+        )
+
+    @classmethod
+    async def open(cls, queue: Queue, actor: str) -> LocalApi:
+        return cls(await Hub.open(queue, Metrics()), actor)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        query: dict[str, object] | None = None,
+    ) -> Any:
+        """The body of the answer. `path` as in a request, with its parts encoded."""
+        route, values = _match(method, path)
+        given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
+        try:
+            options: dict[str, Any] = msgspec.structs.asdict(
+                msgspec.convert(given, route.query, strict=False)
+            )
+            if route.body is not None:
+                options["body"] = msgspec.convert(body or {}, route.body)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(str(error)) from None
+        call = Call(self._hub, self._principal, request_id=self._hub.request_id())
+        answer = await route.handler(call, *values, **options)
+        # As it would be read from a response: no tuples, no enumerations.
+        return msgspec.json.decode(msgspec.json.encode(answer.body))
+
+
+def _text(value: object) -> str:
+    """A parameter as it stands in a URL."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _match(method: str, path: str) -> Match:
+    for prefix, routes in TABLES.items():
+        if path.startswith(f"{prefix}/"):
+            match = routes.find(method, path.removeprefix(prefix))
+            if isinstance(match, Match):
+                return match
+    raise NotFound(f"there is no call {method} {path}")

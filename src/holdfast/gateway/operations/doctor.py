@@ -1,0 +1,23 @@
+"""The checks of `holdfast doctor` at a gateway."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.core.check import check_number
+from holdfast.core.rights import Operation
+from holdfast.gateway.operations.call import Answer, Call
+from holdfast.queue.checks import check_all
+
+MAX_WAIT_SECONDS: Final = 300.0
+"""How long a due task may wait, unless the request says it."""
+
+
+async def check(call: Call, *, max_wait_seconds: float = MAX_WAIT_SECONDS) -> Answer:
+    """Checks the store, the nodes and the queues. The answer names those of all projects."""
+    call.authorise_store(Operation.STATS_READ)
+    patience = check_number("max_wait_seconds", max_wait_seconds)
+    checks = await check_all(call.hub.queue, patience)
+    return Answer({"items": msgspec.to_builtins(checks), "next": None})

@@ -1,0 +1,469 @@
+"""Every verb, against a store and through a gateway of the same store: the same output and exit code.
+
+A verb that reads runs twice with the same arguments. A verb that changes something runs on twins: `{side}` in
+its arguments is `s` for the store and `g` for the gateway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from holdfast import Context, Task, TaskQueue, __version__
+from holdfast.cli.tree import BY_PATH, VERBS
+from holdfast.queue.by import By
+from holdfast.sync.access.tokens import NewToken, Tokens
+from holdfast.sync.exchange import Exchange
+from holdfast.sync.items import Item
+from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.projects import Projects
+from tests.acceptance.cli_support import Done, run_inside
+from tests.integration.gateway.processes import TLS, Process, started
+
+ADMIN = "hf_admin_" + "a" * 40
+SIDES = ("s", "g")
+STORE, GATEWAY = SIDES
+WORKER = "worker"
+"""Runs its tasks through the gateway; tests/integration/remote runs it."""
+LOCAL = {verb.path for verb in VERBS if verb.local}
+
+
+class World(NamedTuple):
+    """A store, its gateway, and what is in it."""
+
+    folder: Path
+    url: str
+    gateway: str
+    names: dict[str, str]
+
+    def run(self, side: str, *args: str, token: str = ADMIN) -> Done:
+        to = ["--url", self.url]
+        if side == GATEWAY:
+            to = ["--gateway", self.gateway, "--token", token]
+        return run_inside(self.folder, *(self.named(arg, side) for arg in args), *to)
+
+    def named(self, text: str, side: str) -> str:
+        """The argument with the side, and with the ids of what the store made."""
+        text = text.replace("{side}", side)
+        return self.names.get(text, text)
+
+
+CASES: dict[str, list[str]] = {
+    "enqueue": ["add a=1 b=2 --id enqueued-{side} --priority high --metadata n=1"],
+    "task list": ["", "--status failed --limit 2", "--type add --queue default", "--after later"],
+    "task show": ["done", "child", "dead-1", "@last", "no-such-task"],
+    "task why": ["later", "child", "done"],
+    "task history": ["done", "dead-1"],
+    "task cancel": ["cancelled-{side}", "done", "cancelled-{side} no-such-task"],
+    "task pause": ["paused-{side} --dry-run", "paused-{side} --reason maintenance"],
+    "task resume": ["paused-{side}", "paused-{side}"],
+    "task abort": ["aborted-{side} --reason wrong", "aborted-{side} --reason wrong"],
+    "task retry": [
+        "retried-{side} --reason again --expect-version 99",
+        "retried-{side} --reason again",
+    ],
+    "task reassign": ["moved-{side} --to a --reason data", "moved-{side} --to nowhere --reason x"],
+    "task release": ["later --reason hangs"],
+    "task force": ["forced-{side} --status queued --reason short", "forced-{side} --status failed"],
+    "decision list": ["", "--state all"],
+    "decision show": ["decision-s", "dec_none"],
+    "decision answer": ["decision-{side} maybe", "decision-{side} yes --reason green"],
+    "dlq list": ["", "--type boom --limit 1", "--after dead-1"],
+    "dlq groups": [""],
+    "dlq show": ["dead-1", "done"],
+    "dlq replay": [
+        "replayed-{side} --delay 1h --json {} --reason fixed",
+        "done",
+        "--type boom --rate 5 --dry-run",
+        "--queue bulk-{side} --yes",
+    ],
+    "dlq discard": ["discarded-{side}", "--type no_such_type --yes"],
+    "dlq edit": [
+        "edited-{side} a=9",
+        "edited-{side} --replace c={{}}",
+        'edited-{side} b={"x":null}',
+        "done a=1",
+    ],
+    "queue list": [""],
+    "queue pause": ["line-{side} --reason outage", "no-such-queue"],
+    "queue resume": ["line-{side}"],
+    "events tail": ["--after start --limit 0", "--limit 3", "--after no-position", "--task done"],
+    "schedule list": [""],
+    "schedule add": ["hourly-{side} @hourly add a=1 --queue line-{side}", "bad notcron add"],
+    "schedule pause": ["hourly-{side} --reason partner", "none"],
+    "schedule resume": ["hourly-{side}"],
+    "schedule remove": ["hourly-{side}", "none"],
+    "lock list": ["", "--limit 1", "--after lock-g"],
+    "lock show": ["lock-x", "never-held"],
+    "lock revoke": ["lock-{side} --reason gone", "lock-{side}"],
+    "node list": [""],
+    "node show": ["a", "none"],
+    "node cordon": ["node-{side} --reason disk"],
+    "node uncordon": ["node-{side}"],
+    "node drain": ["node-{side}"],
+    "node quarantine": ["node-{side}"],
+    "node revoke": ["node-{side}", "none"],
+    "conflict list": ["", "--project web --state all"],
+    "conflict show": ["conflict-s", "con_none"],
+    "conflict settle": ["conflict-{side} none", "conflict-{side} client --reason newer"],
+    "sync status": ["web"],
+    "sync log": ["web", "web --node a --limit 1", "web --after 1"],
+    "sync fix-expired-locks": ["--dry-run", "--project web"],
+    "project list": [""],
+    "project create": ["made-{side} --strategy manual --override set=merge", "Bad"],
+    "project set": [
+        "made-{side} --strategy merge --expect-version 77",
+        "made-{side} --strategy merge",
+    ],
+    "token list": [""],
+    "token create": ["ci-{side} --role operator --expires 90d --reason ci", "bad --role king"],
+    "token rotate": ["token-{side} --reason leaked", "tok_none"],
+    "token revoke": ["token-{side} --reason leaked", "tok_none"],
+    "audit list": ["--limit 5"],
+    "audit verify": [""],
+    "stats": [""],
+}
+"""The arguments with which each verb is compared. Verbs of one noun run in this order."""
+
+
+async def _add(a: int = 0, b: int = 0) -> int:
+    return a + b
+
+
+async def _boom(n: int = 0) -> None:
+    raise ValueError("boom")
+
+
+async def _ask(_: Task, ctx: Context) -> str:
+    decision = await ctx.decide("Deploy?", options=["yes", "no"], data={"hosts": 3})
+    return str(decision.choice)
+
+
+async def fill(url: str) -> dict[str, str]:
+    """Fills a store. Returns the ids that the store made, by name."""
+    queue = TaskQueue(url)
+    queue.task(name="add", priority="high")(_add)
+    queue.task(name="boom", max_attempts=1)(_boom)
+    queue.register_handler("ask", _ask)
+    for side in SIDES:
+        queue.task(name=f"bulk-{side}", queue=f"bulk-{side}", max_attempts=1)(_boom)
+    names: dict[str, str] = {}
+    async with queue:
+        await _make_tasks(queue)
+        store = (await queue.open()).store
+        for decision in await queue.parts.decisions.list():
+            names[f"decision-{decision.task_id[-1]}"] = decision.id
+        await Projects(store).create("web", By("test"), strategy="manual")
+        nodes, exchange = Nodes(store), Exchange(store)
+        for name in ("a", "b", "node-s", "node-g"):
+            await nodes.register(Registration(node=name, project="web"), By("test"))
+        for side in SIDES:
+            for name, version, n in (("a", 0, 1), ("a", 1, 2), ("b", 1, 3)):
+                item = Item(id=f"t-{side}", expected_version=version, payload={"n": n})
+                answer = await exchange.push(await nodes.get(name), "web", [item])
+                names[f"conflict-{side}"] = answer.pushed.results[0].conflict_id or ""
+            issued = await Tokens(store).create(
+                NewToken(name=f"t-{side}", roles=["viewer"]), By("test")
+            )
+            names[f"token-{side}"] = issued.token.id
+        viewer = NewToken(name="viewer", roles=["viewer"])
+        names["secret of viewer"] = (await Tokens(store).create(viewer, By("test"))).secret
+    return names
+
+
+async def _make_tasks(queue: TaskQueue) -> None:
+    dead = ["dead-1", "dead-2"]
+    for side in SIDES:
+        dead += [f"{name}-{side}" for name in ("retried", "replayed", "discarded")]
+        dead.append(f"bulk-{side}")
+    ended = [await queue.enqueue("add", {"a": 1, "b": 2}, id="done", metadata={"by": "test"})]
+    for name in dead:
+        kind = name if name.startswith("bulk") else "boom"
+        ended.append(await queue.enqueue(kind, {"n": 1}, id=name))
+    for handle in ended:
+        await handle.wait(30)
+    later = await queue.enqueue("add", {"a": 3}, id="later", delay=3600, timeout=5)
+    await queue.enqueue("add", {"a": 5}, id="child", depends_on=[later])
+    for side in SIDES:
+        for name in ("cancelled", "paused", "aborted", "moved", "forced", "edited"):
+            await queue.enqueue("add", {"a": 1, "b": {"x": 1}}, id=f"{name}-{side}", delay=3600)
+        await queue.enqueue("add", {"a": 1}, id=f"line-{side}", queue=f"line-{side}", delay=3600)
+        asked = await queue.enqueue("ask", id=f"asked-{side}")
+        async for event in queue.events():
+            if event.kind == "checkpoint.hitl_required" and event.task_id == asked.id:
+                break
+
+
+HOLDER = """
+import asyncio, os, sys
+from holdfast.locks import Locks
+
+async def main():
+    locks = Locks.connect(sys.argv[1], owner="host-1")
+    for name in ("lock-s", "lock-g", "lock-x"):
+        await locks.acquire(name, ttl=3600)
+    os._exit(0)
+
+asyncio.run(main())
+"""
+"""Locks that stay held: their process dies."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, Path, str]]:
+    folder = tmp_path_factory.mktemp("gateway")
+    url = f"sqlite:///{folder}/holdfast.db"
+    with started(folder, "--url", url, "--no-loops", HOLDFAST_ADMIN_TOKEN=ADMIN) as process:
+        yield process, folder, url
+
+
+@pytest.fixture(scope="module")
+def world(server: tuple[Process, Path, str]) -> World:
+    process, folder, url = server
+    names = asyncio.run(fill(url))
+    subprocess.run([sys.executable, "-c", HOLDER, url], check=True)
+    return World(folder, url, process.url.replace("http://", "holdfast://"), names)
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOLDFAST_URL", "HOLDFAST_GATEWAY", "HOLDFAST_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_every_verb_has_an_entry() -> None:
+    """A new verb is compared, or says why it does not go through a gateway."""
+    assert set(CASES) | LOCAL | {WORKER, "doctor", "version"} == set(BY_PATH)
+    assert not set(CASES) & LOCAL
+
+
+@pytest.mark.parametrize("noun", sorted({path.split()[0] for path in CASES}))
+def test_the_store_and_the_gateway_answer_alike(world: World, noun: str) -> None:
+    for path, texts in CASES.items():
+        if path.split()[0] == noun:
+            for text in texts:
+                compare(world, path, [*path.split(), *text.split()])
+
+
+def compare(world: World, path: str, args: list[str]) -> None:
+    for output in ("table", "json") if is_read(path) else ("json",):
+        sides = [normal(world.run(side, *args, "-o", output), output) for side in SIDES]
+        assert [*differences(sides[0], sides[1])] == [], f"{args} -o {output}"
+
+
+def differences(store: Any, gateway: Any, place: str = "") -> Iterator[str]:
+    """The places where two answers differ."""
+    if isinstance(store, dict) and isinstance(gateway, dict):
+        for key in {**store, **gateway}:
+            yield from differences(store.get(key), gateway.get(key), f"{place}.{key}")
+    elif (
+        isinstance(store, list | tuple)
+        and isinstance(gateway, list | tuple)
+        and len(store) == len(gateway)
+    ):
+        for n, pair in enumerate(zip(store, gateway, strict=True)):
+            yield from differences(*pair, f"{place}[{n}]")
+    elif store != gateway:
+        yield f"{place}: {store!r} != {gateway!r}"
+
+
+def is_read(path: str) -> bool:
+    return path.rsplit(maxsplit=1)[-1] in READING
+
+
+READING = {"list", "show", "why", "history", "groups", "tail", "status", "log", "verify", "stats"}
+TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
+LENGTH = re.compile(r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+[smh]\b)?")
+SECRET = re.compile(r"hf_user_[\w-]+")
+ACTOR = re.compile(r"\bcli:\w+|user:admin")
+CODE = re.compile(r'error\[([\w-]+)\]|"code": "([\w-]+)"')
+"""The code of an error. Its text may differ: a gateway does not say whether a thing exists elsewhere."""
+HEX = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{32}\b")
+MADE = re.compile(r"\b(tok|int|req|con|dec)_\w+")
+
+
+def normal(done: Done, output: str) -> tuple[int, object, object]:
+    """The result without what differs from run to run: times, actors, ids that the store made."""
+    out: object = done.out
+    if output == "json" and done.out:
+        out = plain(json.loads(done.out))
+    shown = out if output == "json" else words(done.out).splitlines()
+    return (
+        done.code,
+        shown,
+        [code for line in done.said.splitlines() for code in CODE.findall(line)],
+    )
+
+
+FLEETING = ("_at", "_at_iso", "at", "at_iso", "_seconds", "seconds_ago", "seconds")
+
+
+def plain(value: Any, name: str = "") -> Any:
+    match value:
+        case dict():
+            return {key: plain(item, key) for key, item in value.items() if key not in LEFT_OUT}
+        case list():
+            return [plain(item, name) for item in value]
+        case str():
+            return words(value)
+        case int() | float() if name.endswith(FLEETING):
+            return "number"
+    return value
+
+
+LEFT_OUT = {"position", "hash", "prev", "prev_hash", "head", "before_version", "after_version"}
+
+
+def words(text: str) -> str:
+    for pattern, stand_in in ((TIME, "TIME"), (LENGTH, "LENGTH"), (SECRET, "SECRET")):
+        text = pattern.sub(stand_in, text)
+    text = HEX.sub("ID", text)
+    text = MADE.sub(r"\1_id", ACTOR.sub("actor", text))
+    return re.sub(r"-[sg]\b", "-side", re.sub(r" {2,}", "  ", text))
+
+
+# -- what differs on purpose ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(LOCAL))
+def test_a_command_without_a_gateway_says_so(world: World, path: str) -> None:
+    done = world.run(GATEWAY, *path.split())
+    assert (done.code, done.out) == (2, "")
+    assert f"holdfast {path} does not go through a gateway: " in done.said
+
+
+def test_a_database_command_is_not_led_astray_by_the_environment(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_GATEWAY", world.gateway)
+    for args in (["migrate"], ["new-epoch", "--yes"]):
+        done = run_inside(world.folder, "db", *args)
+        assert done.code == 2
+        assert "HOLDFAST_GATEWAY names a gateway: give --url" in done.said
+    assert run_inside(world.folder, "db", "migrate", "--url", world.url).code == 0
+
+
+def test_the_environment_names_the_gateway_and_a_flag_counts_more(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOLDFAST_GATEWAY", world.gateway)
+    monkeypatch.setenv("HOLDFAST_TOKEN", ADMIN)
+    assert "default" in run_inside(tmp_path, "queue", "list").out
+    other = f"sqlite:///{tmp_path}/other.db"
+    assert run_inside(tmp_path, "queue", "list", "--url", other).code == 10
+    for args in (["--gateway", ""], ["--gateway", world.gateway, "--url", other]):
+        assert run_inside(tmp_path, "queue", "list", *args).code == 2
+    assert run_inside(tmp_path, "queue", "list", "--gateway", other).code == 2
+
+
+def test_a_token_without_a_gateway_is_refused(world: World) -> None:
+    done = run_inside(world.folder, "queue", "list", "--url", world.url, "--token", ADMIN)
+    assert done.code == 2
+    assert "--token is for a gateway" in done.said
+
+
+def test_tokens_that_do_not_open(world: World) -> None:
+    wrong = world.run(GATEWAY, "queue", "list", token="hf_user_" + "x" * 43)
+    assert (wrong.code, wrong.out) == (4, "")
+    assert "error[unauthenticated]" in wrong.said
+    assert "hf_user_" not in wrong.said
+    missing = run_inside(world.folder, "queue", "list", "--gateway", world.gateway)
+    assert missing.code == 2
+    assert "HOLDFAST_TOKEN" in missing.said
+    expired = made_token(world, "--role", "viewer", "--expires", "1ms")
+    done = world.run(GATEWAY, "queue", "list", token=expired)
+    assert (done.code, "error[unauthenticated]" in done.said) == (4, True)
+    revoked = made_token(world, "--role", "viewer")
+    assert world.run(GATEWAY, "queue", "list", token=revoked).code == 0
+
+
+def made_token(world: World, *options: str) -> str:
+    done = world.run(STORE, "token", "create", "made", *options, "-o", "name")
+    assert done.code == 0, done
+    return done.out.strip()
+
+
+def test_a_missing_right_changes_nothing(world: World) -> None:
+    viewer = world.names["secret of viewer"]
+    assert world.run(GATEWAY, "task", "show", "later", token=viewer).code == 0
+    for args in (
+        "task cancel later",
+        "queue pause default",
+        "dlq discard dead-2",
+        "dlq replay --all --yes",
+        "token list",
+        "audit list",
+        "project create stolen",
+        "enqueue add a=1",
+        "lock revoke lock-x",
+    ):
+        done = world.run(GATEWAY, *args.split(), token=viewer)
+        assert (done.code, done.out) == (4, ""), args
+        assert "error[forbidden]: user:viewer may not do" in done.said, args
+    assert json.loads(world.run(STORE, "task", "show", "later", "-o", "json").out)["version"] == 1
+
+
+def test_a_gateway_that_does_not_answer(world: World) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        away = f"holdfast://127.0.0.1:{taken.getsockname()[1]}"
+        done = run_inside(world.folder, "stats", "--gateway", away, "--token", ADMIN)
+        checked = run_inside(world.folder, "doctor", "--gateway", away, "--token", ADMIN)
+    assert done.code == 10
+    assert "error[gateway-unavailable]: no gateway answers at" in done.said
+    assert checked.code == 1
+    assert "fail: gateway: [gateway-unavailable]" in checked.said
+
+
+def test_a_certificate_that_is_not_trusted(tmp_path: Path) -> None:
+    tls = ("--tls-cert", str(TLS / "cert.pem"), "--tls-key", str(TLS / "key.pem"))
+    url = f"sqlite:///{tmp_path}/holdfast.db"
+    with started(tmp_path, "--url", url, "--no-loops", *tls, HOLDFAST_ADMIN_TOKEN=ADMIN) as process:
+        command = ("queue", "list", "--token", ADMIN, "--gateway")
+        done = run_inside(tmp_path, *command, process.url)
+        trusted = run_inside(tmp_path, *command, f"{process.url}?ca={TLS / 'cert.pem'}")
+    assert done.code == 2
+    assert "the certificate of the gateway is not trusted" in done.said
+    assert "?ca=FILE" in done.said
+    assert trusted.code == 0, trusted
+
+
+def test_doctor_checks_the_way_to_the_gateway(world: World) -> None:
+    done = world.run(GATEWAY, "doctor", "-o", "json")
+    checks = {item["name"]: item for item in json.loads(done.out)}
+    of_store = json.loads(world.run(STORE, "doctor", "-o", "json").out)
+    assert list(checks) == ["gateway", "version", "token", "clock skew"] + [
+        item["name"] for item in of_store
+    ]
+    assert "(from --gateway): reachable" in checks["gateway"]["text"]
+    assert checks["version"]["text"] == f"{__version__}, as this command"
+    assert "of user:admin: admin; projects: all" in checks["token"]["text"]
+    assert checks["clock skew"]["level"] == "ok"
+    token = made_token(world, "--role", "viewer", "--project", "web")
+    narrow = json.loads(world.run(GATEWAY, "doctor", "-o", "json", token=token).out)
+    assert narrow[-1]["name"] == "store"
+    assert "the token may not see the checks of the store" in narrow[-1]["text"]
+
+
+def test_a_change_through_a_gateway_is_an_intervention_of_its_principal(world: World) -> None:
+    assert world.run(GATEWAY, "enqueue", "add", "--id", "watched", "--delay", "1h").code == 0
+    token = made_token(world, "--role", "operator")
+    assert world.run(GATEWAY, "task", "pause", "watched", "--reason", "look", token=token).code == 0
+    history = json.loads(world.run(STORE, "task", "history", "watched", "-o", "json").out)
+    made = [event for event in history if event["kind"].startswith("intervention.")]
+    assert made
+    assert {event["data"]["actor"] for event in made if "actor" in event["data"]} == {"user:made"}
+    acts = json.loads(world.run(STORE, "audit", "list", "--limit", "1", "-o", "json").out)
+    fields = ("operation", "subject", "actor", "reason")
+    assert [tuple(act[name] for name in fields) for act in acts] == [
+        ("tasks.intervene", "watched", "user:made", "look")
+    ]
