@@ -179,9 +179,7 @@ def check_repeat(stored: Intervention, request: Request) -> None:
         and stored.actor == request.actor
     )
     if not same:
-        raise IdempotencyConflict(
-            f"intervention {request.id} is another one, on task {stored.task_id}: use a new id"
-        )
+        raise IdempotencyConflict(f"intervention {request.id} is another one: use a new id")
 
 
 def delivered(row: Intervention, now: float) -> Intervention:

@@ -110,7 +110,6 @@ class Heartbeat(Loop):
                 TypeRow(h.type, h.config.queue, dumps(resolved(h.config, self._defaults)))
                 for h in handlers
             ]
-            now = self._store.now()
             await self._store.upkeep.register_types(rows, node=self._node)
             self._announced = handlers
             self.type_conflicts.define(handlers, self._defaults)

@@ -118,10 +118,8 @@ class Interventions:
         """What the intervention would do now. Changes nothing."""
         task = await self._tasks.get(task_id)
         store = (await self._sessions.open()).store
-        if wish.to_node is not None and not await store.reads.node_exists(wish.to_node):
-            raise errors.InvalidInput(
-                f"to_node {wish.to_node!r} is not known: see the list of nodes"
-            )
+        if wish.to_node is not None:
+            await store.interventions.check_node(wish.to_node, task)
         command = command_of(wish, by.actor, await self._evidence(task_id, wish))
         now = store.now()
         ruling = decide(task, Instruction(task_id, command, version=by.expected_version), now)

@@ -7,7 +7,7 @@ from typing import Final
 
 from holdfast.core import intervention as rules
 from holdfast.core.intervention import AckOutcome, Intervention, Request
-from holdfast.core.task import RunId
+from holdfast.core.task import RunId, Task
 from holdfast.core.transition import Refusal
 from holdfast.store.access import Access
 from holdfast.store.beside import Beside
@@ -44,6 +44,10 @@ class InterventionStore:
                 beside=beside,
             )
         )
+
+    async def check_node(self, node: str, task: Task) -> None:
+        """InvalidInput if the task cannot be assigned to the node."""
+        await self._access.driver.read(lambda: scripts.check_node(node, task))
 
     async def deliver(self, node: str) -> list[Intervention]:
         """The commands that wait for a node, in the order of issue. They count as delivered. Call it with

@@ -76,10 +76,6 @@ class Reads:
         """The ids of the tasks that wait for this one."""
         return [row[0] for row in await self._access.rows("dependents", id=task_id, limit=limit)]
 
-    async def node_exists(self, node: str) -> bool:
-        """Whether a node of this id is registered."""
-        return bool(await self._access.rows("node_exists", id=node))
-
     async def nodes(self) -> list[NodeRow]:
         return await self._access.driver.read(read_nodes)
 

@@ -8,7 +8,7 @@ from holdfast.core import decision as rules
 from holdfast.core.claiming import ClaimRequest
 from holdfast.core.task import Task
 from holdfast.store.decisions import Asked
-from tests.integration.gateway.support import Site, problem
+from tests.integration.gateway.support import ADMIN, Site, problem
 
 LONG = "a reason that is long enough"
 
@@ -163,3 +163,19 @@ async def test_the_submitter_does_not_decide_a_task_with_four_eyes(site: Site) -
     edited = await site.ask("PATCH", f"/tasks/{task.id}", patch, token=ann)
     assert problem(edited) == (422, "invalid-input")
     assert (await site.ask("POST", path, {"choice": "yes"})).json()["state"] == "decided"
+
+
+async def test_a_task_is_assigned_only_to_a_node_that_can_claim_it(site: Site) -> None:
+    for node, project in (("here", "default"), ("there", "shop"), ("gone", "default")):
+        body = {"nodeId": node, "projectId": project}
+        headers = {"Authorization": f"Bearer {ADMIN}"}
+        await site.client.post("/api/v2/sync/nodes/register", json=body, headers=headers)
+    await site.ask("POST", "/nodes/gone/revoke", {"reason": "stolen"})
+    path = f"/tasks/{(await site.task())['id']}/interventions"
+    for node in ("there", "gone", "none"):
+        for dry_run in (True, False):
+            args = {"to_node": node, "fallback_seconds": 0}
+            body = {"type": "REASSIGN", "reason": "move", "args": args, "dry_run": dry_run}
+            assert problem(await site.ask("POST", path, body)) == (422, "invalid-input")
+    body = {"type": "REASSIGN", "reason": "move", "args": {"to_node": "here"}}
+    assert (await site.ask("POST", path, body)).status_code in (200, 201)

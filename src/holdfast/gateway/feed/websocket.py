@@ -25,7 +25,7 @@ from holdfast.core.subscription import (
     MERGE_SECONDS_MOST,
     FlowBounds,
 )
-from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
+from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.gateway.feed import requests
 from holdfast.gateway.feed.connection import WS, Connection
 from holdfast.gateway.feed.feed import SUBSCRIPTIONS_MAX, LiveFeed
@@ -35,6 +35,7 @@ from holdfast.gateway.feed.ports import Refused, Session
 from holdfast.gateway.feed.protocol import EXTENSION, DirectOutlet
 from holdfast.gateway.feed.rate import Bucket
 from holdfast.gateway.feed.subscribing import QUERY_ID, Wish, project_channels, subscribe
+from holdfast.gateway.shown import shown_detail
 
 SUBPROTOCOL: Final = "holdfast.v1"
 CLOSE_CODES: Final = {"unauthenticated": 4401, "forbidden": 4403, "rate-limited": 4429}
@@ -215,9 +216,7 @@ class _Client:
             connection.outlet.write(connection.wrap(frame, "", encode({"type": frame, **fields})))
 
     def _refuse(self, name: str | None, error: HoldfastError) -> None:
-        is_away = isinstance(error, StoreUnavailable)
-        detail = "the store cannot be reached" if is_away else DEFAULT.text(str(error))
-        self._write_error(name, error.code, detail, retryable=error.retryable)
+        self._write_error(name, error.code, shown_detail(error), retryable=error.retryable)
 
     def _write_error(self, name: str | None, code: str, detail: str, *, retryable: bool) -> None:
         fields = {"code": code, "detail": detail, "retryable": retryable}

@@ -14,9 +14,9 @@ from starlette.responses import Response
 
 from holdfast.core.decision import Decision
 from holdfast.core.errors import RateLimited, Unauthenticated
-from holdfast.core.redaction import DEFAULT
 from holdfast.core.search import QueryError
 from holdfast.errors import AlreadyDecided, FeedReset, HoldfastError, InProgress, VersionConflict
+from holdfast.gateway.shown import shown_detail
 
 MEDIA: Final = "application/problem+json"
 TYPE: Final = "urn:holdfast:error:"
@@ -30,7 +30,7 @@ def problem(error: HoldfastError, request_id: str) -> dict[str, Any]:
         "title": _title(type(error)),
         "status": error.http_status,
         "code": error.code,
-        "detail": DEFAULT.text(str(error)),
+        "detail": shown_detail(error),
         "retryable": error.retryable,
         "instance": request_id,
     }

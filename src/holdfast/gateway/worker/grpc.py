@@ -15,10 +15,10 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from holdfast.core.errors import Malformed, Unauthenticated
-from holdfast.core.redaction import DEFAULT
 from holdfast.core.worker_wire import GatewayMessage
 from holdfast.errors import BadConfig, HoldfastError
 from holdfast.gateway.auth.addresses import address_of_peer
+from holdfast.gateway.shown import shown_detail
 from holdfast.gateway.worker.hub import WorkerHub
 from holdfast.gateway.worker.ports import Admit
 from holdfast.gateway.worker.session import Received, WorkerSession
@@ -73,7 +73,7 @@ class WorkerGrpc:
         except HoldfastError as error:
             await context.abort(
                 grpc.StatusCode[error.grpc_status],
-                DEFAULT.text(str(error)),
+                shown_detail(error),
                 (("holdfast-error-code", error.code),),
             )
 

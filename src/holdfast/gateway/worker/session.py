@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from holdfast.core.check import check_text, check_whole
 from holdfast.core.errors import Forbidden, Malformed, RateLimited
-from holdfast.core.redaction import DEFAULT
 from holdfast.core.transition import Refusal
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker_protocol import Reception, Window, merge_acks
@@ -43,6 +42,7 @@ from holdfast.core.worker_wire import (
     change_count,
 )
 from holdfast.errors import BatchTooLarge, HoldfastError, StoreUnavailable
+from holdfast.gateway.shown import shown_detail
 from holdfast.gateway.worker.credential import CredentialWatch, Recheck, always
 from holdfast.gateway.worker.hub import WorkerHub
 from holdfast.gateway.worker.ports import WorkerPrincipal
@@ -299,7 +299,7 @@ class WorkerSession:
             value = await self._hub.calls.answer(self._principal, call)
             self._put(AnswerFrame(n=call.n, value_json=value))
         except HoldfastError as error:
-            self._put(AnswerFrame(n=call.n, code=error.code, detail=DEFAULT.text(str(error))))
+            self._put(AnswerFrame(n=call.n, code=error.code, detail=shown_detail(error)))
 
     async def _renew(self, renew: Renew) -> None:
         if not self._incarnation:
@@ -339,7 +339,7 @@ class WorkerSession:
 
     def _refuse(self, error: HoldfastError) -> None:
         self._put(
-            ErrorFrame(code=error.code, detail=DEFAULT.text(str(error)), retryable=error.retryable)
+            ErrorFrame(code=error.code, detail=shown_detail(error), retryable=error.retryable)
         )
 
     def _put(self, message: GatewayMessage) -> None:

@@ -25,6 +25,7 @@ from holdfast.core.intervention import (
     InterventionType,
     Request,
 )
+from holdfast.core.node_identity import SHUT_OUT, NodeState
 from holdfast.core.task import RunId, Task
 from holdfast.core.transition import Refusal, Transition, new_event
 from holdfast.errors import InvalidInput
@@ -72,8 +73,9 @@ def issue(
             repeated = Issued(stored, task, is_repeat=True)
             yield from end(beside, repeated, now)
             return repeated
-    yield from _check_node(request)
     before = work.tasks.get(request.task_id)
+    if request.type is InterventionType.REASSIGN and before is not None:
+        yield from check_node(codec.loads_object(request.args_json)["to_node"], before)
     instruction = Instruction(request.task_id, request.command, version=request.expected_version)
     ruling = apply.carry_out(work, instruction)
     if before is None or (isinstance(ruling, Refusal) and ruling.code != "already-applied"):
@@ -96,12 +98,17 @@ def issue(
     return replace(issued, is_cut_short=work.is_cut_short)
 
 
-def _check_node(request: Request) -> Script[None]:
-    """A task is assigned to a node that exists."""
-    if request.type is InterventionType.REASSIGN:
-        node = codec.loads_object(request.args_json)["to_node"]
-        if not (yield call("node_exists", id=node)):
-            raise InvalidInput(f"to_node {node!r} is not known: see the list of nodes")
+def check_node(node: str, task: Task) -> Script[None]:
+    """A task is assigned to a node that can claim it: a process of the store, or one of its project that may
+    speak."""
+    rows = yield call("node_standing", id=node)
+    if rows:
+        project, state, is_registered = rows[0]
+        if not is_registered or (project == task.project and NodeState(state) not in SHUT_OUT):
+            return
+        if project == task.project:
+            raise InvalidInput(f"to_node {node!r} is {state}: it cannot claim the task")
+    raise InvalidInput(f"to_node {node!r} is not known in project '{task.project}'")
 
 
 def deliver(

@@ -57,8 +57,8 @@ def register_types(
     written = yield call_rows("register_types", rows, now=now, node=node, project=project)
     if refused := sorted({row[0] for row in rows} - {row[0] for row in written}):
         raise Conflict(
-            f"task type '{refused[0]}' is defined otherwise outside of project '{project}': use another name, "
-            "or a token for all projects"
+            f"task type '{refused[0]}' is defined otherwise outside of project '{project}': use another "
+            "name, or a token for all projects"
         )
 
 

@@ -56,7 +56,7 @@ WHERE i.state IN ('issued', 'delivered') ORDER BY i.id;
 -- returns: id task_id
 SELECT id, task_id FROM holdfast_intervention WHERE id = ANY(:ids::text[]) AND state IN ('issued', 'delivered');
 
--- name: node_exists
+-- name: node_standing
 -- index: holdfast_node_pkey
--- returns: id
-SELECT id FROM holdfast_node WHERE id = :id::text;
+-- returns: project state is_registered
+SELECT project, state, registered_at IS NOT NULL AS is_registered FROM holdfast_node WHERE id = :id::text;

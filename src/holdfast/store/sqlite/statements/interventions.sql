@@ -56,10 +56,10 @@ WHERE i.state IN ('issued', 'delivered') ORDER BY i.id;
 -- returns: id task_id
 SELECT id, task_id FROM holdfast_intervention WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('issued', 'delivered');
 
--- name: node_exists
+-- name: node_standing
 -- index: holdfast_node (primary key)
--- returns: id
-SELECT id FROM holdfast_node WHERE id = :id;
+-- returns: project state is_registered
+SELECT project, state, registered_at IS NOT NULL AS is_registered FROM holdfast_node WHERE id = :id;
 
 -- name: forget_interventions
 -- index: holdfast_intervention_task

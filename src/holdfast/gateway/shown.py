@@ -1,0 +1,24 @@
+"""What a caller of a gateway reads of an error.
+
+Promises: no secret, and nothing of where the store is: an error of the store is shown by its kind, and its
+text goes to the log.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from holdfast.core.errors import GatewayUnavailable
+from holdfast.core.redaction import DEFAULT
+from holdfast.errors import HoldfastError, StoreUnavailable
+
+log = logging.getLogger("holdfast.gateway")
+
+
+def shown_detail(error: HoldfastError) -> str:
+    """The text of the error for callers. Drivers put addresses and paths into the errors of a store."""
+    if isinstance(error, StoreUnavailable) and not isinstance(error, GatewayUnavailable):
+        log.warning("%s: %s", error.code, DEFAULT.text(str(error)))
+        kind = (type(error).__doc__ or "").partition("\n")[0].rstrip(".")
+        return f"{kind}: try again"
+    return DEFAULT.text(str(error))
