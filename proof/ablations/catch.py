@@ -13,7 +13,9 @@ from proof.ablations import ABLATIONS, ablated
 
 SEEDS_MAX: Final = 20
 BUSY: Final = Options(
-    hours=0.03, recover_hours=0.3, changes=(("act_seconds", "1.5"), ("clients", "3"))
+    hours=0.03,
+    recover_hours=0.3,
+    changes=(("act_seconds", "1.5"), ("clients", "3"), ("gateways", "0")),
 )
 """A high load, under which a missing safeguard shows soon."""
 

@@ -30,7 +30,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 TABLE = tomllib.loads((ROOT / "tests/sim/kept_seeds.toml").read_text("utf-8"))
-AS_DRAWN_THEN = {"cascade_batch": "1000", "children": "1"}
+AS_DRAWN_THEN = {"cascade_batch": "1000", "children": "1", "gateways": "0"}
 """Figures that plans did not draw when most of these faults were found."""
 KEPT = msgspec.convert(TABLE["seed"], list[Kept])
 

@@ -9,8 +9,8 @@ Never: gives up while the credential is good.
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import Any, Final, Literal, NoReturn, Self
 
@@ -73,6 +73,10 @@ class _Ended(Exception):
         self.retry_after_ms = retry_after_ms
 
 
+Open = Callable[[Http, str], AbstractAsyncContextManager[ClientConnection]]
+"""Opens a WebSocket to the feed of the gateway at this address."""
+
+
 class Watch:
     """One subscription. Iterate it once, in `async with` or with `aclose` at the end."""
 
@@ -85,7 +89,10 @@ class Watch:
         snapshot: bool = True,
         kinds: tuple[str, ...] = (),
         on_reset: OnReset = "snapshot",
+        open_connection: Open | None = None,
     ) -> None:
+        """`open_connection`: a WebSocket by another way than the network, for a simulation."""
+        self._open = open_connection or open_websocket
         self._http = http
         self._channel = channel
         self._snapshot = snapshot
@@ -209,24 +216,8 @@ class Watch:
             raise _ended(error, {}) from None
 
     async def _connect(self, stack: AsyncExitStack, url: str) -> ClientConnection:
-        address = "ws" + url.removeprefix("http") + "/api/v1/ws"
-        options: dict[str, Any] = {}
-        if self._http.verify is not None and address.startswith("wss"):
-            options["ssl"] = self._http.verify
         try:
-            connection = await stack.enter_async_context(
-                connect(
-                    address,
-                    additional_headers=self._http.headers(),
-                    subprotocols=[SUBPROTOCOL],
-                    max_size=FRAME_BYTES_MAX,
-                    compression=None,
-                    ping_interval=PING_SECONDS,
-                    ping_timeout=PING_SECONDS,
-                    proxy=None,
-                    **options,
-                )
-            )
+            connection = await stack.enter_async_context(self._open(self._http, url))
         except InvalidStatus as error:
             status = error.response.status_code
             raise _Ended(after_refusal(status), f"the gateway answered {status}") from None
@@ -238,6 +229,25 @@ class Watch:
             raise _Ended(CloseAction.RECONNECT, f"no connection: {error!r}") from None
         self.connections += 1
         return connection
+
+
+def open_websocket(http: Http, url: str) -> AbstractAsyncContextManager[ClientConnection]:
+    """A WebSocket over the network."""
+    address = "ws" + url.removeprefix("http") + "/api/v1/ws"
+    options: dict[str, Any] = {}
+    if http.verify is not None and address.startswith("wss"):
+        options["ssl"] = http.verify
+    return connect(
+        address,
+        additional_headers=http.headers(),
+        subprotocols=[SUBPROTOCOL],
+        max_size=FRAME_BYTES_MAX,
+        compression=None,
+        ping_interval=PING_SECONDS,
+        ping_timeout=PING_SECONDS,
+        proxy=None,
+        **options,
+    )
 
 
 def _refuse(message: dict[str, Any]) -> NoReturn:

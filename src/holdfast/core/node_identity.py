@@ -81,7 +81,7 @@ class Started(msgspec.Struct, frozen=True):
 
 class Repeated(msgspec.Struct, frozen=True):
     """The start was answered before. A credential that the first answer carried may be lost, so it is made
-    again."""
+    again. The first one stays valid: the node may have it, and this request may be a late one."""
 
     identity: NodeIdentity
     needs_credential: bool

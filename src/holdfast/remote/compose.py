@@ -30,7 +30,7 @@ from holdfast.remote.engine import RemoteEngine
 from holdfast.remote.gateways import Gateways
 from holdfast.remote.heartbeat import RemoteHeartbeat
 from holdfast.remote.leases import Leases
-from holdfast.remote.link import Link
+from holdfast.remote.link import Connect, Link
 from holdfast.remote.outcomes import RemoteOutcomes
 from holdfast.remote.owner import LinkOwner, Served
 from holdfast.remote.services import RemoteServices
@@ -54,6 +54,8 @@ class RemoteBasis:
     on_joined: Callable[[str], None]
     """Called with the credential that the node got for a join token."""
     meter: Meter | None = None
+    open_channel: Connect | None = None
+    """None: by the address of the gateway."""
 
 
 def compose_remote(basis: RemoteBasis) -> RemoteEngine:
@@ -130,7 +132,7 @@ def _link(basis: RemoteBasis, owner: LinkOwner) -> Link:
         name=basis.config.node,
         lease_seconds=basis.config.lease_seconds,
         owner=owner,
-        open_channel=opener(basis.gateways),
+        open_channel=basis.open_channel or opener(basis.gateways),
     )
 
 

@@ -21,6 +21,7 @@ from holdfast.remote.operators import RemoteDecisions, RemoteInterventions, Remo
 from holdfast.remote.producer import RemoteProducer
 from holdfast.remote.runtime import RemoteRuntime
 from holdfast.remote.tasks import RemoteTasks
+from holdfast.remote.wires import Wires
 
 
 class RemoteParts:
@@ -35,14 +36,23 @@ class RemoteParts:
         definitions: Definitions,
         *,
         meter: Meter | None = None,
+        wires: Wires | None = None,
     ) -> None:
         handlers = definitions.handlers
-        http = Http(gateways.urls, gateways.token, clock, ids, verify=gateways.tls.context())
+        wires = wires or Wires()
+        http = Http(
+            gateways.urls,
+            gateways.token,
+            clock,
+            ids,
+            verify=gateways.tls.context(),
+            transport=wires.transport,
+        )
         self.http = http
         self.meter = meter
         self.settings = SettingsInForce(settings)
         self.runtime = self.sessions = RemoteRuntime(
-            gateways, http, self.settings, definitions, meter=meter
+            gateways, http, self.settings, definitions, meter=meter, wires=wires
         )
         runtime = self.runtime
         self.tasks = RemoteTasks(http, runtime.waiters)

@@ -29,6 +29,7 @@ from holdfast.remote.compose import RemoteBasis, compose_remote
 from holdfast.remote.engine import RemoteEngine
 from holdfast.remote.gateways import Gateways
 from holdfast.remote.waiters import RemoteWaiters
+from holdfast.remote.wires import Wires
 
 log = logging.getLogger("holdfast.worker")
 
@@ -44,8 +45,10 @@ class RemoteRuntime:
         definitions: Definitions,
         *,
         meter: Meter | None = None,
+        wires: Wires | None = None,
     ) -> None:
         self._gateways = gateways
+        self._wires = wires or Wires()
         self._http = http
         self._settings = settings
         self._definitions = definitions
@@ -114,7 +117,7 @@ class RemoteRuntime:
             self._failed, self._failure = asyncio.Event(), None
             engine = compose_remote(
                 RemoteBasis(
-                    config=_engine_config(self._settings.current),
+                    config=_engine_config(self._settings.current, self._wires.host),
                     gateways=self._gateways,
                     clock=self._http.clock,
                     ids=self._http.ids,
@@ -123,6 +126,7 @@ class RemoteRuntime:
                     on_failed=self._fail,
                     on_joined=self._joined,
                     meter=self._meter,
+                    open_channel=self._wires.open_channel,
                 )
             )
             await engine.start()
@@ -213,9 +217,9 @@ class RemoteRuntime:
             self._failed.set()
 
 
-def _engine_config(settings: Settings) -> EngineConfig:
+def _engine_config(settings: Settings, host: str) -> EngineConfig:
     return EngineConfig(
-        node=f"{socket.gethostname()}:{os.getpid()}",
+        node=host or f"{socket.gethostname()}:{os.getpid()}",
         min_workers=settings.min_workers,
         max_workers=settings.max_workers,
         lease_seconds=settings.lease_seconds,

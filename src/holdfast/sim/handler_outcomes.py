@@ -25,6 +25,11 @@ KEY_CONCURRENCY: Final = 1
 TICK: Final = "tick"
 NIGHTLY: Final = "nightly"
 """A scheduled type with its own rules, which only some nodes have a handler for."""
+STALLING: Final = "stalling"
+"""A type whose runs sometimes make no progress for longer than its progress timeout. Only operators behind
+gateways enqueue it."""
+EXTERNAL: Final = "external"
+"""The type of tasks that offline nodes make and claim by id."""
 NIGHTLY_CONCURRENCY: Final = 1
 NIGHTLY_ATTEMPTS: Final = 7
 TYPES: Final = (
@@ -35,12 +40,18 @@ RULES: Final[dict[str, dict[str, object]]] = {
     "limited": {"concurrency": CONCURRENCY},
     "rated": {"rate": f"{RATE}/{RATE_SECONDS}s"},
     "keyed": {"key_concurrency": KEY_CONCURRENCY},
+    STALLING: {"progress_timeout": 4.0},
     NIGHTLY: {"concurrency": NIGHTLY_CONCURRENCY, "max_attempts": NIGHTLY_ATTEMPTS},
 }
 
 
 def has_handler(node: str, task_type: str) -> bool:
-    """Whether a worker has a handler of this type: every other worker has the nightly one."""
+    """Whether a worker has a handler of this type: every other worker has the nightly one. Gateways claim for
+    remote workers, which have none. Tasks of offline nodes have no handler."""
+    if task_type == EXTERNAL:
+        return False
+    if not node.startswith("w"):
+        return task_type in (*TYPES, STALLING)
     return task_type != NIGHTLY or int(node.removeprefix("w")) % 2 == 0
 
 
@@ -54,7 +65,7 @@ class HandlerOutcomes:
 
     def register(self, queue: Queue) -> None:
         """Registers the types of this node on a queue."""
-        for name in (*TYPES, TICK, NIGHTLY):
+        for name in (*TYPES, TICK, NIGHTLY, STALLING):
             if has_handler(self._node.name, name):
                 rules: dict[str, object] = RULES.get(name, {})
                 queue.register_handler(name, self._run, **rules)  # type: ignore[arg-type]
@@ -90,6 +101,10 @@ class HandlerOutcomes:
                 await ctx.progress(0.5)
                 if draw.chance(0.3):
                     raise RuntimeError("after saving")
+            case "stalling":
+                await clock.sleep(draw.between(0.0, 12.0))
+                await ctx.progress(0.5)
+                await clock.sleep(draw.between(0.0, 6.0))
             case "asking":
                 await self._ask(ctx)
             case "rejecting" if draw.chance(0.5):

@@ -96,6 +96,10 @@ class Net:
         connects again."""
         self._half_open.add(frozenset((one, other)))
 
+    def reconnected(self, one: str, other: str) -> None:
+        """A side found that the connection is dead, and makes another one."""
+        self._half_open.discard(frozenset((one, other)))
+
     def heal(self) -> None:
         self._cut.clear()
         self._clogged.clear()
@@ -104,12 +108,13 @@ class Net:
 
     # -- messages ----------------------------------------------------------------------------------
 
-    def send(self, source: str, target: str, what: str, deliver: Callable[[], None]) -> None:
-        """Calls `deliver` at the target: late, twice or not at all, as the faults decide."""
+    def send(self, source: str, target: str, what: str, deliver: Callable[[], None]) -> bool:
+        """Calls `deliver` at the target: late, twice or not at all, as the faults decide. Returns whether the
+        message is on its way."""
         if (fate := self._fate(source, target)) is not None:
             self._trace.message(fate, source, target, what)
             self.disturbances.harmed(source, target, what, self._loop.time())
-            return
+            return False
         copies = 1
         if self._double.chance(self.conditions.double):
             self._trace.message("doubled", source, target, what)
@@ -125,6 +130,7 @@ class Net:
                 deliver,
                 context=self._no_node,
             )
+        return True
 
     def _fate(self, source: str, target: str) -> str | None:
         """The fault that loses this message, if any."""

@@ -72,10 +72,18 @@ class Observer:
             after.by, after.at
         ):
             return
-        if after.at > disturbances.reached_since(node.name):
+        peers = [node.name, *(peer for peer in node.peers if peer != NAME)]
+        since = max(disturbances.reached_since(peer) for peer in peers)
+        if after.at > since and (len(peers) == 1 or self._is_active(life, after.id)):
             self._record.false_deaths.append(
                 f"{after.id} was taken from {life} at {after.at:.1f}, which runs and reaches the store"
             )
+
+    def _is_active(self, life: str, task_id: str) -> bool:
+        """Whether a worker behind gateways still runs the task: a lost offer or renewal ends a run before the
+        store takes the task away."""
+        runs = self._record.running.get((life, task_id), ())
+        return any(not run.cancel_requested for run in runs)
 
     def begin(self) -> None:
         """Observes from now on, until the loop ends."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from holdfast.sim.hub_history import Hub
 from holdfast.sim.order_history import OrderHistory
 
 
@@ -90,6 +91,8 @@ class Record:
 
     def __init__(self, time: Callable[[], float]) -> None:
         self.time = time
+        self.hub = Hub(time)
+        """What the clients of gateways observed."""
         self.acks: list[Ack] = []
         self.runs: list[Run] = []
         self.keys: dict[str, set[str]] = {}

@@ -19,21 +19,30 @@ class Scenario(NamedTuple):
 
 _NO_LOCKS: Final = (("holders", "0"), ("lock_servers", "0"))
 _NO_ORDERS: Final = (("traders", ""),)
+_NO_HUB: Final = (("gateways", "0"),)
 SCENARIOS: Final = {
     "any": Scenario("everything, as the seed draws it", ()),
-    "tasks": Scenario("workers and clients only", (*_NO_LOCKS, *_NO_ORDERS)),
+    "tasks": Scenario("workers and clients only", (*_NO_LOCKS, *_NO_ORDERS, *_NO_HUB)),
     "locks": Scenario(
         "locks, leases and bills paid once, beside few tasks",
-        (*_NO_ORDERS, ("clients", "1"), ("holders", "3"), ("lock_servers", "5")),
+        (*_NO_ORDERS, *_NO_HUB, ("clients", "1"), ("holders", "3"), ("lock_servers", "5")),
     ),
     "orders": Scenario(
         "traders with their order stores, beside few tasks",
-        (*_NO_LOCKS, ("clients", "1"), ("traders", "database,files")),
+        (*_NO_LOCKS, *_NO_HUB, ("clients", "1"), ("traders", "database,files")),
+    ),
+    "hub": Scenario(
+        "gateways with remote workers, watchers, offline nodes and operators, beside few tasks",
+        (
+            *(*_NO_LOCKS, *_NO_ORDERS),
+            *(("nodes", "1"), ("clients", "1"), ("gateways", "2"), ("remote_workers", "2")),
+            *(("watchers", "2"), ("offline_nodes", "2"), ("operators", "2")),
+        ),
     ),
     "idle": Scenario(
         "five workers with nothing to do, heartbeats every ten seconds, no faults",
         (
-            *(*_NO_LOCKS, *_NO_ORDERS),
+            *(*_NO_LOCKS, *_NO_ORDERS, *_NO_HUB),
             *(("clients", "0"), ("nodes", "5"), ("lease_seconds", "30"), ("faults", "")),
         ),
     ),

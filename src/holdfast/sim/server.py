@@ -8,7 +8,7 @@ a crash of the server; the history contains every change of a task row, in order
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
@@ -37,7 +37,8 @@ CREATE TEMP TRIGGER sim_insert AFTER INSERT ON main.holdfast_task BEGIN
         new.node, new.limits, new.waiting_on, new.started_at, new.due_at, new.deaths, new.gate);
 END;
 CREATE TEMP TRIGGER sim_update AFTER UPDATE ON main.holdfast_task
-WHEN old.version <> new.version OR old.status <> new.status OR old.fence <> new.fence BEGIN
+WHEN old.version <> new.version OR old.status <> new.status OR old.fence <> new.fence
+    OR old.gate IS NOT new.gate BEGIN
     INSERT INTO sim_change ({COLUMNS})
     VALUES (new.id, new.type, new.queue, old.status, new.status, new.fence, new.version, old.fence,
         old.version, new.attempts, new.node, new.limits, new.waiting_on, new.started_at, new.due_at,
@@ -50,6 +51,8 @@ CREATE TEMP TRIGGER sim_delete AFTER DELETE ON main.holdfast_task BEGIN
         old.deaths, old.gate);
 END;
 """
+RUN: Final = frozenset({"running", "stuck"})
+"""Statuses of a task that a runner has."""
 NONE: Final[frozenset[str]] = frozenset()
 TAKE: Final = f"DELETE FROM sim_change RETURNING {COLUMNS}, seq"
 
@@ -143,7 +146,7 @@ class Database:
     def running_on(self, life: str) -> list[str]:
         """Ids of the running tasks whose row names this process."""
         running = self.rows(
-            "SELECT id, node FROM holdfast_task WHERE status = 'running' ORDER BY id"
+            "SELECT id, node FROM holdfast_task WHERE status IN ('running', 'stuck') ORDER BY id"
         )
         return [task_id for task_id, node in running if (node or "").partition(":")[0] == life]
 
@@ -192,7 +195,8 @@ class Database:
         if self._connection.total_changes() == before:
             return
         rows: list[Any] = sorted(self._connection.execute(TAKE).fetchall(), key=lambda r: r[-1])
-        self._pending = [Change(self.transactions, at, by, *row[:-1]) for row in rows]
+        changes = [Change(self.transactions, at, by, *row[:-1]) for row in rows]
+        self._pending = list(_folded(changes))
         self._pending_left = Left(self.transactions, at, by, self.cascades())
 
     def _committed(self, changes: list[Change], left: Left | None) -> None:
@@ -267,3 +271,13 @@ class Database:
                 )
                 return
         self.lost.append(f"{task_id} is in a state {state} that no transaction wrote")
+
+
+def _folded(changes: list[Change]) -> Iterator[Change]:
+    """The changes of a transaction. A new task that the same transaction parks is one change."""
+    gates = {c.id: c.gate for c in changes if c.was is not None and c.version == c.before_version}
+    for change in changes:
+        is_gate_only = change.was == change.status and change.version == change.before_version
+        if not (is_gate_only and change.fence == change.before_fence):
+            is_parked = change.was is None and change.id in gates
+            yield change._replace(gate=gates[change.id]) if is_parked else change

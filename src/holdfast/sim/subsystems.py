@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.queue.settings import Settings
 from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
 from holdfast.sim.orders.exchange import Server as ExchangeServer
@@ -21,7 +22,9 @@ SKEW_SECONDS: Final = 0.4
 """Skew of an exchange's clock at most; the execution loop tolerates more."""
 
 
-def subsystems_of(plan: Plan, add: Add, record: Record, draw: Draw) -> list[Subsystem]:
+def subsystems_of(
+    plan: Plan, add: Add, record: Record, draw: Draw, settings: Settings
+) -> list[Subsystem]:
     """Builds the subsystems and adds their nodes."""
     subsystems: list[Subsystem] = []
     for n, kind in enumerate(plan.traders):
@@ -30,6 +33,11 @@ def subsystems_of(plan: Plan, add: Add, record: Record, draw: Draw) -> list[Subs
         subsystems.append(trader)
     if plan.lock_servers:
         subsystems += _quorum_holders(plan, add, record, draw.stream("savers"))
+    if plan.gateways:
+        # Needs the packages of a gateway, which a plan without gateways does not.
+        from holdfast.sim.hub.cast import HubCast
+
+        subsystems.append(HubCast(plan, add, record.hub, settings, draw.stream("hub")))
     return subsystems
 
 

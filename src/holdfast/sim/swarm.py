@@ -31,6 +31,8 @@ CASCADE_BATCHES: Final = (1, 2, 3, 1_000)
 """Small batches split every cascade, so that crashes fall between two batches."""
 TRADERS: Final = ((), (), (), (), ("files",), ("files",), ("database",), ("database", "files"))
 
+GATEWAYS: Final = (*(0,) * 18, 1, 2, 3)
+
 
 class Plan(msgspec.Struct, frozen=True):
     """The figures of one run."""
@@ -73,6 +75,16 @@ class Plan(msgspec.Struct, frozen=True):
     """Edges to dependents that one transaction processes."""
     children: int
     """Children in each family of tasks."""
+    gateways: int = 0
+    """Gateways; 0 for no gateways and none of their clients."""
+    remote_workers: int = 0
+    """Workers without a database, behind the gateways."""
+    watchers: int = 0
+    """Clients that watch the live feed of the gateways."""
+    offline_nodes: int = 0
+    """Nodes that change tasks offline and sync through the gateways."""
+    operators: int = 0
+    """Clients of the gateways that submit, intervene and decide."""
     only: frozenset[str] | None = None
     """The single faults to inject, such as `crash:3`; None for all that are drawn."""
 
@@ -91,6 +103,7 @@ def plan(
     if faults is not None and (unknown := faults - set(FAULTS)):
         raise BadConfig(f"unknown faults {sorted(unknown)}: choose from {', '.join(FAULTS)}")
     drawn = frozenset(kind for kind in FAULTS if draw.stream(kind).chance(0.5))
+    gateways = draw.stream("gateways").pick(GATEWAYS)
     return Plan(
         seed=seed,
         nodes=nodes or draw.stream("nodes").whole(1, 5),
@@ -109,6 +122,11 @@ def plan(
         together=draw.stream("together").chance(0.3),
         cascade_batch=draw.stream("cascade batch").pick(CASCADE_BATCHES),
         children=draw.stream("children").pick((1, 2, 4)),
+        gateways=gateways,
+        remote_workers=draw.stream("remote workers").whole(0, 3) if gateways else 0,
+        watchers=draw.stream("watchers").whole(0, 3) if gateways else 0,
+        offline_nodes=draw.stream("offline nodes").pick((0, 0, 2, 3)) if gateways else 0,
+        operators=draw.stream("operators").whole(0, 2) if gateways else 0,
     )
 
 

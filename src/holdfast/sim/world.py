@@ -23,7 +23,7 @@ from holdfast.sim.clock import NodeClock
 from holdfast.sim.disk import Disk
 from holdfast.sim.draw import Draw
 from holdfast.sim.faults import FaultInjector
-from holdfast.sim.handler_outcomes import HandlerOutcomes
+from holdfast.sim.handler_outcomes import EXTERNAL, HandlerOutcomes
 from holdfast.sim.loop import SimLoop
 from holdfast.sim.net import Net
 from holdfast.sim.node import Cluster, Main, Node, idle
@@ -45,7 +45,7 @@ from holdfast.store.sqlite.dialect import SqliteDialect
 from holdfast.store.store import Store
 
 POLL_SECONDS: Final = 20.0
-ENDLESS: Final = frozenset({*SCHEDULED, PAID})
+ENDLESS: Final = frozenset({*SCHEDULED, PAID, EXTERNAL})
 """Types that are enqueued without end, or that no worker runs."""
 
 
@@ -93,7 +93,7 @@ class World:
         self.subsystems: list[Subsystem] = [Holders(holders, self.record)]
         if user_handlers is None:
             add = partial(self._add, settings=settings)
-            self.subsystems += subsystems_of(plan, add, self.record, draw.stream("parts"))
+            self.subsystems += subsystems_of(plan, add, self.record, draw.stream("parts"), settings)
         nodes = list(self.cluster.nodes.values())
         self.faults = FaultInjector(plan, self.cluster, nodes, draw.stream("trouble"))
 

@@ -90,14 +90,15 @@ def register(
             work.events.append(_node_event("node.cloned", now, new, identity))
             answer = Registered(start, 0, has_credential=False)
         case rules.Repeated(identity=identity):
-            has_credential = yield from _issue(start.needs_credential, row, token, digest, now)
+            has_credential = yield from _issue(start.needs_credential, None, token, digest, now)
             if has_credential:
                 yield from _write(new, replace(identity, issued_at=now), token.id, now)
             answer = Registered(start, 0, has_credential, [t for t in held if t.node == new.id])
         case rules.Started(identity=identity):
             if join_token_id is not None:
                 yield from _spend(join_token_id, now)
-            has_credential = yield from _issue(start.needs_credential, row, token, digest, now)
+            earlier = None if row is None else row.id
+            has_credential = yield from _issue(start.needs_credential, earlier, token, digest, now)
             token_id = token.id if has_credential else row.token_id if row else None
             yield from _write(new, identity, token_id, now)
             yield call(own("add_project"), id=new.project, now=now)
@@ -151,14 +152,15 @@ def fence_claims(
 
 
 def _issue(
-    needs_credential: bool, row: RegisteredNode | None, token: Token, digest: str, now: float
+    needs_credential: bool, earlier: str | None, token: Token, digest: str, now: float
 ) -> Script[bool]:
-    """Stores the offered credential if one is needed. The one before is accepted for a while."""
+    """Stores the offered credential if one is needed. The credentials of the node `earlier` are accepted for
+    a while. A repeat of a start ends none: it may come late, after the node has the answer to another one."""
     if not needs_credential:
         return False
-    if row is not None and row.token_id is not None:
+    if earlier is not None:
         until = now + rules.OLD_CREDENTIAL_SECONDS
-        yield call(own("end_token"), id=row.token_id, until=until)
+        yield call(own("end_tokens"), node=earlier, until=until)
     columns = replace(token, created_at=now).columns()
     yield call("holdfast.sync.access:add_token", digest=digest, **columns)
     return True
@@ -228,8 +230,7 @@ def change_state(
         if state is NodeState.REVOKED:
             identity = replace(identity, incarnation=identity.incarnation + 1)
             yield from fence_claims(work, held, node.id, {})
-            if token_id is not None:
-                yield call("holdfast.sync.access:revoke_token", id=token_id, now=now)
+            yield call(own("revoke_tokens"), node=node.id, now=now)
             token_id = None
         yield from _set_state(node.id, identity, token_id)
         kind = "node.revoked" if state is NodeState.REVOKED else "node.state"

@@ -58,6 +58,28 @@ async def test_a_repeated_start_is_the_same_incarnation(store: Store, nodes: Nod
     assert await kinds(store) == ["node.registered"]
 
 
+async def test_a_repeated_start_ends_no_credential(
+    store: Store, nodes: Nodes, clock: VirtualClock
+) -> None:
+    """The repeat may come late, by a slow way: the node has the answer to the first request."""
+    first = await start(nodes, boot_id="b1")
+    again = await start(nodes, boot_id="b1")
+    clock.set(clock.now() + 1_000)
+    tokens = Tokens(store)
+    credentials = [first.credential or "", again.credential or ""]
+    assert None not in [await tokens.find(credential) for credential in credentials]
+    await start(nodes, boot_id="b2", rotate=True)
+    clock.set(clock.now() + 601)
+    assert [await tokens.find(credential) for credential in credentials] == [None, None]
+
+
+async def test_a_revoked_node_loses_all_its_credentials(store: Store, nodes: Nodes) -> None:
+    started = [await start(nodes, boot_id="b1"), await start(nodes, boot_id="b1")]
+    await nodes.set_state("plugin-a", NodeState.REVOKED, OPS)
+    tokens = Tokens(store)
+    assert [await tokens.find(each.credential or "") for each in started] == [None, None]
+
+
 async def test_a_rotated_credential_ends_after_a_while(
     store: Store, nodes: Nodes, clock: VirtualClock
 ) -> None:

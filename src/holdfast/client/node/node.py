@@ -28,6 +28,7 @@ from holdfast.client.node.journal import HeldClaim, Journal, Refused
 from holdfast.client.node.wire import SyncWire
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.check import check_name
+from holdfast.core.ids import Ids
 from holdfast.core.offline import Fields, overlay
 from holdfast.core.wire import check_new_id, check_project, time_text
 from holdfast.errors import BadConfig, Conflict, NotFound
@@ -87,6 +88,7 @@ class Node:
         node_type: str = "plugin",
         capabilities: Sequence[str] = CAPABILITIES,
         clock: Clock | None = None,
+        ids: Ids | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> Node:
         """Opens the folder of a node, and makes it at first. Needs no connection: the node registers when it
@@ -94,7 +96,7 @@ class Node:
         place = _made(Path(folder))
         journal = Journal(place / JOURNAL)
         try:
-            ids = fresh_ids()
+            ids = ids or fresh_ids()
             urls = [gateway] if isinstance(gateway, str) else [*(gateway or ())]
             identity = read_identity(place)
             if identity is None:

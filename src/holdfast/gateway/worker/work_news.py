@@ -59,7 +59,8 @@ class WorkNews:
         if ended.is_set():
             return
         stop = asyncio.create_task(ended.wait())
-        stop.add_done_callback(lambda _: stir.set())
+        # The callback of a cancelled task runs after this wait: it would end the next one.
+        stop.add_done_callback(lambda done: None if done.cancelled() else stir.set())
         try:
             await self._clock.wait(stir, pause)
         finally:

@@ -9,16 +9,19 @@ from typing import Final
 from holdfast.core.event import Event
 from holdfast.core.task import FailureKind, Status
 from holdfast.sim.outcome import Outcome
-from holdfast.sim.server import Change
+from holdfast.sim.server import RUN, Change
 
 FREE: Final = frozenset({"task.snoozed", "task.released", "task.lost"})
 """Events that requeue a task without using an attempt."""
+
+TAKEN: Final = frozenset({"task.resumed", "task.held"})
+"""Events of operators that take a stuck task from its runner."""
 
 
 def is_free(event: Event) -> bool:
     """Whether the event says that a runner lost its task, or gave it back, without using an attempt."""
     if event.kind == "task.forced":
-        return (event.before, event.after) == ("running", "queued")
+        return event.before in RUN and event.after == "queued"
     return event.kind in FREE
 
 
@@ -28,10 +31,13 @@ def attempts_count_failures(outcome: Outcome) -> Iterator[str]:
     last: dict[str, Change] = {}
     free: Counter[str] = Counter()
     paid: Counter[str] = Counter()
+    taken = {(e.task_id, e.version) for e in outcome.events if e.kind in TAKEN}
     for change in outcome.history:
         before = last.get(change.id)
         last[change.id] = change
-        if before is None or (change.was, change.status) != ("running", "queued"):
+        if before is None or change.was not in RUN or change.status != "queued":
+            continue
+        if change.was == "stuck" and (change.id, change.version) in taken:
             continue
         match before.attempts - change.attempts:
             case 1:

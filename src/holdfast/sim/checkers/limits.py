@@ -16,6 +16,7 @@ from holdfast.sim.handler_outcomes import (
     RATE_SECONDS,
 )
 from holdfast.sim.outcome import Outcome
+from holdfast.sim.server import RUN
 
 AT_ONCE: Final = {
     "limited": CONCURRENCY,
@@ -32,7 +33,7 @@ def limits_hold(outcome: Outcome) -> Iterator[str]:
         if change.type in AT_ONCE:
             name = f"{change.type} {change.limits if change.type == 'keyed' else ''}"
             at_once = running[name]
-            at_once.add(change.id) if change.status == "running" else at_once.discard(change.id)
+            at_once.add(change.id) if change.status in RUN else at_once.discard(change.id)
             if len(at_once) > AT_ONCE[change.type]:
                 yield f"{len(at_once)} tasks of {name.strip()} run at {change.at:.3f}"
         if change.type == "rated" and change.was == "queued" and change.status == "running":

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from holdfast.sim.checkers.attempts import is_free
+from holdfast.sim.handler_outcomes import EXTERNAL
 from holdfast.sim.outcome import Outcome
-from holdfast.sim.server import Change
+from holdfast.sim.server import RUN, Change
 
 
 def no_worker_idles_while_tasks_are_ready(outcome: Outcome) -> Iterator[str]:
@@ -60,15 +61,15 @@ def running_tasks_are_not_released(outcome: Outcome) -> Iterator[str]:
     for change in outcome.history:
         before = last.get(change.id)
         last[change.id] = change
-        went_back = before is not None and (change.was, change.status) == ("running", "queued")
+        went_back = before is not None and change.was in RUN and change.status == "queued"
         if not went_back or before is None or before.attempts - change.attempts != 1:
             continue
         if not requeue_events[change.id]:
             return  # The feed has a gap, which another law reports.
         event = requeue_events[change.id].pop(0)
         life = ran.get((change.id, change.before_fence))
-        if "actor" in event.data:
-            continue  # An operator took it away.
+        if "actor" in event.data or change.type == EXTERNAL:
+            continue  # An operator took it away, or an offline node gave it back.
         if event.kind == "task.released" and life and not _is_over(outcome, life, change.at):
             yield (
                 f"{change.id} ran under fence {change.before_fence} on {life} and was released "

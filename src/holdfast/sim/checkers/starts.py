@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from holdfast.core.priority import AGED_EVERY, AGEING_SECONDS
 from holdfast.sim.checkers.history import transactions
-from holdfast.sim.handler_outcomes import TICK, has_handler
+from holdfast.sim.handler_outcomes import EXTERNAL, TICK, has_handler
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.primitives import PAID
 from holdfast.sim.schedules import TICK_SECONDS
@@ -117,8 +117,9 @@ def _starved(task_id: str, aged_task: AgedTask, lives: int) -> Iterator[str]:
 
 
 def _is_claimable(change: Change) -> bool:
-    """Payments are never claimed: they only count effects."""
-    return change.status == "queued" and change.gate is None and change.type != PAID
+    """Payments are never claimed: they only count effects. Offline nodes claim their tasks by id."""
+    is_claimed = change.type not in (PAID, EXTERNAL)
+    return change.status == "queued" and change.gate is None and is_claimed
 
 
 def _is_claim(change: Change) -> bool:

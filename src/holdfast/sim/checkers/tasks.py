@@ -8,7 +8,7 @@ from typing import Final
 
 from holdfast.core.task import ENDED, TERMINAL, TRANSITIONS, Status
 from holdfast.sim.outcome import Outcome
-from holdfast.sim.server import PRUNED
+from holdfast.sim.server import PRUNED, RUN
 
 OVER: Final = frozenset({PRUNED, *(status.value for status in ENDED)})
 
@@ -45,6 +45,8 @@ def transitions_are_legal(outcome: Outcome) -> Iterator[str]:
         if change.was is None or change.status == PRUNED:
             continue
         was, status = Status(change.was), Status(change.status)
+        if was is Status.STUCK and status is not Status.STUCK:
+            was = Status.RUNNING  # The runner of a stuck task goes on, in the same transaction.
         if was is not status and status not in TRANSITIONS[was]:
             yield f"{change.id} went from {was} to {status}"
         if was in TERMINAL:
@@ -80,7 +82,7 @@ def one_effective_runner(outcome: Outcome) -> Iterator[str]:
     ran = {(run.task_id, run.fence) for run in outcome.record.runs}
     ended: Counter[tuple[str, int]] = Counter()
     for change in outcome.history:
-        if change.was == "running" and change.status == "completed":
+        if change.was in RUN and change.status == "completed":
             ended[change.id, change.before_fence] += 1
             if (change.id, change.before_fence) not in ran:
                 yield f"{change.id} was completed under fence {change.before_fence} that never ran"

@@ -21,6 +21,8 @@ CREATE TABLE holdfast_token (
 ) STRICT;
 -- Authentication.
 CREATE UNIQUE INDEX holdfast_token_sha256 ON holdfast_token (sha256);
+-- The credentials of a node.
+CREATE INDEX holdfast_token_node ON holdfast_token (node_id) WHERE node_id IS NOT NULL;
 
 -- When a token was last used. Written at most once a minute, apart from the token.
 CREATE TABLE holdfast_token_use (

@@ -69,10 +69,15 @@ ON CONFLICT (id) DO UPDATE SET state = :state::text, incarnation = :incarnation:
     labels_json = :labels_json::text, token_id = :token_id::text, token_at = :token_at::float8, lost_at = NULL,
     skew_ms = coalesce(:skew_ms::bigint, holdfast_node.skew_ms), kind = :kind::text;
 
--- name: end_token
--- The credential before a rotation is accepted for a while.
--- index: holdfast_token_pkey
-UPDATE holdfast_token SET expires_at = :until::float8 WHERE id = :id::text AND (expires_at IS NULL OR expires_at > :until::float8);
+-- name: end_tokens
+-- The credentials before a rotation are accepted for a while.
+-- index: holdfast_token_node
+UPDATE holdfast_token SET expires_at = :until::float8
+WHERE node_id = :node::text AND kind = 'node' AND (expires_at IS NULL OR expires_at > :until::float8);
+
+-- name: revoke_tokens
+-- index: holdfast_token_node
+UPDATE holdfast_token SET revoked_at = :now::float8 WHERE node_id = :node::text AND kind = 'node' AND revoked_at IS NULL;
 
 -- name: spend_join_token
 -- Takes one use of a join token. No row: none is left, or the token does not count any more.

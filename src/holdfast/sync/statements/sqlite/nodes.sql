@@ -69,10 +69,15 @@ ON CONFLICT (id) DO UPDATE SET state = :state, incarnation = :incarnation, boots
     labels_json = :labels_json, token_id = :token_id, token_at = :token_at, lost_at = NULL,
     skew_ms = coalesce(:skew_ms, holdfast_node.skew_ms), kind = :kind;
 
--- name: end_token
--- The credential before a rotation is accepted for a while.
--- index: holdfast_token (primary key)
-UPDATE holdfast_token SET expires_at = :until WHERE id = :id AND (expires_at IS NULL OR expires_at > :until);
+-- name: end_tokens
+-- The credentials before a rotation are accepted for a while.
+-- index: holdfast_token_node
+UPDATE holdfast_token SET expires_at = :until
+WHERE node_id = :node AND kind = 'node' AND (expires_at IS NULL OR expires_at > :until);
+
+-- name: revoke_tokens
+-- index: holdfast_token_node
+UPDATE holdfast_token SET revoked_at = :now WHERE node_id = :node AND kind = 'node' AND revoked_at IS NULL;
 
 -- name: spend_join_token
 -- Takes one use of a join token. No row: none is left, or the token does not count any more.

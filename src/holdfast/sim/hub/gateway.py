@@ -1,0 +1,56 @@
+"""A gateway as a simulated process: feed, worker sync and the APIs, on the store across the network."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Final
+
+from holdfast.core.ids import Ids
+from holdfast.errors import StoreUnavailable
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.hub import Hub
+from holdfast.gateway.rest.live import Live
+from holdfast.gateway.server import new_metrics
+from holdfast.gateway.settings import ServerSettings
+from holdfast.gateway.worker.mount import WorkerMount
+from holdfast.queue.queue import Queue
+from holdfast.sim.draw import Draw
+from holdfast.sim.hub.asgi import Acceptor, App
+from holdfast.sim.hub.sockets import Sockets
+from holdfast.sim.node import Node
+
+ADMIN_TOKEN: Final = "simulated-admin-token-of-the-gateways"
+SETTINGS: Final = ServerSettings(
+    grpc_port=-1, admin_token=ADMIN_TOKEN, rate_per_second=1e6, burst=10**6
+)
+
+
+class GatewayProcess:
+    """The main of a gateway's node."""
+
+    def __init__(self, sockets: Sockets, draw: Draw) -> None:
+        self._sockets = sockets
+        self._draw = draw
+
+    async def main(self, node: Node, queue: Queue) -> None:
+        """Serves until the process dies. It starts when the store can be reached."""
+        ids = Ids(self._draw.stream(node.life))
+        while True:
+            async with AsyncExitStack() as services:
+                try:
+                    hub = await Hub.open(queue, new_metrics())
+                    hub.ids = ids
+                    gateway = Gateway(hub, SETTINGS)
+                    live = Live(gateway)
+                    workers = WorkerMount(gateway, live.feed.hub)
+                    for service in (live.running, workers.running):
+                        await services.enter_async_context(service())
+                except StoreUnavailable:
+                    await node.clock.sleep(1.0)
+                    continue
+                Acceptor(node, App(gateway, live, workers), self._sockets)
+                task = asyncio.current_task()
+                assert task is not None
+                node.keep(task)  # nothing else refers to a task that waits for ever
+                await asyncio.Event().wait()
