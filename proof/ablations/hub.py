@@ -14,7 +14,7 @@ from holdfast.core.event import Position
 from holdfast.core.subscription import StreamCursor
 from holdfast.core.watching import Watching
 from holdfast.core.worker_changes import is_report
-from holdfast.core.worker_protocol import Reception
+from holdfast.core.worker_protocol import Reception, receive
 from holdfast.core.worker_wire import SyncAck
 from holdfast.gateway.feed import connection
 from holdfast.remote import outbox
@@ -55,7 +55,7 @@ def _resume_point() -> list[Swap]:
         if state.position is None:
             return Watching()
         position = Position.parse(state.position)
-        return Watching(str(replace(position, offset=max(1, position.offset - 3))))
+        return Watching(str(position._replace(offset=max(1, position.offset - 3))))
 
     return [(watch, "connected", earlier)]
 
@@ -68,7 +68,7 @@ def _sequence() -> list[Swap]:
     def unaware(self: Any, incarnation: int, applied_through: int, window: Any) -> None:
         welcome(self, incarnation, 0, window)
 
-    receive, welcome = messages.receive, outbox.Outbox.welcome
+    welcome = outbox.Outbox.welcome
     return [(messages, "receive", any_message), (outbox.Outbox, "welcome", unaware)]
 
 
