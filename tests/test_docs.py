@@ -117,6 +117,17 @@ def test_links_lead_somewhere() -> None:
             assert (path.parent / target).exists(), f"{path.name}: {target}"
 
 
+def test_every_test_that_a_page_names_exists() -> None:
+    named = [
+        (path.name, *match)
+        for path in DOCS.rglob("*.md")
+        for match in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", path.read_text("utf-8"))
+    ]
+    assert len(named) > 10
+    for name, file, test in named:
+        assert f"def {test}(" in (ROOT / file).read_text("utf-8"), f"{name}: {file}::{test}"
+
+
 def test_every_file_that_an_explanation_names_exists() -> None:
     missing = [
         f"{path.name}: {name}"
