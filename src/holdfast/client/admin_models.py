@@ -18,6 +18,8 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     paused_at: str | None = None
     paused_by: str | None = None
     reason: str | None = None
+    version: int = 0
+    """How often it was paused or resumed."""
 
 
 class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +124,8 @@ class LockView(LockRow, frozen=True, kw_only=True):
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that is enqueued at recurring times. `owner` is `code` for one that an application defines."""
+    """A task that is enqueued at recurring times. `owner` is `code` for one that an application defines, and
+    `remote` for one of a worker without a database."""
 
     name: str
     spec: str = ""
@@ -135,6 +138,8 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     fired_at: str | None = None
     paused: bool = False
     owner: str | None = None
+    project: str = "default"
+    version: int = 1
 
 
 class ConflictRow(msgspec.Struct, frozen=True, kw_only=True):

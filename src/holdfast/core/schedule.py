@@ -15,10 +15,15 @@ import msgspec
 from cronsim import CronSim, CronSimError
 
 from holdfast.core.check import SECONDS_MAX, check_name
+from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.errors import BadConfig, InvalidInput
 
 CODE: Final = "code"
 """The owner of schedules that are defined in code."""
+REMOTE: Final = "remote"
+"""The owner of schedules that are defined in the code of a worker without a database."""
+SILENT_SECONDS: Final = 180.0
+"""A schedule of the code that was not announced for this long belongs to no live node."""
 EVERY_SECONDS_MIN: Final = 0.001
 FIELDS: Final = 5
 ALIASES: Final = {
@@ -49,16 +54,34 @@ class Schedule(msgspec.Struct, frozen=True):
     fired_at: float | None = None
     paused: int = 0
     owner: str | None = None
-    """CODE for `@task(cron=...)`; None when the schedule was created at run time."""
+    """CODE or REMOTE for `@task(cron=...)`; None when the schedule was created at run time."""
     announced_at: float | None = None
     """When a node last announced the schedule from its code."""
+    project: str = DEFAULT_PROJECT
+    """The project of its tasks."""
+    version: int = 1
+    """Rises with every change, not with a fire."""
+
+
+def is_silent(schedule: Schedule, now: float) -> bool:
+    """Whether no live node has the code of the schedule."""
+    return now - (schedule.announced_at or 0.0) > SILENT_SECONDS
 
 
 def is_changed(before: Schedule, after: Schedule) -> bool:
     """Whether a new definition of a schedule differs from the stored one."""
     return any(
         getattr(before, field) != getattr(after, field)
-        for field in ("type", "queue", "spec", "timezone", "payload_json", "priority", "owner")
+        for field in (
+            "type",
+            "queue",
+            "spec",
+            "timezone",
+            "payload_json",
+            "priority",
+            "owner",
+            "project",
+        )
     )
 
 

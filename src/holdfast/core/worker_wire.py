@@ -49,6 +49,9 @@ class TypeDefinition(_Message, frozen=True, kw_only=True):
     name: str
     queue: str = "default"
     options: dict[str, object] = {}
+    cron: str = ""
+    """When tasks of the type are enqueued; empty: by callers only."""
+    timezone: str = "UTC"
 
 
 class Hello(_Message, frozen=True, kw_only=True, tag="hello"):

@@ -3,7 +3,8 @@
 Promises: a due schedule gets one task, in the transaction that sets its next time. Missed fires are
 coalesced into one task. A schedule that this node cannot evaluate stays due for other nodes; it is logged
 once and shown by `doctor`, and the other schedules fire. A schedule of the code is fired only by nodes
-whose code has a schedule of that name, and removed a week after the last of these nodes. Where nodes
+whose code has a schedule of that name, and removed a week after the last of these nodes; one of a remote
+worker's code is fired by any node while the worker announces it. Where nodes
 define it differently, the definition of the node that started last applies while a node with that
 definition runs, and `SILENT_SECONDS` longer. Then another node writes its own definition.
 """
@@ -15,7 +16,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from holdfast.clock import Clock
-from holdfast.core.schedule import CODE, Schedule, is_changed
+from holdfast.core.schedule import (
+    CODE,
+    REMOTE,
+    SILENT_SECONDS,
+    Schedule,
+    is_changed,
+    is_silent,
+)
 from holdfast.core.submit import Submission
 from holdfast.engine.loop import Loop
 from holdfast.errors import StoreUnavailable
@@ -24,8 +32,6 @@ from holdfast.store.store import Store
 
 LOOK_SECONDS: Final = 10.0
 ANNOUNCE_SECONDS: Final = 60.0
-SILENT_SECONDS: Final = 3 * ANNOUNCE_SECONDS
-"""A schedule of the code that was not announced for this long belongs to no live node."""
 FORGET_SECONDS: Final = 7 * 86_400.0
 log = logging.getLogger("holdfast.engine")
 
@@ -60,7 +66,7 @@ class Scheduler(Loop):
         await self._announce(schedules, now)
         active = []
         for schedule in schedules:
-            if schedule.owner == CODE and schedule.name not in self._announced:
+            if not self._is_announced(schedule, now):
                 await self._leave(schedule, now)
             elif not schedule.paused:
                 active.append(schedule)
@@ -71,6 +77,13 @@ class Scheduler(Loop):
         self.skipped = {name: why for name, why in self.skipped.items() if name in due}
         waits = [schedule.next_at - now for schedule in active if schedule.next_at > now]
         return max(0.0, min([LOOK_SECONDS, *waits]))
+
+    def _is_announced(self, schedule: Schedule, now: float) -> bool:
+        """Whether a schedule fires here: the code of this node has it, a worker without a database announces
+        it, or it belongs to no code."""
+        if schedule.owner == REMOTE:
+            return not is_silent(schedule, now)
+        return schedule.owner != CODE or schedule.name in self._announced
 
     async def _put_code(self) -> None:
         """Writes the schedules of the code to the store, including those that were defined while running."""

@@ -14,10 +14,9 @@ import msgspec
 
 from holdfast.core.length import length
 from holdfast.core.node import definitions, difference
-from holdfast.core.schedule import CODE
+from holdfast.core.schedule import CODE, SILENT_SECONDS
 from holdfast.core.task import Status
 from holdfast.engine.execute import ABANDONED_MAX
-from holdfast.engine.scheduler import SILENT_SECONDS
 from holdfast.queue.nodes import Node
 from holdfast.queue.queue import Queue
 from holdfast.store.sql import load_migrations

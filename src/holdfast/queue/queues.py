@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from holdfast.bus.port import FEED, WORK
 from holdfast.core.check import check_id, check_name
+from holdfast.core.queue_pause import QueuePause
 from holdfast.core.task import Status
 from holdfast.engine.handlers import Handlers
 from holdfast.errors import NotFound
 from holdfast.queue.by import By
 from holdfast.queue.session import Resources, Sessions
-from holdfast.store.rows import QueuePause
 
 
 class QueueView(msgspec.Struct, frozen=True):
@@ -31,6 +31,8 @@ class QueueView(msgspec.Struct, frozen=True):
     reason: str | None = None
     oldest_due_seconds: float | None = None
     """How long the oldest task that waits for a worker is due. None: none is due."""
+    version: int = 0
+    """How often it was paused or resumed."""
 
     @property
     def is_paused(self) -> bool:
@@ -78,26 +80,33 @@ class Queues:
 
     async def pause(self, name: str, by: By) -> None:
         """Stops all nodes from starting tasks of this queue until it is resumed. Running tasks continue."""
-        resources = await self._with_queue(name, by)
+        resources = await self._with_queue(name)
         await resources.store.upkeep.pause_queue(
-            name, actor=by.actor, reason=by.reason, beside=by.beside
+            name,
+            actor=by.actor,
+            reason=by.reason,
+            expected_version=by.expected_version,
+            beside=by.beside,
         )
         resources.bus.publish(FEED)
 
     async def resume(self, name: str, by: By) -> None:
         """Resumes a paused queue."""
-        resources = await self._with_queue(name, by)
+        resources = await self._with_queue(name)
         await resources.store.upkeep.resume_queue(
-            name, actor=by.actor, reason=by.reason, beside=by.beside
+            name,
+            actor=by.actor,
+            reason=by.reason,
+            expected_version=by.expected_version,
+            beside=by.beside,
         )
         resources.bus.publish(WORK)
         resources.bus.publish(FEED)
 
-    async def _with_queue(self, name: str, by: By) -> Resources:
+    async def _with_queue(self, name: str) -> Resources:
         """Returns the resources. Raises NotFound for a queue that neither the store nor this process has: the
         name may be misspelt."""
         check_id("queue", name)
-        by.of_unversioned("a queue")
         names = {
             "default",
             *self._handlers.queues(),
@@ -112,7 +121,14 @@ class Queues:
 def _view(name: str, counts: dict[str, int], pause: QueuePause | None) -> QueueView:
     if pause is None:
         return QueueView(name, counts)
-    return QueueView(name, counts, pause.paused_at, pause.paused_by, pause.reason)
+    return QueueView(
+        name,
+        counts,
+        pause.paused_at,
+        pause.paused_by,
+        pause.reason,
+        version=pause.version,
+    )
 
 
 def counts_by_queue(rows: Any) -> dict[str, dict[str, int]]:

@@ -12,7 +12,10 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeAlias
 
+from msgspec.structs import replace
+
 from holdfast.core.check import check_whole
+from holdfast.core.schedule import Schedule
 from holdfast.engine.basis import Basis, EngineConfig
 from holdfast.engine.compose import compose
 from holdfast.engine.engine import Engine
@@ -155,10 +158,10 @@ class Runtime:
                 on_ended=session.ended,
                 on_failed=session.fail,
                 meter=self._meter,
-                code_schedules=lambda: self._definitions.schedules,
+                code_schedules=self._code_schedules,
             )
         )
-        for schedule in self._definitions.schedules:
+        for schedule in self._code_schedules():
             await put_schedule(resources, schedule)
         try:
             await self.start_engine(engine)
@@ -166,6 +169,11 @@ class Runtime:
             await engine.stop()
             raise
         return engine
+
+    def _code_schedules(self) -> list[Schedule]:
+        """The schedules of the code. Their tasks belong to the project of the queue."""
+        project = self._settings.current.project
+        return [replace(schedule, project=project) for schedule in self._definitions.schedules]
 
     async def _stop(self, session: Session, resources: Resources) -> None:
         try:

@@ -20,7 +20,6 @@ from holdfast.errors import NotFound
 from holdfast.queue.by import By
 from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.types import EnqueueOptions, KnownTypes
-from holdfast.store.beside import Beside
 from holdfast.store.schedules import ScheduleStore
 
 T = TypeVar("T")
@@ -40,10 +39,14 @@ class Schedules:
 
     async def get(self, name: str) -> Schedule:
         """Returns one schedule. Raises NotFound if it does not exist."""
-        for schedule in await self.list():
-            if schedule.name == name:
-                return schedule
-        raise NotFound(f"there is no schedule '{name}': see the list of schedules")
+        schedule = await self.find(name)
+        if schedule is None:
+            raise NotFound(f"there is no schedule '{name}': see the list of schedules")
+        return schedule
+
+    async def find(self, name: str) -> Schedule | None:
+        """Returns one schedule. None if it does not exist."""
+        return next((each for each in await self.list() if each.name == name), None)
 
     async def put(
         self,
@@ -56,17 +59,21 @@ class Schedules:
         timezone: str = "UTC",
         queue: str | None = None,
         priority: Priority | str | int | None = None,
+        project: str | None = None,
     ) -> None:
-        """Adds or changes a schedule. Raises Conflict if a task defined with `cron` has this name."""
+        """Adds or changes a schedule. Raises Conflict if a task defined with `cron` has this name, or a
+        schedule of another project."""
         check_name("name", name)
         check_timetable(spec, timezone)
-        by.of_unversioned("a schedule")
         resources = await self._sessions.open()
         config = await self._types.find(resources.store, type)
         if (parameters := self._types.parameters(type)) is not None:
             check_payload(parameters, payload)
         request = self._types.request(
-            config, type=type, payload=payload, options=EnqueueOptions(queue, priority)
+            config,
+            type=type,
+            payload=payload,
+            options=EnqueueOptions(queue, priority, project=project),
         )
         task = submit(request, task_id="check", now=0.0).task
         schedule = Schedule(
@@ -78,34 +85,30 @@ class Schedules:
             encode_payload(payload),
             int(task.priority),
             0.0,
+            project=task.project,
         )
-        await put_schedule(resources, schedule, by.actor, reason=by.reason, beside=by.beside)
-        self._wake_scheduler()
+        await resources.store.schedules.put(
+            schedule,
+            actor=by.actor,
+            reason=by.reason,
+            expected_version=by.expected_version,
+            beside=by.beside,
+        )
+        resources.bus.publish(FEED)
+        self.wake()
 
     async def remove(self, name: str, by: By) -> None:
         """Removes a schedule, but not the tasks it has enqueued. Raises NotFound if it does not exist."""
-        await self._change(
-            name,
-            by,
-            lambda stored: stored.remove(name, actor=by.actor, reason=by.reason, beside=by.beside),
-        )
+        await self._change(name, lambda stored: stored.remove(name, by))
 
     async def pause(self, name: str, by: By) -> Schedule:
         """Pauses a schedule until it is resumed. The pause survives restarts of the nodes."""
-        return await self._change(
-            name,
-            by,
-            lambda stored: stored.pause(name, actor=by.actor, reason=by.reason, beside=by.beside),
-        )
+        return await self._change(name, lambda stored: stored.pause(name, by))
 
     async def resume(self, name: str, by: By) -> Schedule:
         """Resumes a paused schedule. It fires at its next regular time."""
-        schedule = await self._change(
-            name,
-            by,
-            lambda stored: stored.resume(name, actor=by.actor, reason=by.reason, beside=by.beside),
-        )
-        self._wake_scheduler()
+        schedule = await self._change(name, lambda stored: stored.resume(name, by))
+        self.wake()
         return schedule
 
     async def submission(self, schedule: Schedule, now: float) -> Submission:
@@ -117,33 +120,27 @@ class Schedules:
             type=schedule.type,
             payload=loads(schedule.payload_json),
             options=EnqueueOptions(
-                schedule.queue, schedule.priority, metadata={"schedule": schedule.name}
+                schedule.queue,
+                schedule.priority,
+                metadata={"schedule": schedule.name},
+                project=schedule.project,
             ),
         )
         return submit(request, task_id=resources.ids.task(now), now=now, id_given=False)
 
-    async def _change(
-        self, name: str, by: By, change: Callable[[ScheduleStore], Awaitable[T]]
-    ) -> T:
+    async def _change(self, name: str, change: Callable[[ScheduleStore], Awaitable[T]]) -> T:
         check_name("name", name)
-        by.of_unversioned("a schedule")
         resources = await self._sessions.open()
         answer = await change(resources.store.schedules)
         resources.bus.publish(FEED)
         return answer
 
-    def _wake_scheduler(self) -> None:
+    def wake(self) -> None:
+        """Makes the scheduler of this process look at once."""
         self._sessions.call_engine(lambda engine: engine.scheduler.wake())
 
 
-async def put_schedule(
-    resources: Resources,
-    schedule: Schedule,
-    actor: str = CODE,
-    *,
-    reason: str = "",
-    beside: Beside | None = None,
-) -> None:
-    """Stores a schedule, and hints at the new event."""
-    await resources.store.schedules.put(schedule, actor=actor, reason=reason, beside=beside)
+async def put_schedule(resources: Resources, schedule: Schedule) -> None:
+    """Stores a schedule of the code, and hints at the new event."""
+    await resources.store.schedules.put(schedule, actor=CODE)
     resources.bus.publish(FEED)

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.clock import Clock
 from holdfast.core.decide import Ruling, Transition, applied
 from holdfast.core.ids import Ids
+from holdfast.core.schedule import Schedule
 from holdfast.core.task import RunId, Task
 from holdfast.core.worker_wire import CommandAck, CommandFrame, TypeDefinition
 from holdfast.engine.basis import EngineConfig
@@ -53,6 +54,8 @@ class RemoteBasis:
     on_failed: Callable[[EngineFailed], None]
     on_joined: Callable[[str], None]
     """Called with the credential that the node got for a join token."""
+    schedules: Callable[[], Sequence[Schedule]] = tuple
+    """The schedules of the code, which the gateway fires while this worker runs."""
     meter: Meter | None = None
     open_channel: Connect | None = None
     """None: by the address of the gateway."""
@@ -157,7 +160,7 @@ class _Owner:
             types=tuple(name for name in handlers.types() if name not in refused),
             queues=config.queues if config.queues is not None else handlers.queues(),
             slots=config.max_workers,
-            definitions_json=definitions_json(handlers, config.defaults),
+            definitions_json=definitions_json(handlers, config.defaults, self._basis.schedules()),
         )
 
     def held(self) -> list[RunId]:
@@ -184,13 +187,18 @@ class _Owner:
         self._basis.on_failed(failure)
 
 
-def definitions_json(handlers: Handlers, defaults: Defaults) -> str:
-    """The types of this process, as producers elsewhere need them."""
+def definitions_json(
+    handlers: Handlers, defaults: Defaults, schedules: Sequence[Schedule] = ()
+) -> str:
+    """The types of this process, as producers elsewhere need them, with their schedules."""
+    timetables = {schedule.type: schedule for schedule in schedules}
     definitions = [
         TypeDefinition(
             name=handler.type,
             queue=handler.config.queue,
             options=msgspec.to_builtins(resolved(handler.config, defaults)),
+            cron=timetables[handler.type].spec if handler.type in timetables else "",
+            timezone=timetables[handler.type].timezone if handler.type in timetables else "UTC",
         )
         for handler in handlers
     ]

@@ -107,13 +107,6 @@ class RemoteRuntime:
                     )
                 return
             self._settings.current = self._settings.current.changed(settings)
-            if self._definitions.schedules:
-                names = ", ".join(schedule.name for schedule in self._definitions.schedules)
-                log.warning(
-                    "schedules of the code are not added through a gateway: add them with `holdfast schedule "
-                    "add`, or run a worker with the database: %s",
-                    names,
-                )
             self._failed, self._failure = asyncio.Event(), None
             engine = compose_remote(
                 RemoteBasis(
@@ -125,6 +118,7 @@ class RemoteRuntime:
                     on_ended=self._ended,
                     on_failed=self._fail,
                     on_joined=self._joined,
+                    schedules=lambda: self._definitions.schedules,
                     meter=self._meter,
                     open_channel=self._wires.open_channel,
                 )

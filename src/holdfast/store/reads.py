@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.core.limit import Limit
+from holdfast.core.queue_pause import QueuePause
 from holdfast.core.schedule import Schedule
 from holdfast.core.task import Status, Task
 from holdfast.store.access import Access
@@ -15,7 +16,6 @@ from holdfast.store.rows import (
     DeadLetterGroup,
     Dependency,
     NodeRow,
-    QueuePause,
     TypeRow,
     read_dependencies,
     read_limits,

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.core.dependency import DependencyPolicy
 from holdfast.core.limit import Limit
+from holdfast.core.queue_pause import QueuePause
 from holdfast.core.task import Status
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.limits import to_limit
@@ -33,15 +34,6 @@ class NodeRow(msgspec.Struct, frozen=True):
     started_at: float
     seen_at: float
     info_json: str
-
-
-class QueuePause(msgspec.Struct, frozen=True):
-    """A queue that is paused, or was."""
-
-    name: str
-    paused_at: float | None
-    paused_by: str | None
-    reason: str | None
 
 
 class TypeRow(msgspec.Struct, frozen=True):

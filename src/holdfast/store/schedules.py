@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Protocol
 
 from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
@@ -12,6 +13,19 @@ from holdfast.store.scripts import schedules as scripts
 from holdfast.store.scripts.insert import Inserted
 
 
+class Change(Protocol):
+    """Who changes a schedule, e.g. `queue.by.By`."""
+
+    @property
+    def actor(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def expected_version(self) -> int | None: ...
+    @property
+    def beside(self) -> Beside | None: ...
+
+
 class ScheduleStore:
     """The schedules of one store. RowHeld: another transaction holds the row."""
 
@@ -19,11 +33,24 @@ class ScheduleStore:
         self._access = access
 
     async def put(
-        self, schedule: Schedule, *, actor: str, reason: str = "", beside: Beside | None = None
+        self,
+        schedule: Schedule,
+        *,
+        actor: str,
+        reason: str = "",
+        expected_version: int | None = None,
+        beside: Beside | None = None,
     ) -> bool:
         """Adds or changes a schedule. Returns whether anything changed."""
         return await self._access.run(
-            partial(scripts.put, schedule=schedule, actor=actor, reason=reason, beside=beside)
+            partial(
+                scripts.put,
+                schedule=schedule,
+                actor=actor,
+                reason=reason,
+                expected_version=expected_version,
+                beside=beside,
+            )
         )
 
     async def fire(self, schedule: Schedule, submission: Submission) -> Inserted | None:
@@ -34,26 +61,41 @@ class ScheduleStore:
             )
         )
 
-    async def pause(
-        self, name: str, *, actor: str, reason: str, beside: Beside | None = None
-    ) -> Schedule:
+    async def pause(self, name: str, change: Change) -> Schedule:
         return await self._access.run(
-            partial(scripts.pause, name=name, actor=actor, reason=reason, beside=beside)
+            partial(
+                scripts.pause,
+                name=name,
+                actor=change.actor,
+                reason=change.reason,
+                expected_version=change.expected_version,
+                beside=change.beside,
+            )
         )
 
-    async def resume(
-        self, name: str, *, actor: str, reason: str = "", beside: Beside | None = None
-    ) -> Schedule:
+    async def resume(self, name: str, change: Change) -> Schedule:
         """The schedule fires again, from its next time on."""
         return await self._access.run(
-            partial(scripts.resume, name=name, actor=actor, reason=reason, beside=beside)
+            partial(
+                scripts.resume,
+                name=name,
+                actor=change.actor,
+                reason=change.reason,
+                expected_version=change.expected_version,
+                beside=change.beside,
+            )
         )
 
-    async def remove(
-        self, name: str, *, actor: str, reason: str, beside: Beside | None = None
-    ) -> None:
+    async def remove(self, name: str, change: Change) -> None:
         await self._access.run(
-            partial(scripts.remove, name=name, actor=actor, reason=reason, beside=beside)
+            partial(
+                scripts.remove,
+                name=name,
+                actor=change.actor,
+                reason=change.reason,
+                expected_version=change.expected_version,
+                beside=change.beside,
+            )
         )
 
     async def forget(self, schedule: Schedule) -> bool:

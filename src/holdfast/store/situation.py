@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.core.limit import Limit
+from holdfast.core.queue_pause import QueuePause
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.store.rows import (
     NodeRow,
-    QueuePause,
     read_dependencies,
     read_limits,
     read_nodes,

@@ -44,17 +44,43 @@ class Upkeep:
         await self._access.run(partial(nodes.lose, forget_before=forget_before))
 
     async def pause_queue(
-        self, name: str, *, actor: str, reason: str, beside: Beside | None = None
+        self,
+        name: str,
+        *,
+        actor: str,
+        reason: str,
+        expected_version: int | None = None,
+        beside: Beside | None = None,
     ) -> None:
         await self._access.run(
-            partial(admin.pause_queue, name=name, actor=actor, reason=reason, beside=beside)
+            partial(
+                admin.pause_queue,
+                name=name,
+                actor=actor,
+                reason=reason,
+                expected_version=expected_version,
+                beside=beside,
+            )
         )
 
     async def resume_queue(
-        self, name: str, *, actor: str, reason: str = "", beside: Beside | None = None
+        self,
+        name: str,
+        *,
+        actor: str,
+        reason: str = "",
+        expected_version: int | None = None,
+        beside: Beside | None = None,
     ) -> None:
         await self._access.run(
-            partial(admin.resume_queue, name=name, actor=actor, reason=reason, beside=beside)
+            partial(
+                admin.resume_queue,
+                name=name,
+                actor=actor,
+                reason=reason,
+                expected_version=expected_version,
+                beside=beside,
+            )
         )
 
     async def prune_entries(self, *, now: float, limit: int) -> int:

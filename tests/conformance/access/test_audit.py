@@ -13,6 +13,7 @@ from holdfast.core.decide import Refusal, Transition
 from holdfast.core.event import NewEvent
 from holdfast.core.schedule import Schedule
 from holdfast.errors import NotFound
+from holdfast.queue.by import By
 from holdfast.store.audit import AuditStore
 from holdfast.store.beside import Beside
 from holdfast.store.script import Script
@@ -101,14 +102,15 @@ async def test_queues_schedules_and_inserts_take_rows_beside_them(store: Store) 
     schedule = Schedule("nightly", "work", "default", "0 3 * * *", "UTC", "null", 2, 0.0)
     await store.schedules.put(schedule, actor="ann", beside=Silent())
     await store.schedules.put(schedule, actor="ann", beside=Silent())
-    await store.schedules.pause("nightly", actor="ann", reason="", beside=Silent())
-    await store.schedules.resume("nightly", actor="ann", beside=Silent())
-    await store.schedules.remove("nightly", actor="ann", reason="", beside=Silent())
+    by = By("ann", beside=Silent())
+    await store.schedules.pause("nightly", by)
+    await store.schedules.resume("nightly", by)
+    await store.schedules.remove("nightly", by)
     with pytest.raises(NotFound):
-        await store.schedules.pause("nightly", actor="ann", reason="", beside=Silent())
+        await store.schedules.pause("nightly", by)
     await store.insert([asked(store)], beside=Silent())
     rows = await AuditStore(store).after(0, 100)
-    assert [row.subject for row in rows[1:3]] == ["True", "False"]
+    assert [row.subject.startswith("QueuePause(") for row in rows[:3]] == [True] * 3
     assert [row.subject.startswith("Schedule(") for row in rows[3:]] == [True] * 5
     assert (await AuditStore(store).verify())[1] is None
 

@@ -42,9 +42,9 @@ async def resume(store: Store, name: str) -> None:
 async def test_pausing_a_queue_records_actor_and_reason(store: Store, clock: VirtualClock) -> None:
     await pause(store, "mail", "deploy")
     rows = [tuple(row) for row in await query(store, "queues")]
-    assert rows == [("mail", clock.now(), "ann", "deploy")]
+    assert rows == [("mail", clock.now(), "ann", "deploy", 1)]
     await resume(store, "mail")
-    assert [tuple(row) for row in await query(store, "queues")] == [("mail", None, None, None)]
+    assert [tuple(row) for row in await query(store, "queues")] == [("mail", None, None, None, 2)]
     events = await read_all(store)
     assert [(event.kind, event.data) for event in events] == [
         ("queue.paused", {"queue": "mail", "actor": "ann", "reason": "deploy"}),
@@ -92,6 +92,7 @@ async def put_schedule(store: Store, next_at: float, spec: str = "@every 60") ->
         next_at=next_at,
         owner=None,
         announced_at=None,
+        project="default",
     )
     return Schedule(*(await query(store, "schedules"))[0])
 

@@ -8,15 +8,18 @@ from collections.abc import Sequence
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.clock import VirtualClock
 from holdfast.core import schedule as rules
 from holdfast.core.event import Event
 from holdfast.core.ids import Ids
-from holdfast.core.schedule import CODE, Schedule
+from holdfast.core.schedule import CODE, REMOTE, SILENT_SECONDS, Schedule
 from holdfast.core.submit import Submission
-from holdfast.engine.scheduler import ANNOUNCE_SECONDS, FORGET_SECONDS, SILENT_SECONDS, Scheduler
-from holdfast.errors import Conflict, NotFound, UnknownType
+from holdfast.core.task import DEFAULT_PROJECT
+from holdfast.engine.scheduler import ANNOUNCE_SECONDS, FORGET_SECONDS, Scheduler
+from holdfast.errors import Conflict, NotFound, UnknownType, VersionConflict
+from holdfast.queue.by import By
 from holdfast.store.feed import Page
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script
@@ -27,7 +30,12 @@ from tests.statements import execute, query
 
 
 def every(
-    name: str, seconds: float = 60.0, *, owner: str | None = None, **changed: str
+    name: str,
+    seconds: float = 60.0,
+    *,
+    owner: str | None = None,
+    project: str = DEFAULT_PROJECT,
+    **changed: str,
 ) -> Schedule:
     fields = {"spec": f"@every {seconds:g}", "timezone": "UTC", "type": "work"} | changed
     return Schedule(
@@ -40,6 +48,7 @@ def every(
         2,
         0.0,
         owner=owner,
+        project=project,
     )
 
 
@@ -52,7 +61,7 @@ async def put(store: Store, schedule: Schedule) -> bool:
 async def put_unchecked(store: Store, schedule: Schedule, next_at: float) -> None:
     """Stores a schedule of a newer version, whose spec this version cannot parse."""
     fields = {name: getattr(schedule, name) for name in schedule.__struct_fields__}
-    del fields["fired_at"], fields["paused"]
+    del fields["fired_at"], fields["paused"], fields["version"]
     await execute(store, "put_schedule", **fields | {"next_at": next_at})
 
 
@@ -203,6 +212,72 @@ async def test_a_schedule_of_the_code_fires_only_where_the_code_has_it(
     assert [(event.schedule, event.reason) for event in removed] == [
         ("tick", "it has left the code")
     ]
+
+
+async def test_a_schedule_of_a_remote_worker_fires_while_it_is_announced(
+    store: Store, clock: VirtualClock
+) -> None:
+    """Any node fires it. A node with the database that has the code goes first."""
+    remote, node = every("tick", owner=REMOTE, project="p"), Node(store, clock)
+    await store.schedules.put(remote, actor="node:w")
+    for _ in range(4):
+        clock.set(clock.now() + 61)
+        await node.tick()
+    assert node.scheduler.fired == 2  # Then it is silent.
+    await store.schedules.put(remote, actor="node:w")
+    await node.tick()
+    assert node.scheduler.fired == 3
+    await store.schedules.put(replace(remote, project="other"), actor="node:x")
+    assert (await store.reads.schedules())[0].project == "p"
+    await store.schedules.put(every("tick", owner=CODE, project="p"), actor=CODE)
+    await store.schedules.put(remote, actor="node:w")
+    assert (await store.reads.schedules())[0].owner == CODE
+    clock.set(clock.now() + SILENT_SECONDS + 1)
+    await store.schedules.put(remote, actor="node:w")
+    assert (await store.reads.schedules())[0].owner == REMOTE
+    with pytest.raises(Conflict):
+        await store.schedules.put(every("tick", project="p"), actor="user:ann")
+
+
+async def test_a_schedule_has_a_version_and_a_project(store: Store, clock: VirtualClock) -> None:
+    await store.schedules.put(every("tick"), actor="ann")
+    node = Node(store, clock)
+    clock.set(clock.now() + 61)
+    await node.tick()
+    assert node.scheduler.fired == 1
+    assert (await store.reads.schedules())[0].version == 1
+    for expected in (0, 2):
+        with pytest.raises(VersionConflict) as refused:
+            await store.schedules.pause("tick", By("ann", expected_version=expected))
+        assert refused.value.current == {"version": 1}
+    assert (await store.schedules.pause("tick", By("ann", expected_version=1))).version == 2
+    assert (await store.schedules.pause("tick", By("ann"))).version == 2
+    assert (await store.schedules.resume("tick", By("ann", expected_version=2))).version == 3
+    with pytest.raises(VersionConflict):
+        await store.schedules.put(every("tick", spec="@daily"), actor="ann", expected_version=2)
+    await store.schedules.put(every("tick", spec="@daily"), actor="ann", expected_version=3)
+    assert (await store.reads.schedules())[0].version == 4
+    with pytest.raises(Conflict):
+        await store.schedules.put(every("tick", project="other"), actor="ann")
+    with pytest.raises(VersionConflict):
+        await store.schedules.remove("tick", By("ann", expected_version=3))
+    await store.schedules.remove("tick", By("ann", expected_version=4))
+
+
+async def test_a_queue_has_a_version(store: Store) -> None:
+    pause, resume = store.upkeep.pause_queue, store.upkeep.resume_queue
+    with pytest.raises(VersionConflict):
+        await pause("mail", actor="ann", reason="", expected_version=1)
+    assert await store.reads.queues() == []
+    await pause("mail", actor="ann", reason="", expected_version=0)
+    with pytest.raises(VersionConflict) as refused:
+        await resume("mail", actor="ann", expected_version=0)
+    assert refused.value.current == {"version": 1}
+    await resume("mail", actor="ann", expected_version=1)
+    await resume("mail", actor="ann", expected_version=2)
+    with pytest.raises(VersionConflict):
+        await resume("mail", actor="ann", expected_version=1)
+    assert (await store.reads.queues())[0].version == 2
 
 
 async def test_a_schedule_of_the_code_is_put_while_running_and_keeps_its_pause(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core.command import Abort, Instruction, Pause
+from holdfast.core.command import Abort, Instruction, Pause, Reassign
 from holdfast.core.limit import LimitRule
 from holdfast.core.node_identity import NodeState
-from holdfast.core.task import Status
+from holdfast.core.priority import AGED_EVERY, AGEING_SECONDS
+from holdfast.core.task import Priority, Status
 from holdfast.core.worker_wire import HeldRunState, Renew, TaskChange
 from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.queue.by import By
@@ -55,6 +56,36 @@ async def test_a_claim_respects_limits(store: Store, sync: WorkerSync) -> None:
     worker = await Worker(sync).start()
     assert len(await worker.claim(3, "c-1")) == 1
     assert await worker.claim(3, "c-2") == []
+
+
+async def test_aged_tasks_get_their_share_of_the_claims(
+    store: Store, sync: WorkerSync, clock: VirtualClock
+) -> None:
+    """A worker that takes one task at a time, while urgent ones keep coming."""
+    await put(store, "aged", priority=Priority.LOW)
+    clock.set(clock.now() + 2 * AGEING_SECONDS)
+    worker = await Worker(sync).start()
+    starts: list[str] = []
+    for n in range(2 * AGED_EVERY):
+        await put_plain(store, 2)
+        starts += [task.id for task in await worker.claim(1, f"c-{n}")]
+    assert len(starts) == 2 * AGED_EVERY
+    assert "aged" in starts[: AGED_EVERY + 1]
+
+
+async def test_a_task_that_is_reserved_for_the_worker_goes_first(
+    store: Store, sync: WorkerSync, clock: VirtualClock
+) -> None:
+    await put(store, "mine")
+    await put_plain(store, 3)
+    worker, other = await Worker(sync).start(), await Worker(sync, "w2").start()
+    await store.apply([Instruction("mine", Reassign("user:ann", "w1", None, "why"))])
+    assert "mine" not in [task.id for task in await other.claim(1, "theirs")]
+    first = await worker.claim(2, "c-1")
+    assert len(first) == 2
+    assert "mine" in [task.id for task in first]
+    again = await worker.claim(2, "c-1")
+    assert [(t.id, t.fence) for t in again] == [(t.id, t.fence) for t in first]
 
 
 async def test_a_renewal_extends_leases_and_names_losses(

@@ -15,9 +15,10 @@ from holdfast.core.worker_wire import (
 )
 from holdfast.store.store import Store
 from holdfast.sync.worker import reads
+from holdfast.sync.worker.claims import NamedClaim
 from holdfast.sync.worker.messages import Inbound
 from holdfast.sync.worker.receivers import Start
-from holdfast.sync.worker.worker_sync import NamedClaim, WorkerSync
+from holdfast.sync.worker.worker_sync import WorkerSync
 
 
 class Worker:

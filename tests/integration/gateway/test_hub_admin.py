@@ -201,3 +201,50 @@ async def test_a_queue_shows_its_oldest_due_task(site: Site) -> None:
     assert shown["oldest_due_seconds"] is None, "it is delayed"
     await site.task()
     assert (await site.ask("GET", "/queues/default")).json()["oldest_due_seconds"] >= 0
+
+
+async def test_queues_and_schedules_have_versions(site: Site) -> None:
+    body = {"spec": "0 3 * * *", "type": "mail"}
+    await site.ask("PUT", "/schedules/nightly", body)
+    for path, first in (("/queues/default", 0), ("/schedules/nightly", 1)):
+        read = await site.ask("GET", path)
+        assert (read.headers["ETag"], read.json()["version"]) == (f'"v{first}"', first)
+        stale = await site.ask("POST", f"{path}/pause", {}, headers={"If-Match": '"v7"'})
+        assert problem(stale) == (412, "precondition-failed")
+        assert stale.json()["current"] == {"version": first}
+        stale = await site.ask("POST", f"{path}/pause", {"expected_version": 7})
+        assert problem(stale) == (409, "version-conflict")
+        match = {"If-Match": read.headers["ETag"]}
+        paused = await site.ask("POST", f"{path}/pause", {"reason": "r"}, headers=match)
+        assert (paused.headers["ETag"], paused.json()["version"]) == (f'"v{first + 1}"', first + 1)
+        again = await site.ask("POST", f"{path}/resume", {}, headers=match)
+        assert problem(again) == (412, "precondition-failed")
+        assert (await site.ask("POST", f"{path}/resume", {})).json()["version"] == first + 2
+    gone = await site.ask("DELETE", "/schedules/nightly", headers={"If-Match": '"v1"'})
+    assert problem(gone) == (412, "precondition-failed")
+
+
+async def test_a_schedule_belongs_to_a_project(site: Site) -> None:
+    body = {"spec": "0 3 * * *", "type": "mail"}
+    p = await site.token("operator", projects=["p"])
+    q = await site.token("operator", projects=["q"])
+    made = await site.ask("PUT", "/schedules/mine", body, token=p)
+    assert made.json()["project"] == "p"
+    run = await site.ask("POST", "/schedules/mine/run", {}, token=p)
+    assert run.json()["task"]["project"] == "p"
+    for method, path, sent in (
+        ("GET", "/schedules/mine", None),
+        ("DELETE", "/schedules/mine", None),
+        ("POST", "/schedules/mine/pause", {}),
+        ("POST", "/schedules/mine/run", {}),
+    ):
+        foreign = await site.ask(method, path, sent, token=q)
+        none = await site.ask(method, path.replace("mine", "none"), sent, token=q)
+        assert problem(foreign) == problem(none) == (404, "not-found")
+        assert foreign.json()["detail"] == none.json()["detail"].replace("none", "mine")
+    assert problem(await site.ask("PUT", "/schedules/mine", body, token=q)) == (409, "conflict")
+    elsewhere = await site.ask("PUT", "/schedules/mine", body | {"project": "q"}, token=p)
+    assert problem(elsewhere) == (404, "not-found")
+    assert (await site.ask("GET", "/schedules", token=q)).json()["items"] == []
+    assert len((await site.ask("GET", "/schedules", token=p)).json()["items"]) == 1
+    assert len((await site.ask("GET", "/schedules")).json()["items"]) == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import TaskQueue
 from holdfast.core.task import Status
 from holdfast.errors import IllegalTransition, NotSupported, TaskFailed, UnknownType
 from holdfast.remote.channel import WebSocketChannel
@@ -65,6 +66,20 @@ async def test_a_gateway_without_grpc_is_reached_by_websocket(tmp_path: Path) ->
                 assert type(engine_of(queue).link._channel) is WebSocketChannel
                 handle = await queue.enqueue("add", {"a": 1, "b": 2})
                 assert await handle.result(SECONDS) == 3
+
+
+async def test_a_schedule_of_the_code_fires_through_a_gateway(sqlite_gateway: Server) -> None:
+    queue = TaskQueue(sqlite_gateway.address, token=ADMIN, lease_seconds=6.0)
+    fired = asyncio.Event()
+
+    @queue.task(cron="@every 0.2")
+    async def beat() -> None:
+        fired.set()
+
+    async with queue:
+        await asyncio.wait_for(fired.wait(), SECONDS)
+        [schedule] = await queue.get_schedules()
+        assert (schedule.name, schedule.owner, schedule.project) == ("beat", "remote", "default")
 
 
 async def test_limits_hold_and_many_tasks_end(gateway: Server) -> None:

@@ -10,9 +10,10 @@ from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.check import check_page
 from holdfast.core.codec import loads
 from holdfast.core.lease import Audit
+from holdfast.core.queue_pause import QueuePause
 from holdfast.core.rights import Operation
 from holdfast.core.schedule import Schedule
-from holdfast.core.task import DEFAULT_PROJECT, Priority, Task
+from holdfast.core.task import Priority, Task
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.gateway.operations.call import Answer, Call, missing, stored
@@ -32,6 +33,13 @@ class ReasonBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str = ""
 
 
+class ChangeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a change is made, and of which version."""
+
+    reason: str = ""
+    expected_version: int | None = None
+
+
 class ScheduleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A schedule to add or to change."""
 
@@ -41,6 +49,8 @@ class ScheduleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     timezone: str = "UTC"
     queue: str | None = None
     priority: str | int | None = None
+    project: str | None = None
+    expected_version: int | None = None
     reason: str = ""
 
 
@@ -55,27 +65,32 @@ async def list_queues(call: Call) -> Answer:
 
 async def get_queue(call: Call, name: str) -> Answer:
     call.authorise_any(O.QUEUES_READ)
-    return Answer(views.queue(await _queue(call, name)))
+    view = await _queue(call, name)
+    return Answer(views.queue(view), version=view.version)
 
 
-async def pause_queue(call: Call, name: str, body: ReasonBody) -> Answer:
+async def pause_queue(call: Call, name: str, body: ChangeBody) -> Answer:
     return await _change_queue(call, name, body, pause=True)
 
 
-async def resume_queue(call: Call, name: str, body: ReasonBody) -> Answer:
+async def resume_queue(call: Call, name: str, body: ChangeBody) -> Answer:
     return await _change_queue(call, name, body, pause=False)
 
 
-async def _change_queue(call: Call, name: str, body: ReasonBody, *, pause: bool) -> Answer:
+async def _change_queue(call: Call, name: str, body: ChangeBody, *, pause: bool) -> Answer:
     actor = call.authorise_store(O.QUEUES_PAUSE).actor
     before = await _queue(call, name)
     answers: list[Answer] = []
 
-    def answer(outcome: float) -> Answer:
-        view = QueueView(name, before.counts)
-        if pause:
-            view = QueueView(name, before.counts, outcome, actor, body.reason)
-        answers.append(Answer(views.queue(view)))
+    def answer(after: QueuePause) -> Answer:
+        view = msgspec.structs.replace(
+            before,
+            paused_at=after.paused_at,
+            paused_by=after.paused_by,
+            reason=after.reason,
+            version=after.version,
+        )
+        answers.append(Answer(views.queue(view), version=view.version))
         return answers[-1]
 
     by = call.by(
@@ -84,11 +99,13 @@ async def _change_queue(call: Call, name: str, body: ReasonBody, *, pause: bool)
         subject=name,
         actor=actor,
         reason=body.reason,
+        expected_version=body.expected_version,
         answer=answer,
         detail={"paused": pause},
     )
     queues = call.hub.parts.queues
-    await (queues.pause(name, by) if pause else queues.resume(name, by))
+    with call.preconditions():
+        await (queues.pause(name, by) if pause else queues.resume(name, by))
     return answers[-1]
 
 
@@ -125,52 +142,86 @@ async def counted(
 
 
 async def list_schedules(call: Call) -> Answer:
-    call.authorise(O.SCHEDULES_READ, project=DEFAULT_PROJECT)
-    rows = [views.schedule(row) for row in await call.hub.parts.schedules.list()]
-    return Answer({"items": rows, "next": None})
+    """The schedules of the principal's projects."""
+    call.authorise_any(O.SCHEDULES_READ)
+    rows = await call.hub.parts.schedules.list()
+    shown = [row for row in rows if call.projects is None or row.project in call.projects]
+    return Answer({"items": [views.schedule(row) for row in shown], "next": None})
 
 
 async def get_schedule(call: Call, name: str) -> Answer:
-    call.authorise(O.SCHEDULES_READ, project=DEFAULT_PROJECT, noun="schedule", id=name)
-    return Answer(views.schedule(await _schedule(call, name)))
+    schedule = await _schedule(call, O.SCHEDULES_READ, name)
+    return _answer(schedule)
 
 
 async def put_schedule(call: Call, name: str, body: ScheduleBody) -> Answer:
-    by = _schedule_by(call, name, body.reason, {"spec": body.spec, "type": body.type})
-    await call.hub.parts.schedules.put(
+    """Adds a schedule, or changes it. It stays in its project."""
+    project = call.home if body.project is None else body.project
+    by = _schedule_by(
+        call,
         name,
-        by,
-        spec=body.spec,
-        type=body.type,
-        payload=body.payload,
-        timezone=body.timezone,
-        queue=body.queue,
-        priority=body.priority,
+        body,
+        project=project,
+        detail={"spec": body.spec, "type": body.type},
     )
-    return Answer(views.schedule(await _schedule(call, name)))
+    with call.preconditions():
+        await call.hub.parts.schedules.put(
+            name,
+            by,
+            spec=body.spec,
+            type=body.type,
+            payload=body.payload,
+            timezone=body.timezone,
+            queue=body.queue,
+            priority=body.priority,
+            project=project,
+        )
+    return _answer(await _schedule(call, O.SCHEDULES_READ, name))
 
 
 async def remove_schedule(call: Call, name: str, *, reason: str = "") -> Answer:
+    call.authorise_any(O.SCHEDULES_WRITE)
+    schedule = await call.hub.parts.schedules.find(name)
+    if schedule is None and call.key is None:
+        raise missing("schedule", name)
+    # A repeat finds nothing any more: its answer is stored.
+    project = call.home if schedule is None else schedule.project
+    call.authorise(O.SCHEDULES_WRITE, project=project, noun="schedule", id=name)
     removed: list[Schedule] = []
-    by = _schedule_by(call, name, reason, {"removed": True}, removed)
-    await call.hub.parts.schedules.remove(name, by)
-    return Answer(views.schedule(removed[-1]))
+    by = _schedule_by(
+        call,
+        name,
+        ChangeBody(reason),
+        project=project,
+        detail={"removed": True},
+        outcomes=removed,
+    )
+    try:
+        with call.preconditions():
+            await call.hub.parts.schedules.remove(name, by)
+    except NotFound:
+        raise missing("schedule", name) from None
+    return _answer(removed[-1])
 
 
-async def pause_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
-    by = _schedule_by(call, name, body.reason, {"paused": True})
-    return Answer(views.schedule(await call.hub.parts.schedules.pause(name, by)))
+async def pause_schedule(call: Call, name: str, body: ChangeBody) -> Answer:
+    schedule = await _schedule(call, O.SCHEDULES_WRITE, name)
+    by = _schedule_by(call, name, body, project=schedule.project, detail={"paused": True})
+    with call.preconditions():
+        return _answer(await call.hub.parts.schedules.pause(name, by))
 
 
-async def resume_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
-    by = _schedule_by(call, name, body.reason, {"paused": False})
-    return Answer(views.schedule(await call.hub.parts.schedules.resume(name, by)))
+async def resume_schedule(call: Call, name: str, body: ChangeBody) -> Answer:
+    schedule = await _schedule(call, O.SCHEDULES_WRITE, name)
+    by = _schedule_by(call, name, body, project=schedule.project, detail={"paused": False})
+    with call.preconditions():
+        return _answer(await call.hub.parts.schedules.resume(name, by))
 
 
 async def run_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
     """Enqueues the task of a schedule now. The schedule stays as it is."""
-    allowed = call.authorise(O.SCHEDULES_WRITE, project=DEFAULT_PROJECT, noun="schedule", id=name)
-    schedule = await _schedule(call, name)
+    schedule = await _schedule(call, O.SCHEDULES_WRITE, name)
+    allowed = call.authorise(O.SCHEDULES_WRITE, project=schedule.project)
 
     def answer(made: Task) -> Answer:
         return Answer({"task": views.task(made, call.hub.now())}, 201, made.version)
@@ -180,7 +231,7 @@ async def run_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
         repeatable=call.repeatable(O.SCHEDULES_WRITE),
         entries=call.entries(
             O.SCHEDULES_WRITE,
-            project=DEFAULT_PROJECT,
+            project=schedule.project,
             subject=name,
             actor=allowed.actor,
             reason=body.reason,
@@ -188,7 +239,10 @@ async def run_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
         ),
     )
     options = EnqueueOptions(
-        schedule.queue, Priority(schedule.priority), metadata={"schedule": schedule.name}
+        schedule.queue,
+        Priority(schedule.priority),
+        metadata={"schedule": schedule.name},
+        project=schedule.project,
     )
     handle = await call.hub.parts.producer.enqueue(
         schedule.type, loads(schedule.payload_json), None, options, None, beside=beside
@@ -196,27 +250,44 @@ async def run_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
     return answer(await call.hub.parts.tasks.get(handle.id))
 
 
-async def _schedule(call: Call, name: str) -> Schedule:
-    return await call.hub.parts.schedules.get(name)
+async def _schedule(call: Call, operation: Operation, name: str) -> Schedule:
+    """The schedule, if the principal may do this with it. One of a foreign project does not exist."""
+    call.authorise_any(operation)
+    schedule = await call.hub.parts.schedules.find(name)
+    if schedule is None:
+        raise missing("schedule", name)
+    call.authorise(operation, project=schedule.project, noun="schedule", id=name)
+    return schedule
+
+
+def _answer(schedule: Schedule) -> Answer:
+    return Answer(views.schedule(schedule), version=schedule.version)
 
 
 def _schedule_by(
-    call: Call, name: str, reason: str, detail: object, outcomes: list[Schedule] | None = None
+    call: Call,
+    name: str,
+    body: ChangeBody | ScheduleBody,
+    *,
+    project: str,
+    detail: object,
+    outcomes: list[Schedule] | None = None,
 ) -> By:
     """Who changes the schedule. `outcomes` gets the schedule that the change answers with."""
 
     def answer(schedule: Schedule) -> Answer:
         if outcomes is not None:
             outcomes.append(schedule)
-        return Answer(views.schedule(schedule))
+        return _answer(schedule)
 
-    allowed = call.authorise(O.SCHEDULES_WRITE, project=DEFAULT_PROJECT, noun="schedule", id=name)
+    allowed = call.authorise(O.SCHEDULES_WRITE, project=project, noun="project", id=project)
     return call.by(
         O.SCHEDULES_WRITE,
-        project=DEFAULT_PROJECT,
+        project=project,
         subject=name,
         actor=allowed.actor,
-        reason=reason,
+        reason=body.reason,
+        expected_version=body.expected_version,
         answer=answer,
         detail=detail,
     )

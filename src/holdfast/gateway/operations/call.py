@@ -7,7 +7,8 @@ transaction (`by`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -17,10 +18,10 @@ from holdfast.core.access import ALL_PROJECTS, Allowed, DenialReason, Principal,
 from holdfast.core.audit import AuditEntry
 from holdfast.core.check import check_name
 from holdfast.core.decide import Refusal, Transition
-from holdfast.core.errors import Forbidden, SelfApproval
+from holdfast.core.errors import Forbidden, PreconditionFailed, SelfApproval
 from holdfast.core.rights import Operation, PrincipalKind
 from holdfast.core.task import DEFAULT_PROJECT
-from holdfast.errors import InvalidInput, NotFound
+from holdfast.errors import InvalidInput, NotFound, VersionConflict
 from holdfast.gateway.hub import Hub
 from holdfast.queue.by import By
 from holdfast.sync.access.recorded import Recorded, Repeatable
@@ -141,6 +142,18 @@ class Call:
         )
         version = expected_version if self.if_match is None else self.if_match
         return By(actor, reason, version, beside)
+
+    @contextmanager
+    def preconditions(self) -> Iterator[None]:
+        """Turns VersionConflict into PreconditionFailed if the version came in If-Match."""
+        try:
+            yield
+        except VersionConflict as error:
+            if self.if_match is None:
+                raise
+            failed = PreconditionFailed(str(error))
+            failed.current = error.current
+            raise failed from None
 
     def repeatable(self, operation: Operation) -> Repeatable | None:
         """The entry of the request's key; None without a key."""

@@ -223,7 +223,7 @@ ROUTES: Final = (
         "/queues/{name}/pause",
         admin.pause_queue,
         "Stop starting tasks of a queue",
-        body=_Reason,
+        body=admin.ChangeBody,
         operation=O.QUEUES_PAUSE,
     ),
     Route(
@@ -231,7 +231,7 @@ ROUTES: Final = (
         "/queues/{name}/resume",
         admin.resume_queue,
         "Resume a paused queue",
-        body=_Reason,
+        body=admin.ChangeBody,
         operation=O.QUEUES_PAUSE,
     ),
     Route(

@@ -133,7 +133,7 @@ ROUTES: Final = (
         "/schedules/{name}/pause",
         admin.pause_schedule,
         "Pause a schedule",
-        body=_Reason,
+        body=admin.ChangeBody,
         operation=O.SCHEDULES_WRITE,
     ),
     Route(
@@ -141,7 +141,7 @@ ROUTES: Final = (
         "/schedules/{name}/resume",
         admin.resume_schedule,
         "Resume a schedule",
-        body=_Reason,
+        body=admin.ChangeBody,
         operation=O.SCHEDULES_WRITE,
     ),
     Route(

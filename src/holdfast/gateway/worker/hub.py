@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -12,6 +12,7 @@ from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decision import Decision
 from holdfast.core.errors import Forbidden, GatewayUnavailable
 from holdfast.core.event import Position
+from holdfast.core.schedule import SILENT_SECONDS
 from holdfast.core.task import Task
 from holdfast.core.transition import Refusal
 from holdfast.core.worker_protocol import Greeting
@@ -25,12 +26,12 @@ from holdfast.queue.by import By
 from holdfast.store.store import Store
 from holdfast.sync.errors import Replaced, UnknownNode
 from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.worker.claims import NamedClaim
 from holdfast.sync.worker.decisions import answers_json
 from holdfast.sync.worker.receivers import Start
-from holdfast.sync.worker.types import register_types
+from holdfast.sync.worker.types import announce_schedules, register_types
 from holdfast.sync.worker.worker_sync import (
     LEASE_SECONDS,
-    NamedClaim,
     RenewedRuns,
     WorkerSync,
     lease_seconds,
@@ -40,6 +41,8 @@ from holdfast.sync.worker.worker_sync import (
 RENEWALS: Final = 3
 """Renewals within a lease."""
 ASK_WAIT_SECONDS_MAX: Final = 30.0
+ANNOUNCE_SECONDS: Final = SILENT_SECONDS / 3
+"""How often the schedules of a connected worker are announced."""
 DRAIN_SECONDS: Final = 0.5
 """How long a gateway that stops waits for its workers to close their connections."""
 
@@ -73,8 +76,10 @@ class WorkerHub:
         gateway: str = "",
         commands: CommandSource | None = None,
         listen: Listen | None = None,
+        on_scheduled: Callable[[], None] = lambda: None,
     ) -> None:
-        """`listen`: hints of new work. Without it the hub polls."""
+        """`listen`: hints of new work. Without it the hub polls. `on_scheduled`: called when a worker has
+        brought schedules."""
         self.clock = clock
         self.sync = sync
         self.gateway = gateway
@@ -83,6 +88,9 @@ class WorkerHub:
         self._work = WorkNews(store, clock, listen)
         self._store = store
         self._nodes = nodes or Nodes(store)
+        self._on_scheduled = on_scheduled
+        self._announced: dict[str, float] = {}
+        """When the schedules of a node are announced again."""
         self._sessions: dict[str, Ending] = {}
         self._left = asyncio.Event()
 
@@ -113,10 +121,22 @@ class WorkerHub:
         await register_types(
             self._store, principal.node, hello.definitions_json, project=principal.project
         )
+        await self._announce(principal, hello)
         greeting = await self.sync.hello(
             Start(principal.node, incarnation, hello.boot_id, registered=incarnation)
         )
         return greeting, credential
+
+    async def _announce(self, principal: WorkerPrincipal, hello: Hello) -> None:
+        """Adds the schedules of a worker's code, or says that they still have a worker."""
+        node = principal.node
+        brought = await announce_schedules(
+            self._store, f"node:{node}", principal.project, hello.definitions_json
+        )
+        self._announced.pop(node, None)
+        if brought:
+            self._announced[node] = self.clock.monotonic() + ANNOUNCE_SECONDS
+            self._on_scheduled()
 
     async def _check_joins(self, node: str, incarnation: int) -> None:
         """A join token makes new nodes. It never speaks for one that exists."""
@@ -189,6 +209,9 @@ class WorkerHub:
         self, principal: WorkerPrincipal, hello: Hello | None, renew: Renew
     ) -> RenewedRuns:
         """Renews leases. The row of the node says what it serves."""
+        again_at = self._announced.get(principal.node)
+        if hello is not None and again_at is not None and again_at <= self.clock.monotonic():
+            await self._announce(principal, hello)
         served = {"types": list(hello.types), "queues": list(queues_of(hello))} if hello else {}
         return await self.sync.renew(principal.node, renew, principal.project, served)
 
@@ -223,6 +246,7 @@ class WorkerHub:
     def leave(self, node: str, session: Ending) -> None:
         if self._sessions.get(node) is session:
             del self._sessions[node]
+            self._announced.pop(node, None)
             self._left.set()
 
     def recheck_all(self) -> None:

@@ -55,7 +55,13 @@ class WorkerMount:
         self._feed = feed
         self.grpc_port: int | None = None
         """Where gRPC listens while the server runs."""
-        self.sync = WorkerSync(hub.store, hub.clock, on_changed=self._changed, meter=hub.metrics)
+        self.sync = WorkerSync(
+            hub.store,
+            hub.clock,
+            on_changed=self._changed,
+            meter=hub.metrics,
+            ageing_seconds=hub.queue.settings.ageing_seconds,
+        )
         self.door = WorkerDoor(Door(gateway), WorkerAuth(gateway.auth))
         self._commands = StoredCommands(
             hub.store, lambda wake: feed.listen("intervention.issued", wake), hub.metrics
@@ -67,6 +73,7 @@ class WorkerMount:
             gateway=hub.ids.token(),
             commands=self._commands,
             listen=lambda wake: hub.bus.subscribe(lambda _: wake(), WORK),
+            on_scheduled=hub.parts.schedules.wake,
         )
 
         self._bus = hub.bus

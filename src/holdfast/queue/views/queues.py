@@ -48,6 +48,8 @@ def schedule(of: Schedule) -> View:
             fired_at=at(of.fired_at),
             paused=bool(of.paused),
             owner=of.owner,
+            project=of.project,
+            version=of.version,
         )
     )
 
@@ -66,4 +68,6 @@ def read_schedule(view: View) -> Schedule:
         fired_at=time_of(given.fired_at),
         paused=int(given.paused),
         owner=given.owner,
+        project=given.project,
+        version=given.version,
     )

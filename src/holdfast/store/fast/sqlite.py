@@ -169,5 +169,5 @@ def lane(
 def open_queues(queues: Sequence[str]) -> Script[list[str]]:
     """The queues that are not paused, of these."""
     rows = yield call("queues")
-    paused = {name for name, paused_at, _, _ in rows if paused_at is not None}
+    paused = {name for name, paused_at, *_ in rows if paused_at is not None}
     return [name for name in queues if name not in paused]

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
+from holdfast.core.queue_pause import QueuePause
+from holdfast.errors import VersionConflict
 from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
@@ -25,13 +27,17 @@ def pause_queue(
     name: str,
     actor: str,
     reason: str,
+    expected_version: int | None = None,
     beside: Beside | None = None,
 ) -> Script[None]:
-    """The outcome for `beside` is the time of the pause."""
+    """The outcome for `beside` is the `QueuePause`."""
     yield from begin(beside, now)
-    yield call("pause_queue", name=name, now=now, actor=actor, reason=reason)
+    rows = yield call("pause_queue", name=name, now=now, actor=actor, reason=reason)
+    version = int(rows[0][0])
+    # The row has no lock before: another version undoes the transaction.
+    check_version(f"queue '{name}'", version - 1, expected_version)
     data = {"queue": name, "actor": actor, "reason": reason}
-    more = yield from end(beside, now, now)
+    more = yield from end(beside, QueuePause(name, now, actor, reason, version), now)
     yield from _record_event(dialect, ids, now, "queue.paused", data=data, more=more)
 
 
@@ -43,15 +49,27 @@ def resume_queue(
     name: str,
     actor: str,
     reason: str = "",
+    expected_version: int | None = None,
     beside: Beside | None = None,
 ) -> Script[None]:
-    """The outcome for `beside`: whether the queue was paused."""
+    """The outcome for `beside` is the `QueuePause`, whether the queue was paused or not."""
     yield from begin(beside, now)
-    is_changed = bool((yield call("resume_queue", name=name)))
-    more = yield from end(beside, is_changed, now)
-    if is_changed:
+    changed = yield call("resume_queue", name=name)
+    rows = changed or (yield call("queue_version", name=name))
+    version = int(rows[0][0]) if rows else 0
+    check_version(f"queue '{name}'", version - len(changed), expected_version)
+    more = yield from end(beside, QueuePause(name, None, None, None, version), now)
+    if changed:
         data = {"queue": name, "actor": actor, "reason": reason}
         yield from _record_event(dialect, ids, now, "queue.resumed", data=data, more=more)
+
+
+def check_version(noun: str, version: int, expected: int | None) -> None:
+    """VersionConflict unless the version is the expected one, or none is expected."""
+    if expected is not None and expected != version:
+        error = VersionConflict(f"{noun} is at version {version}, not {expected}: read it again")
+        error.current = {"version": version}
+        raise error
 
 
 def _record_event(

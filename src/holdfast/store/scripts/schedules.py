@@ -13,12 +13,14 @@ from msgspec.structs import replace
 
 from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
-from holdfast.core.schedule import CODE, Schedule, is_changed, next_fire
+from holdfast.core.schedule import REMOTE, Schedule, is_changed, is_silent, next_fire
 from holdfast.core.submit import Submission
+from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.errors import Conflict, NotFound
 from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
+from holdfast.store.scripts.admin import check_version
 from holdfast.store.scripts.insert import Inserted, insert
 from holdfast.store.scripts.work import record
 
@@ -31,6 +33,7 @@ def put(
     schedule: Schedule,
     actor: str,
     reason: str = "",
+    expected_version: int | None = None,
     beside: Beside | None = None,
 ) -> Script[bool]:
     """Creates or replaces a schedule. Returns whether it changed. Its next time is kept if spec and timezone
@@ -38,12 +41,14 @@ def put(
     yield from begin(beside, now)
     rows = yield call("lock_schedule", name=schedule.name)
     before = Schedule(*rows[0]) if rows else None
-    if before is not None and before.owner == CODE != schedule.owner:
-        raise Conflict(
-            f"schedule '{schedule.name}' belongs to the code that defines its task: change it there, "
-            "pause it, or choose another name"
-        )
-    announced_at = now if schedule.owner == CODE else None
+    if before is not None:
+        if schedule.owner == REMOTE and not _may_define(before, schedule, now):
+            return False
+        if schedule.owner is None:
+            _check_owner(before, schedule)
+    version = 0 if before is None else before.version
+    check_version(f"schedule '{schedule.name}'", version, expected_version)
+    announced_at = None if schedule.owner is None else now
     if before is not None and not is_changed(before, schedule):
         if announced_at is not None:
             yield call("announce_schedules", names=[schedule.name], now=now)
@@ -61,6 +66,7 @@ def put(
         next_at=next_fire(schedule.spec, schedule.timezone, now),
         owner=schedule.owner,
         announced_at=announced_at,
+        project=schedule.project,
     )
     if beside is not None:
         yield from end(beside, (yield from _locked(schedule.name)), now)
@@ -71,6 +77,26 @@ def put(
     return True
 
 
+def _may_define(before: Schedule, schedule: Schedule, now: float) -> bool:
+    """Whether the code of a remote worker defines a schedule that exists: not that of an operator or of
+    another project, and not while a node with the database has its code."""
+    if before.owner is None or before.project != schedule.project:
+        return False
+    return before.owner == REMOTE or is_silent(before, now)
+
+
+def _check_owner(before: Schedule, schedule: Schedule) -> None:
+    if before.project != schedule.project:
+        raise Conflict(
+            f"schedule '{schedule.name}' belongs to another project: choose another name"
+        )
+    if before.owner is not None:
+        raise Conflict(
+            f"schedule '{schedule.name}' belongs to the code that defines its task: change it there, "
+            "pause it, or choose another name"
+        )
+
+
 def remove(
     dialect: Dialect,
     ids: Ids,
@@ -79,11 +105,12 @@ def remove(
     name: str,
     actor: str,
     reason: str,
+    expected_version: int | None = None,
     beside: Beside | None = None,
 ) -> Script[None]:
     """The outcome for `beside` is the schedule that was removed."""
     yield from begin(beside, now)
-    schedule = yield from _locked(name)
+    schedule = yield from _locked(name, expected_version)
     yield call("drop_schedule", name=name)
     yield from end(beside, schedule, now)
     yield from _tell(dialect, ids, now, "schedule.removed", schedule, actor=actor, reason=reason)
@@ -109,12 +136,15 @@ def pause(
     name: str,
     actor: str,
     reason: str,
+    expected_version: int | None = None,
     beside: Beside | None = None,
 ) -> Script[Schedule]:
     """The outcome for `beside` is the schedule."""
     yield from begin(beside, now)
-    schedule = yield from _locked(name)
-    after = replace(schedule, paused=1)
+    schedule = yield from _locked(name, expected_version)
+    after = (
+        schedule if schedule.paused else replace(schedule, paused=1, version=schedule.version + 1)
+    )
     if not schedule.paused:
         yield call("hold_schedule", name=name, paused=1, next_at=schedule.next_at)
     yield from end(beside, after, now)
@@ -131,17 +161,18 @@ def resume(
     name: str,
     actor: str,
     reason: str = "",
+    expected_version: int | None = None,
     beside: Beside | None = None,
 ) -> Script[Schedule]:
     """Resumes a schedule from its next time after now. Times missed during the pause are not fired. The
     outcome for `beside` is the schedule."""
     yield from begin(beside, now)
-    schedule = yield from _locked(name)
+    schedule = yield from _locked(name, expected_version)
     if not schedule.paused:
         yield from end(beside, schedule, now)
         return schedule
     next_at = next_fire(schedule.spec, schedule.timezone, now)
-    after = replace(schedule, paused=0, next_at=next_at)
+    after = replace(schedule, paused=0, next_at=next_at, version=schedule.version + 1)
     yield call("hold_schedule", name=name, paused=0, next_at=next_at)
     yield from end(beside, after, now)
     data = {"actor": actor, "next_at": next_at, "reason": reason}
@@ -166,15 +197,18 @@ def fire(
     return inserted[0]
 
 
-def _locked(name: str) -> Script[Schedule]:
+def _locked(name: str, expected_version: int | None = None) -> Script[Schedule]:
     rows = yield call("lock_schedule", name=name)
     if not rows:
         raise NotFound(f"there is no schedule '{name}': see the list of schedules")
-    return Schedule(*rows[0])
+    schedule = Schedule(*rows[0])
+    check_version(f"schedule '{name}'", schedule.version, expected_version)
+    return schedule
 
 
 def _event(kind: str, now: float, schedule: Schedule, **data: Any) -> NewEvent:
-    return NewEvent(kind, now, "", schedule.type, {"schedule": schedule.name, **data})
+    project = "" if schedule.project == DEFAULT_PROJECT else schedule.project
+    return NewEvent(kind, now, "", schedule.type, {"schedule": schedule.name, **data}, project)
 
 
 def _tell(

@@ -1,4 +1,4 @@
-"""Registers the task types of remote workers, so that producers can enqueue them."""
+"""Registers the task types of remote workers, so that producers can enqueue them, and their schedules."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import msgspec
 
 from holdfast.core.check import check_id
 from holdfast.core.codec import dumps
+from holdfast.core.schedule import REMOTE, Schedule, check_timetable
+from holdfast.core.submit import encode_payload
 from holdfast.core.worker_wire import TypeDefinition
 from holdfast.engine.handlers import TypeConfig, check_type_config
 from holdfast.errors import BatchTooLarge, InvalidInput
@@ -22,21 +24,59 @@ _definitions: Final = msgspec.json.Decoder(list[TypeDefinition])
 async def register_types(store: Store, node: str, definitions_json: str, *, project: str) -> None:
     """Registers the types of a worker. Empty text: none. InvalidInput if they cannot be read. `project`: the
     one that the worker is limited to; empty for all."""
-    if not definitions_json:
+    rows = [_row(definition) for definition in read_definitions(definitions_json)]
+    if not rows:
         return
+    await store.upkeep.register_types(rows, node=node, project=project)
+
+
+def read_definitions(definitions_json: str) -> list[TypeDefinition]:
+    """The definitions of a worker. Empty text: none. InvalidInput if they cannot be read."""
+    if not definitions_json:
+        return []
     try:
         definitions = _definitions.decode(definitions_json)
-        rows = [_row(definition) for definition in definitions]
     except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidInput(f"definitionsJson: {error}") from None
-    if len(rows) > TYPES_MAX:
-        raise BatchTooLarge(f"a worker defines at most {TYPES_MAX} types, not {len(rows)}")
-    await store.upkeep.register_types(rows, node=node, project=project)
+    if len(definitions) > TYPES_MAX:
+        raise BatchTooLarge(f"a worker defines at most {TYPES_MAX} types, not {len(definitions)}")
+    return definitions
+
+
+async def announce_schedules(store: Store, worker: str, project: str, definitions_json: str) -> int:
+    """Adds the schedules of a worker's code, or says that they still have a worker. They fire in its project.
+    A schedule of an operator, of another project or of a node with the database stays as it is. Returns how
+    many schedules the worker has."""
+    scheduled = [each for each in read_definitions(definitions_json) if each.cron]
+    for definition in scheduled:
+        check_timetable(definition.cron, definition.timezone)
+        config = _config(definition)
+        schedule = Schedule(
+            definition.name,
+            definition.name,
+            definition.queue,
+            definition.cron,
+            definition.timezone,
+            encode_payload({}),
+            int(config.priority),
+            0.0,
+            owner=REMOTE,
+            project=project,
+        )
+        await store.schedules.put(schedule, actor=worker)
+    return len(scheduled)
+
+
+def _config(definition: TypeDefinition) -> TypeConfig:
+    try:
+        config = msgspec.convert(definition.options, TypeConfig)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InvalidInput(f"definitionsJson: {error}") from None
+    check_type_config(config)
+    return config
 
 
 def _row(definition: TypeDefinition) -> TypeRow:
     check_id("definitions.name", definition.name)
     check_id("definitions.queue", definition.queue)
-    config = msgspec.convert(definition.options, TypeConfig)
-    check_type_config(config)
-    return TypeRow(definition.name, definition.queue, dumps(config))
+    return TypeRow(definition.name, definition.queue, dumps(_config(definition)))

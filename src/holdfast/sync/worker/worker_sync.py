@@ -13,22 +13,17 @@ from typing import Final, TypeAlias
 import msgspec
 
 from holdfast.clock import Clock
-from holdfast.core.capacity import CLAIM_MAX
-from holdfast.core.check import check_id, check_name
-from holdfast.core.claiming import ClaimRequest
+from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.task import DEFAULT_PROJECT, RunId, Status, Task
 from holdfast.core.worker_protocol import Greeting, Reception
 from holdfast.core.worker_wire import HeldRunState, LostRun, Renew
 from holdfast.errors import BatchTooLarge
 from holdfast.metrics import Meter, NullMeter
-from holdfast.store.port import Dialect
-from holdfast.store.script import Script, call
-from holdfast.store.scripts.claim import Wait, claim_limited
 from holdfast.store.store import Store
 from holdfast.sync.worker import figures, receivers
+from holdfast.sync.worker.claims import NamedClaim, WorkerClaims
 from holdfast.sync.worker.decisions import ask_decision
 from holdfast.sync.worker.group_commit import GATHER_SECONDS, GroupCommit
-from holdfast.sync.worker.live_rows import own
 from holdfast.sync.worker.messages import (
     AskDecision,
     Batch,
@@ -51,18 +46,6 @@ OnChanged: TypeAlias = Callable[[bool], None]
 """Called after a commit: whether tasks may be ready now that were not before."""
 
 
-class NamedClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker's request for the next tasks. A repeat of its claim id gets the same tasks."""
-
-    node: str
-    claim_id: str
-    types: tuple[str, ...]
-    queues: tuple[str, ...]
-    slots: int
-    lease_seconds: float
-    project: str = DEFAULT_PROJECT
-
-
 class RenewedRuns(msgspec.Struct, frozen=True):
     """The answer to a renewal."""
 
@@ -83,6 +66,7 @@ class WorkerSync:
         ask_decision: AskDecision | None = ask_decision,
         on_changed: OnChanged = lambda _: None,
         meter: Meter | None = None,
+        ageing_seconds: float = AGEING_SECONDS,
     ) -> None:
         """`on_changed` is called after commits that changed tasks: others may wait for their events."""
         self._store = store
@@ -90,6 +74,7 @@ class WorkerSync:
         self._meter: Meter = NullMeter() if meter is None else meter
         self._ask_decision = ask_decision
         self._known = KnownTasks()
+        self._claims = WorkerClaims(store, clock, ageing_seconds=ageing_seconds)
         self._commits = GroupCommit(self.apply, clock, gather_seconds=gather_seconds)
         self.put = self._commits.put
         """Queues a message for the next commit; the future ends after it."""
@@ -130,14 +115,7 @@ class WorkerSync:
 
     async def claim(self, request: NamedClaim) -> list[Task]:
         """The tasks of this claim: those that it took before, or the next in order."""
-        check_name("claimId", request.claim_id)
-        for kind in request.types:
-            check_id("types", kind)
-        store = self._store
-        first, second = store.ids.record(store.now()), store.ids.record(store.now())
-        tasks = await store.run(
-            lambda dialect, _, now: _claim(request, dialect, now, (first, second))
-        )
+        tasks = await self._claims.claim(request)
         self._known.add(tasks)
         return tasks
 
@@ -206,35 +184,3 @@ def loss_reason(task: Task | None, node: str, fence: int, project: str) -> str |
 def _lost(run: RunId, task: Task | None, node: str, project: str) -> LostRun:
     reason = loss_reason(task, node, run.fence, project) or "expired"
     return LostRun(task_id=run.task_id, fence=run.fence, reason=reason)
-
-
-def _claim(
-    request: NamedClaim, dialect: Dialect, now: float, record_ids: tuple[int, int]
-) -> Script[list[Task]]:
-    """Takes tasks under the name of the claim."""
-    earlier = yield call(own("claimed_under"), node=request.node, claim_id=request.claim_id)
-    if earlier:
-        return list(earlier)
-    claim = ClaimRequest(
-        node=request.node,
-        queues=request.queues,
-        types=request.types,
-        projects=(request.project,),
-        limit=min(max(request.slots, 1), CLAIM_MAX),
-        lease_seconds=request.lease_seconds,
-        claim_id=request.claim_id,
-    )
-    claimed, limited = yield from dialect.fast.claim(claim, now=now, record_id=record_ids[0])
-    tasks = list(claimed.tasks)
-    if limited:
-        counted = yield from claim_limited(
-            limited,
-            claim,
-            now=now,
-            record_id=record_ids[1],
-            recorder=dialect,
-            wait=Wait.IF_NONE_IS_FREE,
-        )
-        tasks += counted.tasks
-    tasks.sort(key=lambda task: (task.priority, task.due_at, task.id))
-    return tasks

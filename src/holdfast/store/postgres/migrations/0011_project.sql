@@ -31,6 +31,12 @@ ALTER TABLE holdfast_node ADD COLUMN clock bigint NOT NULL DEFAULT 0;
 ALTER TABLE holdfast_node ADD COLUMN position text;
 -- how far the clock of the node is ahead, as of its last message that named its time
 ALTER TABLE holdfast_node ADD COLUMN skew_ms bigint;
+
+-- Changes of queues and schedules are counted. A fire of a schedule is no change.
+ALTER TABLE holdfast_queue ADD COLUMN version bigint NOT NULL DEFAULT 0;
+ALTER TABLE holdfast_schedule ADD COLUMN project text NOT NULL DEFAULT 'default';
+ALTER TABLE holdfast_schedule ADD COLUMN version bigint NOT NULL DEFAULT 1;
+
 CREATE INDEX holdfast_node_project ON holdfast_node (project, id) WHERE registered_at IS NOT NULL;
 
 -- The project whose nodes defined the type. Empty: nodes of the store, or of all projects.

@@ -3,33 +3,37 @@
 -- name: put_schedule
 -- Keeps the next time if spec and timezone are unchanged.
 -- index: holdfast_schedule (primary key)
-INSERT INTO holdfast_schedule (name, type, queue, spec, timezone, payload_json, priority, next_at, owner, announced_at)
-VALUES (:name, :type, :queue, :spec, :timezone, :payload_json, :priority, :next_at, :owner, :announced_at)
+INSERT INTO holdfast_schedule (name, type, queue, spec, timezone, payload_json, priority, next_at, owner, announced_at,
+    project)
+VALUES (:name, :type, :queue, :spec, :timezone, :payload_json, :priority, :next_at, :owner, :announced_at, :project)
 ON CONFLICT (name) DO UPDATE SET type = excluded.type, queue = excluded.queue, payload_json = excluded.payload_json,
     priority = excluded.priority, spec = excluded.spec, timezone = excluded.timezone,
-    owner = excluded.owner, announced_at = excluded.announced_at,
+    owner = excluded.owner, announced_at = excluded.announced_at, project = excluded.project,
+    version = holdfast_schedule.version + 1,
     next_at = CASE WHEN holdfast_schedule.spec = excluded.spec AND holdfast_schedule.timezone = excluded.timezone
               THEN holdfast_schedule.next_at ELSE excluded.next_at END;
 
 -- name: schedules
--- returns: name type queue spec timezone payload_json priority next_at fired_at paused owner announced_at
-SELECT name, type, queue, spec, timezone, payload_json, priority, next_at, fired_at, paused, owner, announced_at
+-- returns: name type queue spec timezone payload_json priority next_at fired_at paused owner announced_at project version
+SELECT name, type, queue, spec, timezone, payload_json, priority, next_at, fired_at, paused, owner, announced_at, project,
+    version
 FROM holdfast_schedule ORDER BY name;
 
 -- name: lock_schedule
 -- index: holdfast_schedule (primary key)
--- returns: name type queue spec timezone payload_json priority next_at fired_at paused owner announced_at
-SELECT name, type, queue, spec, timezone, payload_json, priority, next_at, fired_at, paused, owner, announced_at
+-- returns: name type queue spec timezone payload_json priority next_at fired_at paused owner announced_at project version
+SELECT name, type, queue, spec, timezone, payload_json, priority, next_at, fired_at, paused, owner, announced_at, project,
+    version
 FROM holdfast_schedule WHERE name = :name;
 
 -- name: announce_schedules
 -- Records that the code of a node defines these schedules.
 -- index: holdfast_schedule (primary key)
-UPDATE holdfast_schedule SET announced_at = :now WHERE name IN (SELECT value FROM json_each(:names)) AND owner = 'code';
+UPDATE holdfast_schedule SET announced_at = :now WHERE name IN (SELECT value FROM json_each(:names)) AND owner IS NOT NULL;
 
 -- name: hold_schedule
 -- index: holdfast_schedule (primary key)
-UPDATE holdfast_schedule SET paused = :paused, next_at = :next_at WHERE name = :name;
+UPDATE holdfast_schedule SET paused = :paused, version = version + 1, next_at = :next_at WHERE name = :name;
 
 -- name: take_schedule
 -- Only one node gets the schedule: the first that finds the next time unchanged under the row lock.
