@@ -467,3 +467,11 @@ def test_a_change_through_a_gateway_is_an_intervention_of_its_principal(world: W
     assert [tuple(act[name] for name in fields) for act in acts] == [
         ("tasks.intervene", "watched", "user:made", "look")
     ]
+
+
+def test_the_figures_of_a_token_are_those_of_its_projects(world: World) -> None:
+    token = made_token(world, "--role", "viewer", "--project", "web")
+    figures = json.loads(world.run(GATEWAY, "stats", "-o", "json", token=token).out)
+    assert figures["dead_letter_count"] == 0
+    waiting = sum(figures[name] for name in ("queued", "blocked", "paused"))
+    assert waiting == sum(sum(counts.values()) for counts in figures["by_queue"].values()) == 2

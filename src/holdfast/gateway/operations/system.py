@@ -14,7 +14,7 @@ from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.check import check_number, check_page, check_whole
 from holdfast.core.event import Event, Position
 from holdfast.core.rights import Operation, Role
-from holdfast.core.task import DEFAULT_PROJECT
+from holdfast.core.task import DEFAULT_PROJECT, Status
 from holdfast.core.token import TokenKind
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, parse_position
 from holdfast.errors import FeedReset, InvalidInput
@@ -139,11 +139,17 @@ async def stats(call: Call) -> Answer:
         parts = call.hub.parts
         return Answer(views.stats(await parts.stats.get(), await parts.nodes.list(), head))
     by_project: dict[str, dict[str, int]] = {}
+    by_queue: dict[str, dict[str, int]] = {}
+    totals = {status.value: 0 for status in Status}
     for project in sorted(call.projects):
         counts = by_project.setdefault(project, {})
-        for _, status, n in await call.hub.store.feed.project_counters(project):
-            counts[status] = counts.get(status, 0) + n
-    return Answer({"by_project": by_project, "feed_head": str(head)})
+        for queue, status, n in await call.hub.store.feed.project_counters(project):
+            for table in (counts, by_queue.setdefault(queue, {}), totals):
+                table[status] = table.get(status, 0) + n
+    totals["dead_letter_count"] = totals.pop(Status.FAILED.value)
+    return Answer(
+        {**totals, "by_queue": by_queue, "by_project": by_project, "feed_head": str(head)}
+    )
 
 
 class TypesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
