@@ -167,7 +167,7 @@ async def test_the_submitter_does_not_decide_a_task_with_four_eyes(site: Site) -
 
 async def test_a_task_is_assigned_only_to_a_node_that_can_claim_it(site: Site) -> None:
     for node, project in (("here", "default"), ("there", "shop"), ("gone", "default")):
-        body = {"nodeId": node, "projectId": project}
+        body: dict[str, object] = {"nodeId": node, "projectId": project}
         headers = {"Authorization": f"Bearer {ADMIN}"}
         await site.client.post("/api/v2/sync/nodes/register", json=body, headers=headers)
     await site.ask("POST", "/nodes/gone/revoke", {"reason": "stolen"})
