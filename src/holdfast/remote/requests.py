@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from holdfast.client.problems import problem
 from holdfast.core import codec
@@ -20,6 +21,9 @@ from holdfast.core.worker_wire import (
     TaskChange,
 )
 from holdfast.errors import HoldfastError, LeaseLost
+
+ACCEPTED_MAX: Final = 64
+"""Offers that are remembered, so that a repeat gives back no task that runs."""
 
 
 class Offered(NamedTuple):
@@ -64,13 +68,17 @@ class Pending:
         self.asked: dict[str, Asked] = {}
         self.called: dict[int, Called] = {}
         self._renewing: asyncio.Future[Renewed] | None = None
+        self._accepted: deque[str] = deque(maxlen=ACCEPTED_MAX)
 
     def offered(self, offer: Offer) -> list[TaskChange]:
         """Ends the ask of an offer. Returns the tasks to give back, if no dispatcher waits for them."""
+        if offer.claim_id in self._accepted:
+            return []  # a repeat: its tasks run
         asked = self.asked.get(offer.claim_id)
         if asked is None or asked.future.done():
             return [_given_back(task) for task in offer.tasks]
         asked.future.set_result(Offered(offer.tasks, asked.sent_at))
+        self._accepted.append(offer.claim_id)
         return []
 
     def answered(self, answer: AnswerFrame) -> None:
