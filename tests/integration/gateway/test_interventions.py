@@ -175,7 +175,7 @@ async def test_a_task_is_assigned_only_to_a_node_that_can_claim_it(site: Site) -
     for node in ("there", "gone", "none"):
         for dry_run in (True, False):
             args = {"to_node": node, "fallback_seconds": 0}
-            body = {"type": "REASSIGN", "reason": "move", "args": args, "dry_run": dry_run}
-            assert problem(await site.ask("POST", path, body)) == (422, "invalid-input")
-    body = {"type": "REASSIGN", "reason": "move", "args": {"to_node": "here"}}
-    assert (await site.ask("POST", path, body)).status_code in (200, 201)
+            asked = {"type": "REASSIGN", "reason": "move", "args": args, "dry_run": dry_run}
+            assert problem(await site.ask("POST", path, asked)) == (422, "invalid-input")
+    moved = {"type": "REASSIGN", "reason": "move", "args": {"to_node": "here"}}
+    assert (await site.ask("POST", path, moved)).status_code in (200, 201)
