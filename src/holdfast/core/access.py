@@ -127,6 +127,17 @@ APPROVALS: Final = frozenset({Operation.JOBS_APPROVE, Operation.DECISIONS_DECIDE
 """Operations that a requester is excluded from, in whatever role."""
 
 
+def operations_of(principal: Principal) -> dict[Operation, Right]:
+    """The operations that the principal may use in its projects, each with the widest of its rights."""
+    order = (Right.ALLOWED, Right.AS_NODE, Right.OWN)
+    allowed = {}
+    for operation in Operation:
+        rights = _rights(principal, operation)
+        if rights:
+            allowed[operation] = next(right for right in order if right in rights)
+    return allowed
+
+
 def _rights(principal: Principal, operation: Operation) -> frozenset[Right]:
     """What the roles of the principal allow together."""
     if principal.scopes is not None and operation not in principal.scopes:

@@ -184,7 +184,7 @@ def _judged(
         effects.keep_evidence(state, item, task, current, sender)
         state.written.add(task.id)
         return replace(_refused(state, item, verdict, stone, conflict_id), late=True)
-    snapshot = Snapshot(state)
+    snapshot, first = Snapshot(state), len(state.work.events)
     _record_conflict(state, item, verdict, conflict_id, sender)
     try:
         if task is None or current is None:
@@ -196,10 +196,22 @@ def _judged(
     except Stopped as stopped:
         snapshot.restore(state)
         return refusal(state, item, stopped.error, Resolution.REJECT, stopped.detail)
+    _sign(state, item, sender, first)
     state.written.add(state.names[item.id])
     fence = fence_of(pushed, current) if current else None
     state.measure(item, sender.node, fence)
     return _accepted(state, item, verdict, conflict_id, fence)
+
+
+def _sign(state: PushState, item: Item, sender: Sender, first: int) -> None:
+    """Names the item in the events that it caused, so that its node recognises its own change."""
+    signature = {"client_id": item.id, "writer": sender.node}
+    if item.mutation_id:
+        signature["mutation_id"] = item.mutation_id
+    task_id, events = state.names[item.id], state.work.events
+    for n in range(first, len(events)):
+        if events[n].task_id == task_id:
+            events[n] = replace(events[n], data={**events[n].data, **signature})
 
 
 def _accepted(

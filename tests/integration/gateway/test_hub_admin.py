@@ -248,3 +248,15 @@ async def test_a_schedule_belongs_to_a_project(site: Site) -> None:
     assert (await site.ask("GET", "/schedules", token=q)).json()["items"] == []
     assert len((await site.ask("GET", "/schedules", token=p)).json()["items"]) == 1
     assert len((await site.ask("GET", "/schedules")).json()["items"]) == 1
+
+
+async def test_a_caller_reads_which_operations_it_may_use(site: Site) -> None:
+    viewer = await site.token("viewer")
+    items = (await site.ask("GET", "/operations", token=viewer)).json()["items"]
+    rights = {item["operation"]: item["right"] for item in items}
+    assert (rights["tasks.read"], "queues.pause" in rights) == ("yes", False)
+    scoped = await site.token("operator", scopes=["tasks.read"])
+    items = (await site.ask("GET", "/operations", token=scoped)).json()["items"]
+    assert items == [{"operation": "tasks.read", "right": "yes"}]
+    items = (await site.ask("GET", "/operations")).json()["items"]
+    assert {"operation": "sync.run", "right": "as_node"} in items

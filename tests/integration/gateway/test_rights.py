@@ -48,6 +48,7 @@ def name(route: Route) -> str:
 def test_every_route_names_its_operation() -> None:
     assert [name(route) for route in ROUTES if not route.operation] == [
         "GET /about",
+        "GET /operations",
         "GET /whoami",
     ]
 

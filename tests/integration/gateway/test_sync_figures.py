@@ -218,3 +218,18 @@ async def test_a_dry_run_and_evidence_over_the_sync_api(site: Site, a: Forge, ad
     }
     done = (await admin.post("/intervene", **force)).json()
     assert (done["task"]["status"], done["task"]["result"]) == ("completed", 7)
+
+
+async def test_events_of_a_push_name_the_mutation(site: Site, a: Forge, b: Forge) -> None:
+    """A node recognises its own change in the feed."""
+    await a.create(mutationId="m-1")
+    await b.one(id="task-1", expectedVersion=1, metadata={"k": 1}, mutationId="m-2")
+    events = (await site.ask("GET", "/events", kinds="task.enqueued,task.edited")).json()["items"]
+    assert [
+        (event["kind"], payload["client_id"], payload["writer"], payload["mutation_id"])
+        for event in events
+        if (payload := event.get("payload") or event["data"])
+    ] == [
+        ("task.enqueued", "task-1", "plugin-a", "m-1"),
+        ("task.edited", "task-1", "plugin-b", "m-2"),
+    ]

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.bus.port import FEED, WORK
-from holdfast.core.access import ALL_PROJECTS
+from holdfast.core.access import ALL_PROJECTS, operations_of
 from holdfast.core.check import check_number, check_page, check_whole
 from holdfast.core.event import Event, Position
 from holdfast.core.rights import Operation, Role
@@ -176,6 +176,14 @@ async def list_types(call: Call) -> Answer:
 async def about(call: Call) -> Answer:
     """The version of the gateway, and the time of its store."""
     return Answer({"version": __version__, "now": views.at(call.hub.now())})
+
+
+async def list_operations(call: Call) -> Answer:
+    """The operations that the caller may use. `own`: on its own node only. `as_node`: in the name of a
+    node."""
+    allowed = operations_of(call.principal)
+    items = [{"operation": name.value, "right": right.value} for name, right in allowed.items()]
+    return Answer({"items": items, "next": None})
 
 
 async def whoami(call: Call) -> Answer:
