@@ -38,9 +38,13 @@ class Ids:
             stamp = self._stamp + 1
         self._stamp = stamp
         bits = self._bits.getrandbits(62)
-        return (
-            f"{stamp >> 28:08x}-{stamp >> 12 & 0xFFFF:04x}-7{stamp & 0xFFF:03x}"
-            f"-{0x8000 | bits >> 48:04x}-{bits & 0xFFFFFFFFFFFF:012x}"
+        # One format of a tuple: an f-string would call a formatter for each of the numbers.
+        return "%08x-%04x-7%03x-%04x-%012x" % (  # noqa: UP031
+            stamp >> 28,
+            stamp >> 12 & 0xFFFF,
+            stamp & 0xFFF,
+            0x8000 | bits >> 48,
+            bits & 0xFFFFFFFFFFFF,
         )
 
     def record(self, now: float) -> int:

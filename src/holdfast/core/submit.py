@@ -121,7 +121,8 @@ def encode_payload(
         raise UnserialisablePayload(
             f"the {what} cannot be written as JSON: {error}; pass plain values, lists and dicts"
         ) from None
-    if codec.is_deeper(text, codec.DEPTH_MAX):
+    # Each level has two brackets: a short text cannot be too deep.
+    if len(text) > 2 * codec.DEPTH_MAX and codec.is_deeper(text, codec.DEPTH_MAX):
         raise UnserialisablePayload(
             f"the {what} is nested deeper than {codec.DEPTH_MAX} levels: make it flatter"
         )

@@ -177,9 +177,11 @@ class Producer:
         group: list[Submission] = []
         models: dict[str, Submission] = {}
         now, new_id = resources.store.now(), resources.ids.task
+        last_type, parameters = None, None
         for item in items:
             task_type = item["type"]
-            parameters = self._types.parameters(task_type)
+            if task_type != last_type:
+                last_type, parameters = task_type, self._types.parameters(task_type)
             if parameters is not None:
                 check_payload(parameters, item.get("payload"))
             is_like_others = len(item) == 2 and "payload" in item
