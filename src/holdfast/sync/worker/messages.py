@@ -9,7 +9,7 @@ Never: decides a transition (`core.decide` does), or whether a node may connect 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -23,11 +23,11 @@ from holdfast.core.output import Placement, StreamName
 from holdfast.core.task import LEASED, QUEUED, Status, Task
 from holdfast.core.transition import Refusal, new_event
 from holdfast.core.wire import WHOLE_MAX
+from holdfast.core.worker_bounds import WrongChange, bounded
 from holdfast.core.worker_changes import (
     Reporter,
     checkpoint_data,
     command_of,
-    is_report,
     metrics_of,
 )
 from holdfast.core.worker_protocol import Receiver, Reception, ack_of, receive
@@ -49,12 +49,12 @@ from holdfast.store.scripts.work import Work
 from holdfast.sync.tally import write_tally
 from holdfast.sync.worker.figures import tallies
 from holdfast.sync.worker.live_rows import LiveRows, Stream, own
+from holdfast.sync.worker.ordering import Change, in_order, lock_of
 from holdfast.sync.worker.plain import Inbound, completion, known_completions
 
 _SUCCESS: Final = "already-applied"
 SHUT_OUT_INCARNATION: Final = WHOLE_MAX + 1
 """An incarnation above all others: every message of a node that is shut out is fenced."""
-Change = TaskChange | OutputChunk | CheckpointChange | MetricsChange
 
 
 class MessageAnswer(msgspec.Struct, frozen=True):
@@ -116,10 +116,15 @@ def apply_messages(messages: Sequence[Inbound], batch: Batch) -> Script[Applied]
     effect = _Effect(work, live, batch)
     pending = [messages[n] for n in accepted]
     if not (yield from effect.complete_known(pending)):
-        yield from effect.load(pending)
+        checked = [bounded(message.changes) for message in pending]
+        pending = [
+            msgspec.structs.replace(message, changes=changes)
+            for message, (changes, _) in zip(pending, checked, strict=True)
+        ]
+        yield from effect.load(pending, {one.task_id for _, wrong in checked for one in wrong})
         yield from effect.complete_plain(pending)
-        for n in accepted:
-            refused, ends = yield from effect.carry_out(messages[n])
+        for n, message, (_, wrong) in zip(accepted, pending, checked, strict=True):
+            refused, ends = yield from effect.carry_out(message, wrong)
             acks[n] = msgspec.structs.replace(acks[n], refused=tuple(refused), output_next=ends)
         yield from live.save(batch.now)
     changed = [
@@ -184,17 +189,18 @@ class _Effect:
             )
         return bool(moves) and len(self._completed) == len(moves)
 
-    def load(self, messages: Sequence[Inbound]) -> Script[None]:
-        """Locks the tasks that are not completed yet, then reads the rows beside them."""
+    def load(self, messages: Sequence[Inbound], wrong_ids: Collection[str]) -> Script[None]:
+        """Locks the tasks that are not completed yet, then reads the rows beside them. `wrong_ids`: the tasks
+        of changes that are refused, which is answered with their state."""
         changes = [
             change
             for message in messages
-            for change in _in_order(message.changes)
+            for change in in_order(message.changes)
             if change.task_id not in self._completed
         ]
-        ids = sorted({change.task_id for change in changes if change.task_id})
+        ids = sorted({*wrong_ids, *(change.task_id for change in changes)} - {""})
         if ids:
-            self._work.load((yield call(_lock(changes), ids=ids)))
+            self._work.load((yield call(lock_of(changes), ids=ids)))
         streams = [
             Stream(task.id, task.fence, change.stream)
             for change in changes
@@ -208,7 +214,7 @@ class _Effect:
         """Completes plain tasks in one statement, with the same effect as the general path."""
         if self._completed:
             return  # the record id is used
-        named = Counter(c.task_id for m in messages for c in _in_order(m.changes))
+        named = Counter(c.task_id for m in messages for c in in_order(m.changes))
         moves = [
             move
             for message in messages
@@ -223,13 +229,18 @@ class _Effect:
                 moves, now=self._batch.now, record_id=self._batch.plain_record_id
             )
 
-    def carry_out(self, message: Inbound) -> Script[tuple[list[ChangeRefused], dict[str, int]]]:
+    def carry_out(
+        self, message: Inbound, wrong: Sequence[WrongChange]
+    ) -> Script[tuple[list[ChangeRefused], dict[str, int]]]:
         """Carries out the changes of one message. Returns those that were refused, and where each stream of
         output ends that the message wrote to."""
         self._message = message
-        self._refused = []
+        self._refused = [
+            self._shown(one.change, Refusal(one.task_id, one.error.code, str(one.error)), one.fence)
+            for one in wrong
+        ]
         ends: dict[str, int] = {}
-        for change in _in_order(message.changes):
+        for change in in_order(message.changes):
             if change.task_id in self._completed:
                 continue
             try:
@@ -237,7 +248,7 @@ class _Effect:
             except InvalidInput as error:
                 refusal = Refusal(change.task_id, error.code, str(error))
             if refusal is not None and refusal.code != _SUCCESS:
-                self._refused.append(self._shown(change, refusal))
+                self._refused.append(self._shown(change, refusal, change.fence))
         return self._refused, ends
 
     def _one(self, change: Change, ends: dict[str, int]) -> Script[Refusal | None]:
@@ -326,15 +337,15 @@ class _Effect:
         )
         self._work.mention([event])
 
-    def _shown(self, change: Change, refusal: Refusal) -> ChangeRefused:
-        task = self._work.tasks.get(change.task_id)
+    def _shown(self, change: Change, refusal: Refusal, fence: int) -> ChangeRefused:
+        task = self._work.tasks.get(refusal.task_id)
         may_see = task is not None and task.project == self._message.project
         return ChangeRefused(
-            task_id=change.task_id,
+            task_id=refusal.task_id,
             code=refusal.code,
             detail=refusal.message,
             what=_WHAT[type(change)],
-            fence=change.fence,
+            fence=fence,
             state_json=codec.dumps(state_of(task)) if task is not None and may_see else "",
         )
 
@@ -349,28 +360,6 @@ _WHAT: Final[dict[type, str]] = {
     CheckpointChange: "checkpoint",
     MetricsChange: "metrics",
 }
-
-
-def _in_order(changes: Changes) -> Iterator[Change]:
-    """The changes of a message in the order of their effect: what needs the run first, ends of it last."""
-    yield from changes.output
-    yield from changes.metrics
-    yield from (change for change in changes.task if is_report(change))
-    yield from (change for change in changes.checkpoint if change.decision is None)
-    yield from (change for change in changes.checkpoint if change.decision is not None)
-    yield from (change for change in changes.task if not is_report(change))
-
-
-def _lock(changes: Sequence[Change]) -> str:
-    """The lock statement: reports need the weaker one, see `store.scripts.apply`."""
-    return "lock_tasks" if any(map(_ends_run, changes)) else "lock_reporting"
-
-
-def _ends_run(change: Change) -> bool:
-    """Whether the change may end its run."""
-    if isinstance(change, CheckpointChange):
-        return change.decision is not None
-    return isinstance(change, TaskChange) and not is_report(change)
 
 
 def state_of(task: Task) -> dict[str, object]:
