@@ -90,3 +90,25 @@ async def test_without_redis_the_other_bus_serves() -> None:
 def test_a_bad_url_is_refused(url: str) -> None:
     with pytest.raises(BadConfig):
         RedisBus(url, LocalBus(), SystemClock())
+
+
+@pytest.mark.parametrize("call", ["_publish", "_next"])
+async def test_a_stop_ends_when_the_client_swallows_the_cancellation(
+    redis_url: str, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call of the Redis client that is cancelled may end with an error of the connection instead."""
+    waits = asyncio.Event()
+
+    async def swallow(*_: object) -> None:
+        waits.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ConnectionError("the connection was closed") from None
+
+    bus = RedisBus(redis_url, LocalBus(), SystemClock())
+    await bus.start()
+    monkeypatch.setattr(bus, call, swallow)
+    bus.publish(FEED)
+    await asyncio.wait_for(waits.wait(), WAIT_SECONDS)
+    await asyncio.wait_for(bus.stop(), WAIT_SECONDS)

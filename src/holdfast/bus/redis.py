@@ -49,9 +49,11 @@ class RedisBus:
         self._outbox: dict[str, None] = {}
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._is_stopping = False
 
     async def start(self) -> None:
         await self._inner.start()
+        self._is_stopping = False
         self._wake = asyncio.Event()
         ready = asyncio.Event()
         self._tasks = [
@@ -61,6 +63,8 @@ class RedisBus:
         await ready.wait()
 
     async def stop(self) -> None:
+        # The client may end a call that is cancelled with another error: the loops also look at this.
+        self._is_stopping = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -101,7 +105,7 @@ class RedisBus:
         self._wake.set()
 
     async def _send_on(self) -> None:
-        while True:
+        while not self._is_stopping:
             await self._wake.wait()
             self._wake.clear()
             topics, self._outbox = self._outbox, {}
@@ -111,7 +115,8 @@ class RedisBus:
                 except Exception as error:
                     # The receiver notices the outage and reports it. A lost hint costs one poll.
                     log.debug("a hint was not sent to Redis: %s", error)
-            await self._clock.sleep(SPREAD_SECONDS)
+            if not self._is_stopping:
+                await self._clock.sleep(SPREAD_SECONDS)
 
     async def _publish(self, topics: dict[str, None]) -> None:
         async with self._client.pipeline(transaction=False) as pipeline:
@@ -123,7 +128,7 @@ class RedisBus:
 
     async def _receive_on(self, ready: asyncio.Event) -> None:
         failures = 0
-        while True:
+        while not self._is_stopping:
             try:
                 await self._session(ready)
             except Exception as error:
@@ -133,7 +138,10 @@ class RedisBus:
                 self._mode = Mode(False, "Redis is away")
             finally:
                 ready.set()
-            await self._clock.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
+            if not self._is_stopping:
+                await self._clock.sleep(
+                    RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)]
+                )
 
     async def _session(self, ready: asyncio.Event) -> None:
         """One subscription, until its connection breaks."""
