@@ -7,6 +7,7 @@ cannot store makes its task a dead letter, as it does with a database.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final, assert_never
 
@@ -25,6 +26,7 @@ from holdfast.core.command import (
     Suspend,
 )
 from holdfast.core.decide import Refusal, Ruling, decide
+from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
 from holdfast.core.task import Failure, FailureKind, Task
 from holdfast.core.worker_log import Change
@@ -40,6 +42,8 @@ from holdfast.remote.outbox import Fate, Unknown
 UNSTORABLE: Final = frozenset({"invalid-input", "payload-too-large", "unserialisable-payload"})
 """Refusals of an outcome's value, not of its run."""
 ANSWER_LOST: Final = "answer-lost"
+GIVE_BACK_SECONDS: Final = 5.0
+"""How long a stop waits for a gateway that takes tasks back. Without one their leases expire."""
 
 
 class RemoteOutcomes:
@@ -71,10 +75,14 @@ class RemoteOutcomes:
         return await self.finish(ended)
 
     async def give_back(self, instructions: Sequence[Instruction]) -> None:
-        """See `engine.ports.GiveBack`."""
-        await self._link.report(
-            [_change(i.task_id, i.fence or 0, i.command) for i in instructions]  # type: ignore[arg-type]
-        )
+        """See `engine.ports.GiveBack`. GatewayUnavailable if no gateway answers in time: the changes are sent
+        if one is reached before the link is closed."""
+        changes = [_change(i.task_id, i.fence or 0, i.command) for i in instructions]  # type: ignore[arg-type]
+        try:
+            async with asyncio.timeout(GIVE_BACK_SECONDS):
+                await self._link.report(changes)
+        except TimeoutError:
+            raise GatewayUnavailable("no gateway takes the tasks back") from None
 
     def ruling(self, task: Task, instruction: Instruction, fate: Fate) -> Ruling:
         """What the gateway's answer means for the task."""

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.task import RunId, Status
+from holdfast.engine import drain
 from holdfast.queue.queue import Queue
+from holdfast.remote import outcomes
 from holdfast.remote.engine import RemoteEngine
 from tests.integration.remote import app
 from tests.integration.remote.support import (
@@ -156,3 +158,21 @@ async def test_a_half_open_connection_is_replaced(sqlite_gateway: Server, kind: 
             assert await handle.result(SECONDS) == 3
             assert engine_of(queue).link.connections > connections
         await producer.stop()
+
+
+async def test_a_stop_ends_while_no_gateway_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Running tasks cannot be given back, and an outcome cannot be written: their leases expire."""
+    monkeypatch.setattr(outcomes, "GIVE_BACK_SECONDS", 0.1)
+    monkeypatch.setattr(drain, "FLUSH_SECONDS", 0.1)
+    async with server(tmp_path, f"sqlite:///{tmp_path}/holdfast.db") as gateway:
+        queue = queue_with_handlers(gateway.address, lease_seconds=30.0, shutdown_timeout=0.1)
+        await queue.start()
+        await queue.enqueue("forever", {"name": "alone"})
+        await queue.enqueue("until_marked", {"name": "ends alone"})
+        await marked("alone started")
+        await marked("ends alone started 1")
+        await gateway.kill()
+        app.marks["ends alone may end"].set()
+        await asyncio.wait_for(queue.stop(), SECONDS)
