@@ -165,7 +165,8 @@ async def test_an_abort_cancels_the_handler(sqlite_gateway: Server) -> None:
 
 
 async def test_a_stop_gives_running_tasks_back(sqlite_gateway: Server) -> None:
-    queue = queue_with_handlers(sqlite_gateway.address, shutdown_timeout=0.1)
+    # With a short lease, a machine that stalls loses the run before the stop can give it back.
+    queue = queue_with_handlers(sqlite_gateway.address, shutdown_timeout=0.1, lease_seconds=60.0)
     await queue.start()
     handle = await queue.enqueue("forever", {"name": "stop"})
     await marked("stop started")
