@@ -11,7 +11,7 @@ MINUTES ?= 60
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fmt demo sim chaos endurance bench lock clean
+.PHONY: help setup test check fmt demo sim chaos hub endurance bench lock clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/:/' | awk -F': +' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ sim: setup  ## run the simulator in virtual time (SEEDS=200 or SIM_MINUTES=60, F
 
 chaos: setup  ## faults on real processes, with peers for comparison (about 25 minutes)
 	$(BIN)/python -m proof chaos
+
+hub: setup  ## gateways, workers, watchers and offline nodes under kills and restarts (FIRST=0, SEEDS=1)
+	$(BIN)/python -m proof hub --seed $(FIRST) --seeds $(if $(filter file,$(origin SEEDS)),1,$(SEEDS))
 
 endurance: setup  ## long runs with an old reader, memory, sizes, pruning (MINUTES=60, ARGS="--quick")
 	$(BIN)/python -m proof endurance --minutes $(MINUTES) $(ARGS)

@@ -49,6 +49,22 @@ def start(
             stderr.close()
 
 
+_TIED = """
+import ctypes, os, sys
+parent, *argv = sys.argv[1:]
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(parent):
+    os.execv(argv[0], argv)
+"""
+
+
+def tied(*command: str | Path) -> list[str]:
+    """The command line of a process that the kernel kills when its parent ends, without a hook between fork
+    and exec: for parents with threads or an event loop."""
+    return [sys.executable, "-I", "-S", "-c", _TIED, str(os.getpid()), *map(str, command)]
+
+
 async def start_module(module: str, *arguments: object) -> asyncio.subprocess.Process:
     """The same for a module, on an event loop. The caller ends it: a hook before exec is not safe in a
     process with threads."""

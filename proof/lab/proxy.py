@@ -100,6 +100,13 @@ class Relay:
             link.flows.set()
             link.reset()
 
+    def reset_one(self, draw: float) -> bool:
+        """Resets one connection, chosen by a number of [0, 1). Returns whether there was one."""
+        links = list(self._links)
+        if links:
+            links[int(draw * len(links))].reset()
+        return bool(links)
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None

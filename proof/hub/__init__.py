@@ -1,0 +1,1 @@
+"""A whole site under faults: gateways, workers, watchers and offline nodes as real processes."""
