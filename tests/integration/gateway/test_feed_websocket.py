@@ -647,7 +647,7 @@ async def test_the_time_until_the_slowest_reader_falls_off() -> None:
     await hub.read_page()
     assert hub.falloff_seconds() == 100.0, "no reader is behind"
     slow = SlowConnection()
-    hub.connections.add(slow)
+    hub.connections[slow] = None
     feed.seconds = 30.0
     assert hub.falloff_seconds() == 70.0
     feed.seconds = 200.0

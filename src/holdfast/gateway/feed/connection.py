@@ -114,14 +114,14 @@ class Connection:
         self._drained = asyncio.Event()
         self._drained.set()
         self._behind: dict[Subscription, None] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._is_pumping = False
         self._is_checking = False
         # Connections that were made together are not checked together.
         self._recheck_at = hub.clock.monotonic() + RECHECK_SECONDS * (1.0 - next(hub.spread))
 
     def open(self) -> None:
-        self.hub.connections.add(self)
+        self.hub.connections[self] = None
         self.hub.meter.connected(self.transport, 1)
 
     def lost(self) -> None:
@@ -135,7 +135,7 @@ class Connection:
         """Ends everything that the connection runs."""
         self.lost()
         if self in self.hub.connections:
-            self.hub.connections.discard(self)
+            del self.hub.connections[self]
             self.hub.meter.connected(self.transport, -1)
             if self._flow.is_parked:
                 self.hub.meter.parked(-1)
@@ -243,8 +243,8 @@ class Connection:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     async def _pump_on(self) -> None:
         try:

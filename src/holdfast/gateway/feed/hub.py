@@ -81,7 +81,7 @@ class Hub:
         self.source = source
         self.clock = clock
         self.meter = meter or FeedMeter()
-        self.connections: set[Watched] = set()
+        self.connections: dict[Watched, None] = {}
         self.full: list[Watched] = []
         """Connections whose buffer passed its high mark during a write."""
         self.lanes: dict[LaneKey, Lane] = {}

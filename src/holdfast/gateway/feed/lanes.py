@@ -88,7 +88,8 @@ class Cohort:
 
     def __init__(self, last: int) -> None:
         self.last = last
-        self.members: set[Member] = set()
+        self.members: dict[Member, None] = {}
+        """In the order in which they joined."""
 
     def write(self, data: bytes) -> None:
         for member in self.members:
@@ -167,7 +168,7 @@ class Lane:
         if cohort is None:
             cohort = Cohort(last)
             self.cohorts.append(cohort)
-        cohort.members.add(member)
+        cohort.members[member] = None
         member.cohort = cohort
 
     def leave(self, member: Member) -> None:
@@ -175,7 +176,7 @@ class Lane:
         cohort = member.cohort
         if cohort is None:
             return
-        cohort.members.discard(member)
+        cohort.members.pop(member, None)
         member.cohort = None
         member.cursor = StreamCursor(cohort.last, cohort.last)
         if not cohort.members:

@@ -93,7 +93,7 @@ class WorkerSession:
         worker that reads nothing cannot make the queue grow."""
         self._commits: set[asyncio.Future[MessageAnswer]] = set()
         self._requests = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self, incoming: AsyncIterator[Received], send: Send) -> None:
@@ -379,8 +379,8 @@ class WorkerSession:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name="holdfast-worker-request")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     def _fail(self, error: BaseException) -> None:
         """Ends the session after what is queued was sent."""
