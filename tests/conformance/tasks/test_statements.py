@@ -30,7 +30,14 @@ DIALECTS = ("sqlite", "postgres")
 OWN = {
     # With one writer, reads in a transaction need no locks, and rows are claimed by row id.
     "sqlite": {
-        *("adjust_counters", "changed_by", "forget_before", "forget_steps", "get_rows"),
+        *(
+            "adjust_counters",
+            "changed_by",
+            "forget_before",
+            "forget_steps",
+            "get_rows",
+            "insert_alike",
+        ),
         *("forget_checkpoints", "forget_decisions", "forget_interventions"),
         *("forget_metrics", "forget_output"),
         *(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -11,7 +12,7 @@ from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
-from holdfast.store.columns import plain_values
+from holdfast.store.columns import SHAPE, plain_values, shape_values
 from holdfast.store.fast.texts import insert_one, insert_started
 from holdfast.store.script import Script, StatementCall, call, call_rows
 from holdfast.store.scripts.claim import claim_these
@@ -39,8 +40,7 @@ class SqliteFast:
             return {tasks[0].id}
         record_id = yield from self._recorder.record_ref(record_id)
         ids = [task.id for task in tasks]
-        rows = [(*plain_values(task), task.due_at - task.created_at) for task in tasks]
-        changed = yield call_rows("insert_plain", rows, now=now, record_id=str(record_id))
+        changed = yield _insertion(tasks, now, str(record_id))
         inserted = set(ids)
         if changed[0] != len(tasks):
             rows = yield call("changed_by", ids=ids, record_id=str(record_id))
@@ -131,6 +131,21 @@ class SqliteFast:
     def rehearse(self, claim: ClaimRequest, *, now: float) -> Sequence[StatementCall]:
         """Nothing to prepare: there is one connection with one cache of statements."""
         return ()
+
+
+def _insertion(tasks: Sequence[Task], now: float, record_id: str) -> StatementCall:
+    """The insert of plain tasks. Those of one type with the same options differ only in id and payload."""
+    shape, delay = shape_values(tasks[0]), tasks[0].due_at - tasks[0].created_at
+    if all(
+        shape_values(task) == shape and task.due_at - task.created_at == delay for task in tasks
+    ):
+        alike: list[tuple[Any, ...]] = [(task.id, task.payload_json) for task in tasks]
+        shared = dict(zip(SHAPE, shape, strict=True))
+        return call_rows("insert_alike", alike, **shared, delay=delay, now=now, record_id=record_id)
+    rows: list[tuple[Any, ...]] = [
+        (*plain_values(task), task.due_at - task.created_at) for task in tasks
+    ]
+    return call_rows("insert_plain", rows, now=now, record_id=record_id)
 
 
 def _scan_next(claim: ClaimRequest, now: float) -> Script[list[tuple[int, int]]]:

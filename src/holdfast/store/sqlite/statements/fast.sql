@@ -6,6 +6,12 @@
 INSERT OR IGNORE INTO holdfast_task ({plain}, status, created_at, updated_at, due_at, history)
 SELECT {plain:r}, 'queued', :now, :now, :now + r.delay, :record_id FROM {rows: @plain, delay real};
 
+-- name: insert_alike
+-- The same for tasks that differ only in id and payload: the other values are passed once, not read from every row.
+-- index: holdfast_task (primary key)
+INSERT OR IGNORE INTO holdfast_task (id, payload_json, {shape}, status, created_at, updated_at, due_at, history)
+SELECT r.id, r.payload_json, {shape?}, 'queued', :now, :now, :now + :delay, :record_id FROM {rows: id text, payload_json text};
+
 -- name: insert_one
 -- Inserts one task and its event with plain values, in one call, because a caller waits for it. The id is generated.
 -- If it exists after all, both inserts fail and the caller takes the general path.
