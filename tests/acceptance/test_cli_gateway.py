@@ -20,6 +20,7 @@ import pytest
 
 from holdfast import Context, Task, TaskQueue, __version__
 from holdfast.cli.tree import BY_PATH, VERBS
+from holdfast.core.speaking import Voice
 from holdfast.queue.by import By
 from holdfast.sync.access.tokens import NewToken, Tokens
 from holdfast.sync.exchange import Exchange
@@ -169,7 +170,7 @@ async def fill(url: str) -> dict[str, str]:
         for side in SIDES:
             for name, version, n in (("a", 0, 1), ("a", 1, 2), ("b", 1, 3)):
                 item = Item(id=f"t-{side}", expected_version=version, payload={"n": n})
-                answer = await exchange.push(await nodes.get(name), "web", [item])
+                answer = await exchange.push(Voice(name), "web", [item])
                 names[f"conflict-{side}"] = answer.pushed.results[0].conflict_id or ""
             issued = await Tokens(store).create(
                 NewToken(name=f"t-{side}", roles=["viewer"]), By("test")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import TaskQueue
+from holdfast.core.speaking import Voice
 from holdfast.queue.by import By
 from holdfast.sync.exchange import Exchange
 from holdfast.sync.items import Item
@@ -32,7 +33,7 @@ async def prepare(url: str) -> str:
             if (name, n) != ("a", 2):
                 await nodes.register(Registration(node=name, project="web"), by)
             item = Item(id="t", expected_version=version, payload={"n": n})
-            answer = await exchange.push(await nodes.get(name), "web", [item])
+            answer = await exchange.push(Voice(name), "web", [item])
             conflict = answer.pushed.results[0].conflict_id
         assert conflict is not None
         return conflict

@@ -55,6 +55,15 @@ TEXTS: Final[dict[NotClaimable, str]] = {
 }
 
 
+def implied_claim(task: Task, node: str, incarnation: int) -> str:
+    """The claim id of a request that names none. A node that has resumed such a claim after a restart still
+    holds it under the name of the earlier incarnation."""
+    held = task.claim_id if task.status in LEASED and task.node == node else None
+    if held is not None and held.startswith(f"{node}#") and held[len(node) + 1 :].isdecimal():
+        return held
+    return f"{node}#{incarnation}"
+
+
 def holds(task: Task, request: ClaimById) -> bool:
     """Whether the claim of this request holds the task already."""
     return (

@@ -99,18 +99,41 @@ class ShutOut(msgspec.Struct, frozen=True):
     state: NodeState
 
 
-Start: TypeAlias = Started | Repeated | Cloned | ShutOut
+class Taken(msgspec.Struct, frozen=True):
+    """A join token asks for a node that exists. It makes new nodes and never speaks for another one."""
+
+
+Start: TypeAlias = Started | Repeated | Cloned | ShutOut | Taken
+
+
+class Joining(msgspec.Struct, frozen=True):
+    """What a registration by a join token needs to know about a node that exists."""
+
+    is_unused: bool
+    """Whether the credential of the node was never used: the answer that carried it may be lost."""
 
 
 def start(
-    identity: NodeIdentity | None, *, boot_id: str | None, now: float, rotate: bool = False
+    identity: NodeIdentity | None,
+    *,
+    boot_id: str | None,
+    now: float,
+    rotate: bool = False,
+    joining: Joining | None = None,
 ) -> Start:
-    """Judges a registration. None: the node is not known."""
+    """Judges a registration. `identity` is None for a node that is not known. `joining`: it is made by a join
+    token."""
     if identity is None:
         first: tuple[Boot, ...] = () if boot_id is None else (Boot(boot_id, now),)
         return Started(NodeIdentity(1, NodeState.LIVE, first, now, now), needs_credential=True)
     if identity.state in SHUT_OUT:
         return ShutOut(identity.state)
+    if joining is not None:
+        is_same = boot_id is not None and boot_id == identity.boot_id
+        # The boot id is known to the process that chose it, so no time bounds the repeat.
+        if is_same and joining.is_unused:
+            return Repeated(identity, needs_credential=True)
+        return Taken()
     if _is_repeat(identity, boot_id, now):
         was_issued = identity.issued_at is not None and identity.issued_at >= identity.started_at
         return Repeated(identity, needs_credential=rotate or was_issued)

@@ -55,14 +55,16 @@ class RemoteHeartbeat(Loop):
         self._runs.cancel_again()
         pool = self._pool
         held = self.held()
+        is_whole = True
         for start in range(0, len(held) or 1, RUNS_MAX):
             runs = held[start : start + RUNS_MAX]
             renewal = await self._link.renew(runs, pool.busy, pool.maximum)
             self._leases.grant(renewal.kept, renewal.sent_at, renewal.lease_seconds)
-            self.lose(renewal.lost)
+            is_whole = is_whole and renewal.kept.issuperset(runs)
         self.renewed_at = self.clock.monotonic()
         self._acknowledge()
-        seconds = self._lease_seconds / 3
+        # A run that was not renewed keeps its deadline: it is renewed in time, or ends before its lease.
+        seconds = self._lease_seconds / (3 if is_whole else 30)
         return min(seconds, UNWIND_SECONDS) if self._obeyed else seconds
 
     def held(self) -> list[RunId]:

@@ -167,8 +167,7 @@ class Link:
             await self._hang_up()
             raise GatewayUnavailable("the gateway did not answer a renewal in time") from None
         kept = {RunId(run.task_id, run.fence) for run in renewed.kept}
-        lost = {run for run in held if run not in kept}
-        return Renewal(sent_at, kept, lost, renewed.lease_ms / 1000)
+        return Renewal(sent_at, kept, renewed.lease_ms / 1000)
 
     async def report(self, changes: Sequence[Change]) -> list[Fate]:
         """Sends changes and waits until they are committed or refused, across reconnects."""

@@ -34,11 +34,11 @@ class Offered(NamedTuple):
 
 
 class Renewal(NamedTuple):
-    """The answer to a renewal, with the monotonic time before it was sent."""
+    """The answer to a renewal, with the monotonic time before it was sent. A run that is not kept was lost,
+    which the gateway says apart, or could not be renewed now."""
 
     sent_at: float
     kept: set[RunId]
-    lost: set[RunId]
     lease_seconds: float
 
 

@@ -16,6 +16,7 @@ from holdfast.core.decide import Ruling
 from holdfast.core.task import RunId, Task
 from holdfast.core.transition import Refusal
 from holdfast.store.access import Access
+from holdfast.store.script import Guard, guarded
 from holdfast.store.scripts import claim_by_id as scripts
 from holdfast.store.scripts.claim_by_id import Ended, HeldAlready
 
@@ -52,12 +53,16 @@ class ClaimsById:
         self._access = access
         self._expire = expire
 
-    async def claim(self, request: ClaimById) -> Task | Refusal:
-        """The claimed task, or why it was refused: `already-locked`, `not-claimable`, `not-found`."""
+    async def claim(self, request: ClaimById, *, guard: Guard | None = None) -> Task | Refusal:
+        """The claimed task, or why it was refused: `already-locked`, `not-claimable`, `not-found`. `guard`:
+        runs before, in the same transaction."""
         for _ in range(TRIES):
             answer = await self._access.run(
-                lambda dialect, ids, now: scripts.claim_by_id(
-                    request, now=now, record_id=ids.record(now), recorder=dialect
+                lambda dialect, ids, now: guarded(
+                    guard,
+                    scripts.claim_by_id(
+                        request, now=now, record_id=ids.record(now), recorder=dialect
+                    ),
                 )
             )
             match answer:

@@ -10,6 +10,7 @@ from holdfast.core.decision import Choice, Decision, DecisionState, Question
 from holdfast.core.transition import Refusal
 from holdfast.store.access import Access
 from holdfast.store.beside import Beside
+from holdfast.store.script import Guard, guarded
 from holdfast.store.scripts import decisions as scripts
 from holdfast.store.scripts.audit import Act
 from holdfast.store.scripts.decision_rows import read_decision
@@ -35,18 +36,24 @@ class DecisionStore:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    async def ask(self, task_id: str, fence: int, question: Question) -> Decision | Asked | Refusal:
-        """Asks on behalf of a run: the kept answer, or the run ends and its task waits."""
+    async def ask(
+        self, task_id: str, fence: int, question: Question, *, guard: Guard | None = None
+    ) -> Decision | Asked | Refusal:
+        """Asks on behalf of a run: the kept answer, or the run ends and its task waits. `guard`: runs before,
+        in the same transaction."""
         decision_id = self._new_id()
         return await self._access.run(
-            lambda dialect, ids, now: scripts.ask(
-                task_id,
-                fence,
-                question,
-                decision_id=decision_id,
-                now=now,
-                record_id=ids.record(now),
-                recorder=dialect,
+            lambda dialect, ids, now: guarded(
+                guard,
+                scripts.ask(
+                    task_id,
+                    fence,
+                    question,
+                    decision_id=decision_id,
+                    now=now,
+                    record_id=ids.record(now),
+                    recorder=dialect,
+                ),
             )
         )
 

@@ -11,6 +11,7 @@ from holdfast.core.task import RunId, Task
 from holdfast.core.transition import Refusal
 from holdfast.store.access import Access
 from holdfast.store.beside import Beside
+from holdfast.store.script import Guard, guarded
 from holdfast.store.scripts import interventions as scripts
 from holdfast.store.scripts.audit import Act
 from holdfast.store.scripts.interventions import Issued, read_intervention
@@ -67,18 +68,22 @@ class InterventionStore:
         detail: str = "",
         *,
         node: str | None = None,
+        guard: Guard | None = None,
     ) -> Intervention | None:
         """Ends a command by the answer of its runner. `node`: only a command of this node; None if it is not.
-        A repeat gets the row as it is."""
+        `guard`: runs before, in the same transaction. A repeat gets the row as it is."""
         return await self._access.run(
-            lambda dialect, ids, now: scripts.acknowledge(
-                intervention_id,
-                outcome,
-                detail,
-                node=node,
-                now=now,
-                record_id=ids.record(now),
-                recorder=dialect,
+            lambda dialect, ids, now: guarded(
+                guard,
+                scripts.acknowledge(
+                    intervention_id,
+                    outcome,
+                    detail,
+                    node=node,
+                    now=now,
+                    record_id=ids.record(now),
+                    recorder=dialect,
+                ),
             )
         )
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from holdfast.core import ledger as rules
 from holdfast.core.ledger import Entry, EntryKey, EntryLease, EntryRequest, EntryVerdict, Outcome
 from holdfast.store.port import ROW_WAIT_SECONDS, RowHeld
-from holdfast.store.script import Script
+from holdfast.store.script import Guard, Script, guarded
 from holdfast.store.scripts import ledger as scripts
 from holdfast.store.store import Store
 
@@ -20,15 +20,17 @@ that wants to wait longer asks again."""
 
 class EntryStore:
     """The entries of the ledger, for callers and for steps of tasks. `tx`: a connection with an open
-    transaction of the caller."""
+    transaction of the caller. `guard`: runs before, in the same transaction."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def begin(self, ask: EntryRequest, *, tx: object = None) -> EntryVerdict:
+    async def begin(
+        self, ask: EntryRequest, *, tx: object = None, guard: Guard | None = None
+    ) -> EntryVerdict:
         try:
             return await self._write(
-                lambda now: scripts.begin(ask, now, in_tx=tx is not None),
+                lambda now: guarded(guard, scripts.begin(ask, now, in_tx=tx is not None)),
                 tx=tx,
                 # A step of a task has no other way to wait.
                 wait_seconds=WAIT_SECONDS if ask.runner is None else ROW_WAIT_SECONDS,
@@ -36,8 +38,15 @@ class EntryStore:
         except RowHeld:
             return rules.uncommitted(ask, self._store.now())
 
-    async def end(self, lease: EntryLease, outcome: Outcome | None, *, tx: object = None) -> None:
-        await self._write(lambda now: scripts.end(lease, outcome, now), tx=tx)
+    async def end(
+        self,
+        lease: EntryLease,
+        outcome: Outcome | None,
+        *,
+        tx: object = None,
+        guard: Guard | None = None,
+    ) -> None:
+        await self._write(lambda now: guarded(guard, scripts.end(lease, outcome, now)), tx=tx)
 
     async def extend(self, lease: EntryLease, lease_seconds: float) -> None:
         await self._write(lambda now: scripts.extend(lease, lease_seconds, now))

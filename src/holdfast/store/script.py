@@ -6,7 +6,7 @@ PostgreSQL, on a caller's connection and in the simulator.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -32,6 +32,17 @@ def call(statement: str, **params: Any) -> StatementCall:
 
 def call_rows(statement: str, rows: list[tuple[Any, ...]], **params: Any) -> StatementCall:
     return StatementCall(statement, params, rows)
+
+
+Guard: TypeAlias = Callable[[], Script[object]]
+"""Makes a script that raises unless the transaction may go on."""
+
+
+def guarded(guard: Guard | None, script: Script[T]) -> Script[T]:
+    """The script, after its guard, in the same transaction."""
+    if guard is not None:
+        yield from guard()
+    return (yield from script)
 
 
 def one(statement: StatementCall) -> Script[Rows]:

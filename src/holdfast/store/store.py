@@ -41,7 +41,7 @@ from holdfast.store.runs import (
     is_held,
 )
 from holdfast.store.schedules import ScheduleStore
-from holdfast.store.script import Script
+from holdfast.store.script import Guard, Script, guarded
 from holdfast.store.scripts import (
     admin,
     apply as apply_script,
@@ -216,9 +216,16 @@ class Store:
         return await self.apply([instruction for _, instruction in ended], wait=False, brief=True)
 
     async def heartbeat(
-        self, node: str, info_json: str, runs: Sequence[RunId], lease_seconds: float
+        self,
+        node: str,
+        info_json: str,
+        runs: Sequence[RunId],
+        lease_seconds: float,
+        *,
+        guard: Guard | None = None,
     ) -> HeartbeatAnswer:
-        """Renews the leases of a node, records that it is live, and returns what it owns."""
+        """Renews the leases of a node, records that it is live, and returns what it owns. With a `guard` all
+        is one transaction."""
 
         def script() -> Script[HeartbeatAnswer]:
             # The time when the database is reached: a machine that has just woken knows it by then.
@@ -227,7 +234,10 @@ class Store:
                 self._dialect, node, info_json, runs=runs, until=now + lease_seconds, now=now
             )
 
-        answer = await self._driver.write_one(script)
+        if guard is None:
+            answer = await self._driver.write_one(script)
+        else:
+            answer = await self._driver.write(lambda: guarded(guard, script()))
         # Processes whose clocks were wrong for a while must not expire each other's leases.
         self._driver.adopt(answer.latest_at)
         if not answer.is_known:

@@ -2,7 +2,7 @@
 
 Promises: a repeated claim of the holder gets the same lock. Whether a lease has ended is judged by the claim
 itself. A heartbeat extends the lease and reports; a lost lock is answered with the reason. A release is
-idempotent. Never: extends a lease under another fence.
+idempotent. Each judges its sender in its transaction. Never: extends a lease under another fence.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.bus.port import WORK
-from holdfast.core import codec, gate, lamport, node_identity
+from holdfast.core import codec, gate, lamport
 from holdfast.core.check import check_name, check_number, check_text, check_whole
-from holdfast.core.claim_by_id import ClaimById
+from holdfast.core.claim_by_id import ClaimById, implied_claim
 from holdfast.core.command import Expire, Instruction, Release, Report
 from holdfast.core.ids import Ids
-from holdfast.core.node_identity import NodeState
+from holdfast.core.speaking import NodeAct, Voice
 from holdfast.core.task import LEASED, Status, Task
 from holdfast.core.transition import Refusal, Transition
 from holdfast.core.wire import WHOLE_MAX
@@ -35,6 +35,7 @@ from holdfast.store.store import Store
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
 from holdfast.sync.push_state import LogRow
 from holdfast.sync.rows import RegisteredNode, own, read_project
+from holdfast.sync.speaking import heard
 from holdfast.sync.sync_task import SyncRow, SyncTask, progress_of, row_of, view
 from holdfast.sync.tally import write_tally
 
@@ -120,7 +121,7 @@ class TaskClaims:
 
     async def claim(
         self,
-        node: RegisteredNode,
+        voice: Voice,
         task_id: str,
         *,
         lease_seconds: float | None = None,
@@ -129,15 +130,10 @@ class TaskClaims:
         """Claims a task. AlreadyLocked, NotClaimable or NotFound if the node does not get it."""
         if claim_id is not None:
             check_name("claimId", claim_id)
-        if not node_identity.may_claim(NodeState(node.state)):
-            raise NotClaimable(f"node '{node.id}' is {node.state}: it gets no tasks", "node_state")
-        request = ClaimById(
-            task_id,
-            node.id,
-            claim_id or f"{node.id}#{node.incarnation}",
-            granted_seconds(lease_seconds),
+        seconds = granted_seconds(lease_seconds)
+        answer = await self._store.run(
+            partial(_claim, voice=voice, task_id=task_id, claim_id=claim_id, lease_seconds=seconds)
         )
-        answer = await self._store.run(partial(_claim, node=node, request=request))
         if isinstance(answer, Refusal):
             raise self._error(answer)
         return answer
@@ -156,14 +152,13 @@ class TaskClaims:
             return NotClaimable(refusal.message, refusal.reason or "")
         return NotFound(refusal.message)
 
-    async def beat(self, node: RegisteredNode, task_id: str, sign: Sign) -> Beat:
+    async def beat(self, voice: Voice, task_id: str, sign: Sign) -> Beat:
         """Extends the lock, reports progress. A lost lock is answered with the reason."""
-        _check_fence(node, sign.fence)
-        return await self._store.run(partial(_beat, node=node, task_id=task_id, sign=sign))
+        return await self._store.run(partial(_beat, voice=voice, task_id=task_id, sign=sign))
 
     async def release(
         self,
-        node: RegisteredNode,
+        voice: Voice,
         task_id: str,
         *,
         fence: int | None = None,
@@ -171,11 +166,10 @@ class TaskClaims:
         reason: str = "",
     ) -> Released:
         """Gives the task back. Nothing happens if the node does not hold it."""
-        _check_fence(node, fence)
         check_text("reason", reason)
         sign = Sign(fence=fence, claim_id=claim_id)
         released = await self._store.run(
-            partial(_release, node=node, task_id=task_id, sign=sign, reason=reason)
+            partial(_release, voice=voice, task_id=task_id, sign=sign, reason=reason)
         )
         if released.is_released:
             self._publish(WORK)
@@ -205,9 +199,20 @@ def _loaded(task_id: str, now: float) -> Script[tuple[Work, Task, SyncRow]]:
 
 
 def _claim(
-    dialect: Dialect, ids: Ids, now: float, *, node: RegisteredNode, request: ClaimById
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    voice: Voice,
+    task_id: str,
+    claim_id: str | None,
+    lease_seconds: float,
 ) -> Script[Locked | Refusal]:
-    work, task, row = yield from _loaded(request.task_id, now)
+    node = yield from heard(voice, NodeAct.CLAIM)
+    work, task, row = yield from _loaded(task_id, now)
+    if claim_id is None:
+        claim_id = implied_claim(task, node.id, node.incarnation)
+    request = ClaimById(task_id, node.id, claim_id, lease_seconds)
     answer = yield from claim_loaded(work, request)
     clock = (yield from read_project(task.project)).clock
     if isinstance(answer, HeldAlready):
@@ -232,8 +237,10 @@ def _claim(
 
 
 def _beat(
-    dialect: Dialect, ids: Ids, now: float, *, node: RegisteredNode, task_id: str, sign: Sign
+    dialect: Dialect, ids: Ids, now: float, *, voice: Voice, task_id: str, sign: Sign
 ) -> Script[Beat]:
+    node = yield from heard(voice)
+    _check_fence(node, sign.fence)
     work, task, row = yield from _loaded(task_id, now)
     clock = (yield from read_project(task.project)).clock
     if not _holds(task, node, sign):
@@ -270,11 +277,13 @@ def _release(
     ids: Ids,
     now: float,
     *,
-    node: RegisteredNode,
+    voice: Voice,
     task_id: str,
     sign: Sign,
     reason: str,
 ) -> Script[Released]:
+    node = yield from heard(voice)
+    _check_fence(node, sign.fence)
     work, task, row = yield from _loaded(task_id, now)
     clock = (yield from read_project(task.project)).clock
     if not _holds(task, node, sign):

@@ -24,6 +24,7 @@ from holdfast.core.handshake import (
     Tombstone,
     compare,
 )
+from holdfast.core.speaking import Voice
 from holdfast.core.task import DEFAULT_PROJECT, Task
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor
 from holdfast.errors import BatchTooLarge, InvalidInput, StoreBusy
@@ -165,7 +166,7 @@ class Exchange:
 
     async def push(
         self,
-        node: RegisteredNode,
+        voice: Voice,
         project: str,
         items: Sequence[Item],
         *,
@@ -179,7 +180,7 @@ class Exchange:
         store = self._store
         now = store.now()
         request = Push(
-            node,
+            voice,
             project,
             items,
             [store.ids.task(now) for _ in items],

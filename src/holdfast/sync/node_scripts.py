@@ -1,7 +1,7 @@
 """Transactions of nodes with an identity: start, heartbeat, change of state.
 
 Promises: a start, the end of the claims of earlier incarnations, the credential and the events are one
-transaction. Tasks are locked before the node (lock order).
+transaction. The node is locked before its tasks (lock order), so each claim of it is seen or comes after.
 Never: makes a secret; its digest is an argument.
 """
 
@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core import codec, node_identity as rules
+from holdfast.core import codec, lamport, node_identity as rules
 from holdfast.core.command import Expire, Instruction
-from holdfast.core.errors import Forbidden
+from holdfast.core.errors import Forbidden, Unauthenticated
 from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
 from holdfast.core.node_identity import NodeIdentity, NodeState
+from holdfast.core.speaking import Voice
 from holdfast.core.task import Task
 from holdfast.errors import Conflict
 from holdfast.store.beside import Beside, begin, end
@@ -30,6 +31,7 @@ from holdfast.store.scripts.sync_log import log_expired
 from holdfast.store.scripts.work import Work
 from holdfast.sync.access.token import Token
 from holdfast.sync.rows import RegisteredNode, event_of, own, read_project
+from holdfast.sync.speaking import heard
 
 INFO_JSON = codec.dumps({"lease_seconds": rules.HEARTBEAT_SECONDS})
 """A node that missed three heartbeats is declared lost, as a process is."""
@@ -74,15 +76,23 @@ def register(
     """Judges a start and writes it. `token` is stored if the node needs a credential."""
     yield from begin(beside, now)
     work = Work(now)
-    held: list[Task] = yield call(own("held_by_node"), node=new.id)
-    held = yield call("lock_tasks", ids=[task.id for task in held])
     rows = yield call(own("lock_node"), id=new.id)
     row = RegisteredNode(*rows[0]) if rows else None
     _check_place(row, new)
+    held = yield from _lock_held(new.id)
+    joined = None if join_token_id is None or row is None else (yield from _joined(row))
     start = rules.start(
-        row.identity if row else None, boot_id=new.boot_id, now=now, rotate=new.rotate
+        row.identity if row else None,
+        boot_id=new.boot_id,
+        now=now,
+        rotate=new.rotate,
+        joining=None if joined is None else rules.Joining(joined.is_unused),
     )
     match start:
+        case rules.Taken():
+            raise Forbidden(
+                f"node '{new.id}' exists: use its own credential, or join under another name"
+            )
         case rules.ShutOut():
             answer = Registered(start, 0, has_credential=False)
         case rules.Cloned(identity=identity):
@@ -90,9 +100,12 @@ def register(
             work.events.append(_node_event("node.cloned", now, new, identity))
             answer = Registered(start, 0, has_credential=False)
         case rules.Repeated(identity=identity):
+            if joined is not None and join_token_id not in joined.made_by:
+                yield from _spend(join_token_id or "", now)
             has_credential = yield from _issue(start.needs_credential, None, token, digest, now)
             if has_credential:
-                yield from _write(new, replace(identity, issued_at=now), token.id, now)
+                again = replace(identity, issued_at=now)
+                yield from _write(new, again, token.id, now, identity.incarnation)
             answer = Registered(start, 0, has_credential, [t for t in held if t.node == new.id])
         case rules.Started(identity=identity):
             if join_token_id is not None:
@@ -100,7 +113,7 @@ def register(
             earlier = None if row is None else row.id
             has_credential = yield from _issue(start.needs_credential, earlier, token, digest, now)
             token_id = token.id if has_credential else row.token_id if row else None
-            yield from _write(new, identity, token_id, now)
+            yield from _write(new, identity, token_id, now, row.incarnation if row else 0)
             yield call(own("add_project"), id=new.project, now=now)
             if row is not None:
                 work.events.append(_node_event("node.fenced", now, new, row.identity))
@@ -125,7 +138,21 @@ def _log_start(new: NewNode, now: float) -> Script[None]:
 def _spend(token_id: str, now: float) -> Script[None]:
     """Takes one use of the join token that pays for the start."""
     if not (yield call(own("spend_join_token"), id=token_id, now=now)):
-        raise Forbidden("the join token is used up or has ended: ask for another one")
+        raise Unauthenticated("the join token is used up or has ended: ask for another one")
+
+
+class _Joined(NamedTuple):
+    """The credentials of a node that exists."""
+
+    made_by: frozenset[str]
+    """The join tokens that paid for them, or the actors that made them."""
+    is_unused: bool
+
+
+def _joined(row: RegisteredNode) -> Script[_Joined]:
+    rows = yield call(own("credential_uses"), node=row.id)
+    is_unused = bool(rows) and all(used_at is None for _, used_at in rows)
+    return _Joined(frozenset(made_by for made_by, _ in rows), is_unused)
 
 
 def _check_place(row: RegisteredNode | None, new: NewNode) -> None:
@@ -166,9 +193,22 @@ def _issue(
     return True
 
 
-def _write(new: NewNode, identity: NodeIdentity, token_id: str | None, now: float) -> Script[None]:
-    yield call(
+def _lock_held(node: str) -> Script[list[Task]]:
+    held: list[Task] = yield call(own("held_by_node"), node=node)
+    return (yield call("lock_tasks", ids=[task.id for task in held]))
+
+
+class Raced(Exception):
+    """Another transaction registered the same new node meanwhile: run again."""
+
+
+def _write(
+    new: NewNode, identity: NodeIdentity, token_id: str | None, now: float, before: int
+) -> Script[None]:
+    """Writes the node if its incarnation is still `before`."""
+    written = yield call(
         own("write_node"),
+        before=before,
         id=new.id,
         project=new.project,
         kind=new.kind,
@@ -184,6 +224,8 @@ def _write(new: NewNode, identity: NodeIdentity, token_id: str | None, now: floa
         skew_ms=new.skew_ms,
         now=now,
     )
+    if not written:
+        raise Raced
 
 
 def _set_state(node: str, identity: NodeIdentity, token_id: str | None) -> Script[None]:
@@ -220,9 +262,8 @@ def change_state(
     """Puts the node into another state. A node that is revoked is fenced and has no credential."""
     yield from begin(beside, now)
     work = Work(now)
-    held: list[Task] = yield call(own("held_by_node"), node=node.id)
-    held = yield call("lock_tasks", ids=[task.id for task in held])
     row = RegisteredNode(*(yield call(own("lock_node"), id=node.id))[0])
+    held = yield from _lock_held(node.id)
     is_new = row.state != state.value
     if is_new:
         identity = replace(row.identity, state=state, boots=())
@@ -247,18 +288,21 @@ def see(
     ids: Ids,
     now: float,
     *,
-    row: RegisteredNode,
-    clock: int,
+    voice: Voice,
+    local_clock: int,
     position: str | None,
     skew_ms: int | None,
     info_json: str,
-) -> Script[None]:
-    """The heartbeat. A node that was declared lost is back, with an event."""
+) -> Script[tuple[RegisteredNode, int]]:
+    """The heartbeat. A node that was declared lost is back, with an event. Returns the node and the clock of
+    its project."""
+    row = yield from heard(voice)
+    clock = (yield from read_project(row.project)).clock
     yield call(
         own("see_node"),
         id=row.id,
         now=now,
-        clock=clock,
+        clock=min(local_clock, clock + lamport.AHEAD_MAX),
         position=position,
         skew_ms=skew_ms,
         info_json=info_json,
@@ -273,6 +317,7 @@ def see(
         }
         work.events.append(event_of("node.state", now, row.project, data))
         yield from work.save(dialect, ids.record(now))
+    return row, clock
 
 
 def counts(nodes: Sequence[str]) -> Script[Counter[str]]:

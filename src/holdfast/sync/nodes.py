@@ -12,11 +12,12 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core import codec, lamport, node_identity as rules
+from holdfast.core import codec, node_identity as rules
 from holdfast.core.check import check_choice, check_name, check_page, check_text, check_whole
 from holdfast.core.event import Position
 from holdfast.core.node_identity import NodeKind, NodeState
 from holdfast.core.rights import Role
+from holdfast.core.speaking import Voice
 from holdfast.core.task import Task
 from holdfast.core.token import TokenKind, make_token, token_digest
 from holdfast.core.wire import WHOLE_MAX, check_new_id, check_project
@@ -30,7 +31,8 @@ from holdfast.sync.access.token import Token
 from holdfast.sync.claims import why_lost
 from holdfast.sync.errors import NodeFenced
 from holdfast.sync.node_scripts import NewNode
-from holdfast.sync.rows import RegisteredNode, names_of, own, read_node, read_project
+from holdfast.sync.rows import RegisteredNode, names_of, own, read_node
+from holdfast.sync.speaking import check_voice
 from holdfast.sync.sync_task import SyncRow
 
 CAPABILITIES_MAX: Final = 100
@@ -142,24 +144,28 @@ class Nodes:
         self, registration: Registration, by: By, *, join_token_id: str | None = None
     ) -> Registered:
         """Starts an incarnation. NodeFenced if the node is quarantined or revoked, or if two processes use
-        its identity. `join_token_id`: the join token that pays for the start."""
+        its identity. `join_token_id`: the join token that pays for a new node. It starts no node that
+        exists (Forbidden), but a repeat of the registration gets another credential."""
         by.of_unversioned("a node")
         store = self._store
         raw = bytes.fromhex(self._secrets.secret() + self._secrets.secret())
         secret = make_token(TokenKind.NODE, raw)
         new = await self._resolved(registration)
         head = await store.feed.head()
-        outcome = await store.run(
-            partial(
-                scripts.register,
-                new=new,
-                token=_token(registration, store, by),
-                digest=token_digest(secret),
-                join_token_id=join_token_id,
-                beside=by.beside,
-            )
+        script = partial(
+            scripts.register,
+            new=new,
+            token=_token(registration, store, join_token_id or by.actor),
+            digest=token_digest(secret),
+            join_token_id=join_token_id,
+            beside=by.beside,
         )
+        try:
+            outcome = await store.run(script)
+        except scripts.Raced:
+            outcome = await store.run(script)  # the node exists now
         start = outcome.start
+        assert not isinstance(start, rules.Taken), "the script refuses it"
         if isinstance(start, rules.Cloned | rules.ShutOut):
             raise NodeFenced(_why_fenced(registration.node, start))
         names = await store.read(lambda: names_of([*outcome.resumed, *outcome.lost]))
@@ -196,17 +202,16 @@ class Nodes:
         """UnknownNode if it has not registered."""
         return await self._store.read(lambda: read_node(node))
 
-    async def check_speaks(self, node: str, incarnation: int | None) -> RegisteredNode:
+    async def check_speaks(self, voice: Voice) -> RegisteredNode:
         """The node, if it may speak: NodeFenced for an older incarnation or one that is shut out."""
-        row = await self.get(node)
-        check_speaks(row, incarnation)
+        row = await self.get(voice.node)
+        check_voice(row, voice)
         return row
 
     async def beat(
         self,
-        node: str,
+        voice: Voice,
         *,
-        incarnation: int | None = None,
         local_clock: int = 0,
         position: str | None = None,
         running: int | None = None,
@@ -214,30 +219,27 @@ class Nodes:
         sent_at: float | None = None,
     ) -> NodeBeat:
         """The heartbeat of a node. `sent_at` is the time of its clock."""
-        row = await self.check_speaks(node, incarnation)
         for field, value in (("running", running), ("slots", slots)):
             if value is not None:
                 check_whole(field, value, least=0, most=LOAD_MAX)
         if position is not None:
             position = str(_position(position))
-        project = await self._store.read(lambda: read_project(row.project))
-        clock = min(local_clock, project.clock + lamport.AHEAD_MAX)
         load = {"busy": running, "workers": slots}
         info = codec.loads_object(scripts.INFO_JSON)
         info |= {name: value for name, value in load.items() if value is not None}
-        await self._store.run(
+        row, clock = await self._store.run(
             partial(
                 scripts.see,
-                row=row,
-                clock=clock,
+                voice=voice,
+                local_clock=local_clock,
                 position=position,
                 skew_ms=rules.skew_ms(sent_at, self._store.now()),
                 info_json=codec.dumps(info),
             )
         )
-        held = await self._store.read(lambda: _read_held(node, self._store.now()))
+        held = await self._store.read(lambda: _read_held(row.id, self._store.now()))
         lost = await self._store.read(lambda: _read_lost(row, self._store.now()))
-        return NodeBeat(row, project.clock, held, lost)
+        return NodeBeat(row, clock, held, lost)
 
     async def list(
         self, project: str, *, state: str | None = None, after: str = "", limit: int = 100
@@ -297,16 +299,7 @@ class Nodes:
         )
 
 
-def check_speaks(row: RegisteredNode, incarnation: int | None) -> None:
-    if NodeState(row.state) in rules.SHUT_OUT:
-        raise NodeFenced(f"node '{row.id}' is {row.state}: an operator has to admit it again")
-    if incarnation is not None and incarnation != row.incarnation:
-        raise NodeFenced(
-            f"incarnation {incarnation} of node '{row.id}' has ended (now {row.incarnation}): register again"
-        )
-
-
-def _token(registration: Registration, store: Store, by: By) -> Token:
+def _token(registration: Registration, store: Store, created_by: str) -> Token:
     return Token(
         id="tok_" + store.ids.task(store.now()).replace("-", ""),
         kind=TokenKind.NODE,
@@ -315,7 +308,7 @@ def _token(registration: Registration, store: Store, by: By) -> Token:
         roles=(Role.WORKER.value,),
         projects=(registration.project,),
         node_id=registration.node,
-        created_by=by.actor,
+        created_by=created_by,
     )
 
 

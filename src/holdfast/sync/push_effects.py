@@ -48,6 +48,8 @@ class Sender(msgspec.Struct, frozen=True):
     incarnation: int
     must_fence: bool
     """It promised to send the fence always, so none is implied."""
+    clock: int = 0
+    """Its logical clock."""
 
     @property
     def actor(self) -> str:
@@ -59,7 +61,7 @@ class Sender(msgspec.Struct, frozen=True):
 
 
 def sender_of(row: RegisteredNode) -> Sender:
-    return Sender(row.id, row.kind, row.incarnation, "fence" in row.capabilities)
+    return Sender(row.id, row.kind, row.incarnation, "fence" in row.capabilities, row.clock)
 
 
 class Stopped(Exception):

@@ -1,6 +1,7 @@
 """The transaction of a push: lock, judge each item, carry out, write what goes beside it.
 
-Promises: one transaction for all items and their answers, conflicts, log and figures. Only the server makes
+Promises: one transaction for the judgement of the sender and all items with their answers, conflicts, log and
+figures. Only the server makes
 versions. The logical clock rises once for each push that changed something. Ids are arguments, so a second
 run writes the same. Never: lets one item fail another, unless the push is atomic.
 """
@@ -19,6 +20,7 @@ from holdfast.core.event import NewEvent
 from holdfast.core.handshake import Tombstone
 from holdfast.core.ids import Ids
 from holdfast.core.push import fence_of
+from holdfast.core.speaking import Voice
 from holdfast.core.sync_errors import MEANINGS, SyncError
 from holdfast.core.task import LEASED, Task
 from holdfast.core.verdict import Action, ConflictState, Resolution, Verdict
@@ -38,7 +40,8 @@ from holdfast.sync.push_state import (
     change_json,
     content_json,
 )
-from holdfast.sync.rows import RegisteredNode, own, read_project
+from holdfast.sync.rows import own, read_project
+from holdfast.sync.speaking import heard
 from holdfast.sync.sync_task import SyncRow, current_of
 from holdfast.sync.tally import write_tally
 
@@ -48,7 +51,7 @@ _RESULT = msgspec.json.Decoder(ItemResult)
 class Push(msgspec.Struct, frozen=True):
     """A push, with the ids that it may need."""
 
-    node: RegisteredNode
+    voice: Voice
     project: str
     items: Sequence[Item]
     task_ids: Sequence[str]
@@ -78,7 +81,8 @@ class Raced(Exception):
 
 
 def push(dialect: Dialect, ids: Ids, now: float, *, request: Push) -> Script[Pushed]:
-    sender = effects.sender_of(request.node)
+    node = yield from heard(request.voice)
+    sender = effects.sender_of(node)
     state = yield from _read(request, now)
     clock = (yield from read_project(request.project)).clock
     results: list[ItemResult] = []
@@ -87,7 +91,7 @@ def push(dialect: Dialect, ids: Ids, now: float, *, request: Push) -> Script[Pus
         results.append(result)
     if request.is_atomic and not all(result.success for result in results):
         raise Undone([_atomic(state, result) for result in results], clock)
-    tick = lamport.advance(clock, request.node.clock, request.local_clock)
+    tick = lamport.advance(clock, node.clock, request.local_clock)
 
     def beside(now: float) -> Script[Sequence[NewEvent]]:
         nonlocal tick
@@ -115,7 +119,7 @@ def _read(request: Push, now: float) -> Script[PushState]:
     gone = [name for name in names if ids.get(name) not in work.tasks]
     stones = yield call(own("tombstones"), project=request.project, client_ids=gone)
     mutation_ids = sorted({item.mutation_id for item in request.items if item.mutation_id})
-    kept = yield call(own("mutations"), node=request.node.id, ids=mutation_ids)
+    kept = yield call(own("mutations"), node=request.voice.node, ids=mutation_ids)
     project = yield from read_project(request.project)
     return PushState(
         work,
@@ -315,7 +319,7 @@ def _write(
     clock = (yield from read_project(project, lock=True)).clock
     tick = lamport.ClockTick(clock, False)
     if state.written:
-        tick = lamport.advance(clock, request.node.clock, request.local_clock)
+        tick = lamport.advance(clock, sender.clock, request.local_clock)
         yield call(own("set_clock"), id=project, clock=tick.clock)
         yield call(own("set_node_clock"), id=sender.node, clock=tick.clock)
         yield from _write_tasks(state, sender, tick.clock, dialect, ids)

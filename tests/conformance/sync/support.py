@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.core.speaking import Voice
 from holdfast.queue.by import By
 from holdfast.store.store import Store
 from holdfast.sync.claims import TaskClaims
@@ -32,12 +33,19 @@ class Plugin:
         await self.nodes.register(Registration(**request), By("user:admin"))
         return self
 
+    @property
+    def voice(self) -> Voice:
+        return Voice(self.name)
+
     async def row(self) -> RegisteredNode:
         return await self.nodes.get(self.name)
 
     async def push(self, *items: dict[str, Any], **fields: Any) -> list[ItemResult]:
         answer = await self.exchange.push(
-            await self.row(), self.project, [Item(**item) for item in items], **fields
+            fields.pop("voice", self.voice),
+            self.project,
+            [Item(**item) for item in items],
+            **fields,
         )
         return answer.pushed.results
 
@@ -55,4 +63,6 @@ class Plugin:
         return task.task_id
 
     async def claim(self, name: str = "task-1", **fields: Any) -> Any:
-        return await self.claims.claim(await self.row(), await self.id_of(name), **fields)
+        return await self.claims.claim(
+            fields.pop("voice", self.voice), await self.id_of(name), **fields
+        )

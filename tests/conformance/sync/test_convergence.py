@@ -63,7 +63,9 @@ class Offline:
         if not items:
             return
         node = await self.plugin.row()
-        answer = await self.plugin.exchange.push(node, PROJECT, [Item(**item) for item in items])
+        answer = await self.plugin.exchange.push(
+            self.plugin.voice, PROJECT, [Item(**item) for item in items]
+        )
         self.sent += items
         if not is_answered:
             return

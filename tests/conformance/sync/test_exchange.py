@@ -218,7 +218,7 @@ async def test_what_cannot_be_claimed_says_why(store: Store, a: Plugin) -> None:
         await a.claim()
     assert caught.value.reason == "held"
     with pytest.raises(NotFound):
-        await a.claims.claim(await a.row(), "nothing")
+        await a.claims.claim(a.voice, "nothing")
 
 
 async def test_a_heartbeat_extends_and_reports(
@@ -228,9 +228,7 @@ async def test_a_heartbeat_extends_and_reports(
     locked = await a.claim(lease_seconds=60.0)
     clock.set(clock.now() + 30)
     task_id = await a.id_of("task-1")
-    beat = await a.claims.beat(
-        await a.row(), task_id, Sign(progress=0.5, phase="edit", iteration=3)
-    )
+    beat = await a.claims.beat(a.voice, task_id, Sign(progress=0.5, phase="edit", iteration=3))
     assert beat.lost is None
     assert beat.task.lock is not None
     assert beat.task.lock.expires_at == clock.now() + 60
@@ -259,7 +257,7 @@ async def test_a_lost_lock_says_why(
         await store.apply([Instruction(task_id, Pause("user:ann"))])
     if act == "abort":
         await store.apply([Instruction(task_id, Abort("user:ann"))])
-    beat = await a.claims.beat(await a.row(), task_id, Sign(fence=1))
+    beat = await a.claims.beat(a.voice, task_id, Sign(fence=1))
     assert beat.lost == reason
 
 
@@ -267,8 +265,8 @@ async def test_a_release_is_idempotent_and_costs_nothing(store: Store, a: Plugin
     await a.create()
     await a.claim()
     task_id = await a.id_of("task-1")
-    first = await a.claims.release(await a.row(), task_id)
-    again = await a.claims.release(await a.row(), task_id)
+    first = await a.claims.release(a.voice, task_id)
+    again = await a.claims.release(a.voice, task_id)
     assert (first.is_released, again.is_released) == (True, False)
     task = await get(store, task_id)
     assert (task.status, task.attempts, task.fence) == (Status.QUEUED, 0, 2)
@@ -281,7 +279,7 @@ async def test_a_node_that_promised_fences_sends_them(store: Store) -> None:
     locked = await node.claim()
     task_id = await node.id_of("task-1")
     with pytest.raises(InvalidInput, match="fence"):
-        await node.claims.beat(await node.row(), task_id, Sign())
+        await node.claims.beat(node.voice, task_id, Sign())
     assert (await node.one(id="task-1", expected_version=2, progress=0.5)).error == "NOT_RUNNER"
     fence = locked.task.fence
     assert (await node.one(id="task-1", expected_version=2, progress=0.5, fence=fence)).success

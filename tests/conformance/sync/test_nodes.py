@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.node_identity import NodeState
+from holdfast.core.speaking import Voice
 from holdfast.core.task import Status
 from holdfast.errors import Conflict, InvalidInput
 from holdfast.queue.by import By
@@ -157,7 +158,7 @@ async def test_a_heartbeat_never_extends_a_lease(
     clock.set(clock.now() + 10)
     head = await store.feed.head()
     beat = await nodes.beat(
-        "plugin-a", incarnation=1, local_clock=7, position=str(head), running=1, slots=4
+        Voice("plugin-a", 1), local_clock=7, position=str(head), running=1, slots=4
     )
     assert [(run.task_id, run.fence, run.expires_in_seconds) for run in beat.held] == [
         ("a", task.fence, 20.0)
@@ -170,12 +171,12 @@ async def test_a_heartbeat_never_extends_a_lease(
 
 async def test_a_heartbeat_of_another_incarnation_is_refused(nodes: Nodes) -> None:
     with pytest.raises(UnknownNode):
-        await nodes.beat("plugin-a")
+        await nodes.beat(Voice("plugin-a"))
     await start(nodes)
     await start(nodes)
     with pytest.raises(NodeFenced):
-        await nodes.beat("plugin-a", incarnation=1)
-    await nodes.beat("plugin-a", incarnation=2)
+        await nodes.beat(Voice("plugin-a", 1))
+    await nodes.beat(Voice("plugin-a", 2))
 
 
 async def test_a_silent_node_is_lost_and_comes_back(
@@ -188,7 +189,7 @@ async def test_a_silent_node_is_lost_and_comes_back(
     await store.upkeep.lose_nodes(forget_before=clock.now() - 10)
     assert (await kinds(store))[-1] == "node.lost"
     await store.upkeep.lose_nodes(forget_before=clock.now() + 1e6)
-    await nodes.beat("plugin-a")
+    await nodes.beat(Voice("plugin-a"))
     assert (await kinds(store))[-1] == "node.state"
     assert (await nodes.list("forge"))[0].is_live
 
@@ -217,4 +218,4 @@ async def test_a_revoked_node_loses_its_claims_and_its_credential(
     with pytest.raises(NodeFenced):
         await start(nodes)
     with pytest.raises(NodeFenced):
-        await nodes.beat("plugin-a")
+        await nodes.beat(Voice("plugin-a"))

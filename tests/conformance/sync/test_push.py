@@ -289,17 +289,17 @@ async def test_an_ended_task_never_changes(store: Store, a: Plugin) -> None:
 
 
 async def test_only_the_server_makes_versions_and_the_clock_rises(store: Store, a: Plugin) -> None:
-    first = await a.exchange.push(await a.row(), PROJECT, [], local_clock=5)
+    first = await a.exchange.push(a.voice, PROJECT, [], local_clock=5)
     assert first.pushed.clock == 0, "nothing was written"
     await a.create()
     from holdfast.sync.items import Item
 
     answer = await a.exchange.push(
-        await a.row(), PROJECT, [Item(id="x", expected_version=0)], local_clock=41
+        a.voice, PROJECT, [Item(id="x", expected_version=0)], local_clock=41
     )
     assert answer.pushed.clock == 42
     far = await a.exchange.push(
-        await a.row(), PROJECT, [Item(id="y", expected_version=0)], local_clock=10**9
+        a.voice, PROJECT, [Item(id="y", expected_version=0)], local_clock=10**9
     )
     assert (far.pushed.clock, far.pushed.is_clamped) == (42 + 10**6 + 1, True)
 

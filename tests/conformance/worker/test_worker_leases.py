@@ -9,6 +9,7 @@ from holdfast.core.command import Abort, Instruction, Pause, Reassign
 from holdfast.core.limit import LimitRule
 from holdfast.core.node_identity import NodeState
 from holdfast.core.priority import AGED_EVERY, AGEING_SECONDS
+from holdfast.core.speaking import Voice
 from holdfast.core.task import Priority, Status
 from holdfast.core.worker_wire import HeldRunState, Renew, TaskChange
 from holdfast.errors import BatchTooLarge, InvalidInput
@@ -103,7 +104,7 @@ async def test_a_renewal_extends_leases_and_names_losses(
     await (await Worker(sync, "w2").start()).claim(1, "theirs")
     clock.set(clock.now() + 1.0)
     held = tuple(HeldRunState(task_id=name, fence=1) for name in [*tasks, "missing"])
-    answer = await sync.renew("w1", Renew(held=held, lease_ms=30_000))
+    answer = await sync.renew(Voice("w1"), Renew(held=held, lease_ms=30_000))
     assert [run.task_id for run in answer.kept] == ["kept"]
     assert {run.task_id: run.reason for run in answer.lost} == {
         "paused": "paused",
@@ -119,7 +120,8 @@ async def test_a_node_cannot_renew_the_lease_of_another(store: Store, sync: Work
     await put(store, "t")
     await (await Worker(sync, "w1").start()).claim()
     before = (await one(store, "t")).lease_until
-    answer = await sync.renew("w2", Renew(held=(HeldRunState(task_id="t", fence=1),)))
+    await Worker(sync, "w2").start()
+    answer = await sync.renew(Voice("w2"), Renew(held=(HeldRunState(task_id="t", fence=1),)))
     assert [run.reason for run in answer.lost] == ["reclaimed"]
     assert (await one(store, "t")).lease_until == before
 
@@ -132,7 +134,7 @@ async def test_a_lost_lease_returns_the_task(
     await worker.claim(lease=5.0)
     clock.set(clock.now() + 6.0)
     await store.sweep()
-    answer = await sync.renew("w1", Renew(held=(HeldRunState(task_id="t", fence=1),)))
+    answer = await sync.renew(Voice("w1"), Renew(held=(HeldRunState(task_id="t", fence=1),)))
     assert [run.task_id for run in answer.lost] == ["t"]
     ack = await worker.send(TaskChange(task_id="t", fence=1, status="completed"))
     assert [refused.code for refused in ack.refused] == ["lease-lost"]
@@ -142,7 +144,7 @@ async def test_a_lost_lease_returns_the_task(
 async def test_bounds_of_requests(sync: WorkerSync) -> None:
     held = tuple(HeldRunState(task_id=f"t{n}") for n in range(HELD_MAX + 1))
     with pytest.raises(BatchTooLarge):
-        await sync.renew("w1", Renew(held=held))
+        await sync.renew(Voice("w1"), Renew(held=held))
     with pytest.raises(InvalidInput):
         await Worker(sync).claim(1, "")
 

@@ -84,7 +84,7 @@ async def test_a_gap_names_the_message_to_resume_from(store: Store, sync: Worker
 
 async def test_an_older_incarnation_is_fenced(store: Store, sync: WorkerSync) -> None:
     old = await running(store, sync)
-    new = await Worker(sync, boot="boot-2").start()
+    new = await Worker(sync, boot="boot-2").start(("t", 1))
     assert new.incarnation == old.incarnation + 1
     ack = await old.send(TaskChange(task_id="t", fence=1, status="completed"))
     assert (ack.accepted, ack.reason) == (False, "node_fenced")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.core.speaking import Voice
 from holdfast.core.task import Task
 from holdfast.core.worker_wire import (
     Changes,
@@ -13,7 +14,9 @@ from holdfast.core.worker_wire import (
     SyncAck,
     TaskChange,
 )
+from holdfast.queue.by import By
 from holdfast.store.store import Store
+from holdfast.sync.nodes import Nodes, Registration
 from holdfast.sync.worker import reads
 from holdfast.sync.worker.claims import NamedClaim
 from holdfast.sync.worker.messages import Inbound
@@ -26,11 +29,25 @@ class Worker:
         self.sync, self.node, self.boot = sync, node, boot
         self.incarnation = self.sequence = 0
 
-    async def start(self) -> Worker:
-        greeting = await self.sync.hello(Start(self.node, 0, self.boot))
+    async def start(self, *resume: tuple[str, int]) -> Worker:
+        """`resume`: (task, fence) of runs that it goes on with."""
+        await self.register(*resume)
+        start = Start(self.node, self.incarnation, self.boot, registered=self.incarnation)
+        greeting = await self.sync.hello(start)
         assert greeting.receiver is not None
         self.incarnation, self.sequence = greeting.receiver.incarnation, 0
         return self
+
+    async def register(self, *resume: tuple[str, int]) -> None:
+        registration = Registration(
+            node=self.node, project="default", boot_id=self.boot, resume=resume
+        )
+        registered = await Nodes(self.sync.store).register(registration, By("user:admin"))
+        self.incarnation = registered.incarnation
+
+    @property
+    def voice(self) -> Voice:
+        return Voice(self.node, self.incarnation or None)
 
     def message(self, *changes: Any, sequence: int | None = None) -> Inbound:
         if sequence is None:
@@ -51,7 +68,7 @@ class Worker:
     async def claim(self, slots: int = 1, claim_id: str = "c-1", lease: float = 60.0) -> list[Task]:
         return await self.sync.claim(
             NamedClaim(
-                node=self.node,
+                voice=self.voice,
                 claim_id=claim_id,
                 types=("work", "other", "limited"),
                 queues=("default",),

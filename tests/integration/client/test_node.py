@@ -17,7 +17,7 @@ from holdfast.client.node.identity import read_identity, write_identity
 from holdfast.client.node.node import Node
 from holdfast.core.errors import AlreadyLocked
 from holdfast.core.token import TokenKind
-from holdfast.errors import BadConfig, Conflict, NotFound, StoreUnavailable
+from holdfast.errors import BadConfig, Conflict, HoldfastError, NotFound, StoreUnavailable
 from holdfast.gateway.rest.app import make_app
 from tests.feed_support import WAIT_SECONDS
 from tests.integration.gateway.support import Site, open_site
@@ -305,3 +305,52 @@ async def test_the_id_of_an_earlier_plugin_is_kept(tmp_path: Path) -> None:
     assert identity is not None
     write_identity(tmp_path / ".holdfast", identity)
     assert read_identity(tmp_path / ".holdfast") == identity
+
+
+async def test_a_lost_answer_to_the_first_registration_is_repeated(lab: Lab) -> None:
+    """The join token has one use, and the same process asks again."""
+    node = await lab.node("a")
+    lost: list[str] = []
+
+    def loses(path: str) -> bool:
+        is_first = path.endswith("/register") and not lost
+        lost.extend([path] * is_first)
+        return is_first
+
+    lab.links["a"].loses = loses
+    node.create("task-1")
+    assert (await node.sync()).pushed == 1
+    assert node.incarnation == 1
+
+
+async def test_a_node_that_died_before_its_first_answer_joins_later(lab: Lab) -> None:
+    first = await lab.node("a")
+    lab.links["a"].loses = lambda path: path.endswith("/register")
+    first.create("task-1")
+    with pytest.raises(HoldfastError):
+        await first.sync()
+    await first.close()
+    lab.nodes.remove(first)
+    lab.links["a"].loses = lambda _: False
+    again = await lab.node("a")
+    assert (await again.sync()).pushed == 1
+
+
+async def test_every_call_after_the_registration_names_the_incarnation(lab: Lab) -> None:
+    """The server refuses a late copy of it after a restart."""
+    node, link = await lab.node("a"), lab.links["a"]
+    node.create("task-1")
+    await node.sync()
+    async with await node.claim("task-1"):
+        pass
+    calls = dict(zip(link.paths, link.bodies, strict=True))
+    named = {path.split("/")[-1] for path in calls if b'"incarnation":1' in calls[path]}
+    assert {path for path in calls if path.endswith("/register")} == {
+        path for path in calls if b'"incarnation":1' not in calls[path]
+    }
+    assert {"proj", "claim"} <= named
+    await node.close()
+    lab.nodes.remove(node)
+    again = await lab.node("a")
+    await again.sync()
+    assert b'"incarnation":2' in link.bodies[-1]

@@ -29,12 +29,16 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 
 
-async def send(site: Site, route: Route, token: str | None, project: str = "web") -> Any:
+async def send(
+    site: Site, route: Route, token: str | None, project: str = "web", node: str = NODE
+) -> Any:
     path = route.path.replace("{node_id}", NODE).replace("{task_id}", "t")
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     sent: dict[str, Any] = {"headers": headers}
     if route.body is not None:
         sent["json"] = BODIES[route.path]
+        if route.path == "/nodes/register":
+            sent["json"] = {**BODIES[route.path], "nodeId": node}
     return await site.client.request(
         route.method, PREFIX + path.replace("{project}", project), **sent
     )
@@ -70,7 +74,9 @@ async def test_each_cell_of_the_table(role: Role) -> None:
         secret = await site.token(role.value, kind=kind, node_id=node, projects=["web"])
         # A registration starts an incarnation; it goes last.
         for route in sorted(ROUTES, key=lambda route: route.path == "/nodes/register"):
-            answer = await send(site, route, secret)
+            # A join token makes new nodes only.
+            new = "another" if role is Role.JOIN else NODE
+            answer = await send(site, route, secret, node=new)
             if RIGHTS[role, Operation(route.operation)] is Right.DENIED:
                 assert answer.status_code == 403, (route.path, answer.text)
                 assert answer.json()["error"] == "FORBIDDEN", route.path

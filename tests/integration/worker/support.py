@@ -22,6 +22,7 @@ from starlette.websockets import WebSocket
 from holdfast.clock import SystemClock
 from holdfast.core import worker_wire as wire
 from holdfast.core.errors import Forbidden, Unauthenticated
+from holdfast.core.speaking import Voice
 from holdfast.errors import HoldfastError
 from holdfast.gateway.worker import grpc as worker_grpc, http as worker_http, websocket as worker_ws
 from holdfast.gateway.worker.hub import WorkerHub
@@ -68,7 +69,7 @@ class Commands:
     async def pending(self, node: str) -> Sequence[wire.CommandFrame | wire.Decided]:
         return list(self.waiting)
 
-    async def acknowledge(self, node: str, ack: wire.CommandAck) -> None:
+    async def acknowledge(self, voice: Voice, ack: wire.CommandAck) -> None:
         self.acks.append(ack)
         self.waiting = [c for c in self.waiting if getattr(c, "id", "") != ack.id]
 

@@ -1,7 +1,8 @@
 """Who a node is: `.holdfast/node-identity.json`, readable by its owner only.
 
 Promises: the file is whole after a crash at any moment. The node id is on the disk before the node registers,
-so a registration whose answer was lost is repeated for the same node. Never: the credential in a log or repr.
+with the boot id of its first registration, so a registration whose answer was lost is repeated as the same
+one. Never: the credential in a log or repr.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     registered_at: str | None = None
     credential: str | None = None
     """Issued by the server at the first registration."""
+    boot_id: str | None = None
+    """The boot id of the first registration, until its answer has arrived. A process that starts again before
+    repeats the same registration."""
 
     def __repr__(self) -> str:
         return f"Identity(node_id={self.node_id!r}, project={self.project!r})"

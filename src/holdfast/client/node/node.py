@@ -71,7 +71,7 @@ class Node:
         self._journal = journal
         self._http = http
         self._join_token = join_token
-        self._boot_id = http.ids.secret()
+        self._boot_id = identity.boot_id or http.ids.secret()
         self._incarnation: int | None = None
         self.lost: list[Fields] = []
         """Claims of an earlier start that the server did not give back."""
@@ -266,9 +266,10 @@ class Node:
 
     async def _wire(self) -> SyncWire:
         """The calls of this node, after it has registered this start."""
-        wire = SyncWire(self._http, self._identity.project)
+        wire = SyncWire(self._http, self._identity.project, self._incarnation)
         if self._incarnation is None:
             await self._register(wire)
+            wire.incarnation = self._incarnation
         return wire
 
     async def _register(self, wire: SyncWire) -> None:
@@ -277,6 +278,9 @@ class Node:
             if self._join_token is None:
                 raise BadConfig("the node is not registered: give a join token of the gateway")
             self._http.token = self._join_token
+            if identity.boot_id is None:
+                identity = msgspec.structs.replace(identity, boot_id=self._boot_id)
+                write_identity(self._folder, identity)
         resume = [
             {"taskId": claim.task_id, "fence": claim.fence}
             for claim in self._journal.claims()
@@ -292,16 +296,13 @@ class Node:
             "timestamp": round(self._http.clock.now() * 1000),
         }
         answer = await wire.register(body)
-        if identity.credential is None and not answer.get("credential"):
-            # An earlier registration was carried out, but its answer was lost.
-            answer = await wire.register({**body, "rotate": True})
         credential = answer.get("credential") or identity.credential
         if credential is None:
-            raise Conflict("the server gave no credential: register with another join token")
+            raise Conflict("the server gave no credential: choose another node id")
         if answer.get("credential"):
             at = time_text(self._http.clock.now())
             self._identity = msgspec.structs.replace(
-                identity, credential=credential, registered_at=at
+                identity, credential=credential, registered_at=at, boot_id=None
             )
             write_identity(self._folder, self._identity)
         self._http.token = credential

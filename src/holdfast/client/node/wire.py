@@ -12,14 +12,16 @@ PREFIX: Final = "/api/v2/sync"
 
 
 class SyncWire:
-    """What a node asks the server."""
+    """What a node asks the server. After the registration each call names the incarnation: a late one of an
+    earlier process changes nothing."""
 
-    def __init__(self, http: Http, project: str) -> None:
+    def __init__(self, http: Http, project: str, incarnation: int | None = None) -> None:
         self._http = http
         self._project = quote(project, safe="")
+        self.incarnation = incarnation
 
     async def register(self, body: Fields) -> Fields:
-        return await self._post("/nodes/register", body)
+        return await self._send("/nodes/register", body)
 
     async def handshake(self, body: Fields) -> Fields:
         return await self._post(f"/handshake/{self._project}", body)
@@ -40,5 +42,8 @@ class SyncWire:
         return await self._post(f"/tasks/{quote(task_id, safe='')}/release", body)
 
     async def _post(self, path: str, body: Fields) -> Fields:
+        return await self._send(path, {**body, "incarnation": self.incarnation})
+
+    async def _send(self, path: str, body: Fields) -> Fields:
         answer = (await self._http.call("POST", PREFIX + path, body)).body
         return answer if isinstance(answer, dict) else {}

@@ -59,7 +59,7 @@ class Authenticator:
     async def by_secret(self, secret: str) -> Authenticated:
         if self._admin_token is not None and same_secret(secret, self._admin_token):
             return Authenticated(BOOTSTRAP, BOOTSTRAP_ID, None)
-        token = await self._tokens.find(secret)
+        token = await self._tokens.find(secret, used_up=True)
         if token is not None:
             return Authenticated(token.as_principal(), token.id, token.id, token_digest(secret))
         if self.find_node is not None and token_kind(secret) in (TokenKind.NODE, TokenKind.AGENT):

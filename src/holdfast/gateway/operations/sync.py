@@ -11,6 +11,7 @@ from holdfast.core.handshake import ClientEntry
 from holdfast.core.intervention import AckOutcome
 from holdfast.core.node_identity import NodeKind
 from holdfast.core.rights import Operation, PrincipalKind
+from holdfast.core.speaking import Voice
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, time_text
 from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call
@@ -19,6 +20,7 @@ from holdfast.sync.exchange import Exchange
 from holdfast.sync.items import Item, ItemError, LabelChange
 from holdfast.sync.nodes import Nodes, Registration
 from holdfast.sync.rows import RegisteredNode, names_of, read_project
+from holdfast.sync.speaking import heard
 
 O = Operation  # noqa: E741
 
@@ -69,6 +71,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class HandshakeBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     node_id: str | None = None
+    incarnation: int | None = None
     local_clock: int = 0
     task_versions: dict[str, int] = {}
     bases: dict[str, Base] = {}
@@ -78,6 +81,7 @@ class HandshakeBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class PullBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     node_id: str | None = None
+    incarnation: int | None = None
     task_ids: list[str] | None = None
     cursor: str | None = None
     limit: int = 500
@@ -125,6 +129,7 @@ class ItemBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class PushBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     node_id: str | None = None
+    incarnation: int | None = None
     tasks: list[ItemBody]
     local_clock: int = 0
     atomic: bool = False
@@ -179,17 +184,17 @@ async def register(call: Call, body: RegisterBody) -> Answer:
 
 async def node_heartbeat(call: Call, node_id: str, body: NodeBeatBody) -> Answer:
     """Says that a node lives. It never extends the lease of a task."""
-    row = await speaker(call, node_id, O.SYNC_RUN, incarnation=body.incarnation)
-    await acknowledge(call, row, body.acks)
+    _, voice = await speaker(call, node_id, O.SYNC_RUN, incarnation=body.incarnation)
+    await acknowledge(call, voice, body.acks)
     beat = await Nodes(call.hub.store).beat(
-        row.id,
-        incarnation=body.incarnation,
+        voice,
         local_clock=body.local_clock,
         position=body.cursor,
         running=body.load.running,
         slots=body.load.slots,
         sent_at=sent_at(body.timestamp),
     )
+    row = beat.node
     return Answer(
         {
             "success": True,
@@ -215,9 +220,11 @@ def sent_at(timestamp: int | None) -> float | None:
     return check_whole("timestamp", timestamp, least=0, most=WHOLE_MAX) / 1000
 
 
-async def acknowledge(call: Call, row: RegisteredNode, acks: list[Ack]) -> None:
+async def acknowledge(call: Call, voice: Voice, acks: list[Ack]) -> None:
     for ack in acks:
-        await call.hub.store.interventions.acknowledge(ack.id, ack.outcome, ack.detail, node=row.id)
+        await call.hub.store.interventions.acknowledge(
+            ack.id, ack.outcome, ack.detail, node=voice.node, guard=lambda: heard(voice)
+        )
 
 
 async def commands(call: Call, row: RegisteredNode) -> list[dict[str, Any]]:
@@ -260,7 +267,9 @@ async def list_nodes(
 
 
 async def handshake(call: Call, project: str, body: HandshakeBody) -> Answer:
-    row = await speaker(call, body.node_id, O.SYNC_EXCHANGE, project=project)
+    row, _ = await speaker(
+        call, body.node_id, O.SYNC_EXCHANGE, project=project, incarnation=body.incarnation
+    )
     bases = {
         name: ClientEntry(0, is_dirty=base.dirty, hash=base.hash)
         for name, base in body.bases.items()
@@ -304,7 +313,9 @@ async def handshake(call: Call, project: str, body: HandshakeBody) -> Answer:
 
 
 async def pull(call: Call, project: str, body: PullBody) -> Answer:
-    row = await speaker(call, body.node_id, O.SYNC_EXCHANGE, project=project)
+    row, _ = await speaker(
+        call, body.node_id, O.SYNC_EXCHANGE, project=project, incarnation=body.incarnation
+    )
     answer = await _exchange(call).pull(
         row, project, names=body.task_ids, cursor=body.cursor, limit=body.limit
     )
@@ -325,9 +336,11 @@ async def pull(call: Call, project: str, body: PullBody) -> Answer:
 
 
 async def push(call: Call, project: str, body: PushBody) -> Answer:
-    row = await speaker(call, body.node_id, O.SYNC_EXCHANGE, project=project)
+    _, voice = await speaker(
+        call, body.node_id, O.SYNC_EXCHANGE, project=project, incarnation=body.incarnation
+    )
     answer = await _exchange(call).push(
-        row,
+        voice,
         project,
         [item.item() for item in body.tasks],
         local_clock=body.local_clock,

@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core.access import ALL_PROJECTS, Allowed, DenialReason, named_node
+from holdfast.core.check import check_whole
 from holdfast.core.errors import Forbidden
 from holdfast.core.rights import Operation
+from holdfast.core.speaking import Voice
 from holdfast.core.sync_errors import MEANINGS, SyncError
-from holdfast.core.wire import check_project
+from holdfast.core.wire import WHOLE_MAX, check_project
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.sync.exchange import read_tasks
 from holdfast.sync.names import Found, find_task
-from holdfast.sync.nodes import Nodes, check_speaks
+from holdfast.sync.nodes import Nodes
 from holdfast.sync.rows import RegisteredNode, unknown_node
+from holdfast.sync.speaking import check_voice
 from holdfast.sync.sync_task import SyncTask
 
 
@@ -26,8 +29,9 @@ async def speaker(
     *,
     project: str | None = None,
     incarnation: int | None = None,
-) -> RegisteredNode:
-    """The node that the request speaks for: the credential's, or one that an administrator names."""
+) -> tuple[RegisteredNode, Voice]:
+    """The node that the request speaks for: the credential's, or one that an administrator names. A write
+    judges the voice again in its transaction."""
     name = node_id if node_id is not None else call.principal.node
     if name is None:
         call.authorise_any(operation, owner_node="")
@@ -40,11 +44,14 @@ async def speaker(
     row = await Nodes(call.hub.store).get(name)
     if call.projects is not None and row.project not in call.projects:
         raise unknown_node(name)
-    check_speaks(row, incarnation)
+    if incarnation is not None:
+        check_whole("incarnation", incarnation, least=0, most=WHOLE_MAX)
+    voice = Voice(name, incarnation)
+    check_voice(row, voice)
     if project is not None and row.project != check_project("projectId", project):
         raise missing("project", project)
     call.authorise(operation, project=row.project, owner_node=row.id, noun="node", id=name)
-    return row
+    return row, voice
 
 
 async def named_task(call: Call, name: str, project: str | None) -> Found:

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.check import check_number, check_page, check_text
+from holdfast.core.check import check_number, check_page, check_text, check_whole
 from holdfast.core.intervention import EXPIRES_SECONDS, InterventionType
 from holdfast.core.intervention_args import make_wish
 from holdfast.core.rights import Operation
 from holdfast.core.sync_errors import SyncError
-from holdfast.core.wire import make_cursor, parse_cursor
+from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor
 from holdfast.errors import Conflict
 from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call
@@ -59,6 +59,7 @@ class BeatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class ReleaseBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     node_id: str | None = None
+    incarnation: int | None = None
     fence: int | None = None
     claim_id: str | None = None
     reason: str = ""
@@ -77,8 +78,10 @@ class InterveneBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     args: dict[str, Any] = {}
 
 
-def _seconds(millis: int | None) -> float | None:
-    return None if millis is None else millis / 1000
+def _seconds(field: str, millis: int | None) -> float | None:
+    if millis is None:
+        return None
+    return check_whole(field, millis, least=0, most=WHOLE_MAX) / 1000
 
 
 def _claims(call: Call) -> TaskClaims:
@@ -87,13 +90,13 @@ def _claims(call: Call) -> TaskClaims:
 
 async def claim(call: Call, name: str, body: ClaimBody) -> Answer:
     """Locks a task for a node."""
-    row = await speaker(call, body.node_id, O.SYNC_RUN, incarnation=body.incarnation)
+    row, voice = await speaker(call, body.node_id, O.SYNC_RUN, incarnation=body.incarnation)
     found = await named_task(call, name, row.project)
     try:
         locked = await _claims(call).claim(
-            row,
+            voice,
             found.task_id,
-            lease_seconds=_seconds(body.lock_duration),
+            lease_seconds=_seconds("lockDuration", body.lock_duration),
             claim_id=body.claim_id,
         )
     except AlreadyLocked as error:
@@ -117,19 +120,19 @@ async def claim(call: Call, name: str, body: ClaimBody) -> Answer:
 
 async def heartbeat(call: Call, name: str, body: BeatBody) -> Answer:
     """Extends a lock, reports, and brings commands, also when the lock is lost."""
-    row = await speaker(call, body.node_id, O.SYNC_RUN, incarnation=body.incarnation)
+    row, voice = await speaker(call, body.node_id, O.SYNC_RUN, incarnation=body.incarnation)
     found = await named_task(call, name, row.project)
-    await acknowledge(call, row, body.acks)
+    await acknowledge(call, voice, body.acks)
     sign = Sign(
         fence=body.fence,
         claim_id=body.claim_id,
-        lease_seconds=_seconds(body.lock_duration),
+        lease_seconds=_seconds("lockDuration", body.lock_duration),
         progress=body.progress,
         phase=body.phase,
         iteration=body.iteration,
         metrics=body.metrics,
     )
-    beat = await _claims(call).beat(row, found.task_id, sign)
+    beat = await _claims(call).beat(voice, found.task_id, sign)
     brought = await commands(call, row)
     if beat.lost is not None:
         detail = f"node '{row.id}' does not hold the task any more: {beat.lost}"
@@ -153,10 +156,10 @@ async def heartbeat(call: Call, name: str, body: BeatBody) -> Answer:
 
 async def release(call: Call, name: str, body: ReleaseBody) -> Answer:
     """Gives a task back. A repeat changes nothing."""
-    row = await speaker(call, body.node_id, O.SYNC_RUN)
+    row, voice = await speaker(call, body.node_id, O.SYNC_RUN, incarnation=body.incarnation)
     found = await named_task(call, name, row.project)
     released = await _claims(call).release(
-        row, found.task_id, fence=body.fence, claim_id=body.claim_id, reason=body.reason
+        voice, found.task_id, fence=body.fence, claim_id=body.claim_id, reason=body.reason
     )
     return Answer(
         {
@@ -176,7 +179,8 @@ async def intervene(call: Call, body: InterveneBody) -> Answer:
     actor = call.authorise(operation, project=found.project, noun="task", id=body.task_id).actor
     wish = make_wish(body.type, body.reason, views.read_args(body.args))
     by = By(actor, body.reason, body.expected_version)
-    expires = EXPIRES_SECONDS if body.expires_in_ms is None else body.expires_in_ms / 1000
+    given = _seconds("expiresInMs", body.expires_in_ms)
+    expires = EXPIRES_SECONDS if given is None else given
     details = Details(
         id=body.intervention_id,
         expires_seconds=check_number("expiresInMs", expires, least=1.0),

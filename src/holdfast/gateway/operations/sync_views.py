@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core import codec
+from holdfast.core.check import check_number
 from holdfast.core.event import Position
 from holdfast.core.handshake import Tombstone
 from holdfast.core.intervention import DryRun, Intervention
 from holdfast.core.node_identity import HEARTBEAT_SECONDS
-from holdfast.core.wire import time_text
+from holdfast.core.wire import WHOLE_MAX, time_text
 from holdfast.sync.exchange import ResetAnswer
 from holdfast.sync.nodes import HeldTask, NodeView
 from holdfast.sync.push_state import ItemResult
@@ -34,7 +35,10 @@ def read_args(args: dict[str, Any]) -> dict[str, Any]:
     for name, value in args.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         is_time = name in ARGS and name.endswith("Ms")
-        read[ARGS.get(name, name)] = value / 1000 if is_time and is_number else value
+        is_millis = is_time and is_number
+        read[ARGS.get(name, name)] = (
+            check_number(name, value, most=WHOLE_MAX) / 1000 if is_millis else value
+        )
     return read
 
 

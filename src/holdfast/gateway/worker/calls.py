@@ -1,6 +1,7 @@
 """Requests of running handlers that are not changes of their task: steps of `once`, parents, questions.
 
-Promises: every request is fenced: the node has to hold the run that it names. A step belongs to that run,
+Promises: every request is fenced: the node has to hold the run that it names, and its sender is judged in the
+transaction of the request. A step belongs to that run,
 whatever the request says. Never: serves a task of another project.
 """
 
@@ -17,15 +18,16 @@ from holdfast.core.decide import Refusal
 from holdfast.core.decision import Decision, Question, make_question
 from holdfast.core.ledger import STEP_SCOPE, EntryLease, EntryRequest, Runner
 from holdfast.core.ledger_wire import decode_outcome, encode_verdict
+from holdfast.core.speaking import Voice
 from holdfast.core.task import LEASED, Task
 from holdfast.core.worker_wire import CallFrame
 from holdfast.errors import InvalidInput, LeaseLost
-from holdfast.gateway.worker.ports import WorkerPrincipal
 from holdfast.store.ledger import EntryStore
 from holdfast.store.store import Store
+from holdfast.sync.speaking import Guard, heard
 from holdfast.sync.worker.worker_sync import OnChanged
 
-Verb: TypeAlias = Callable[[Task, Mapping[str, Any]], Awaitable[object]]
+Verb: TypeAlias = Callable[[Task, Mapping[str, Any], Guard], Awaitable[object]]
 ARGUMENT_CHARS_MAX: Final = 2_000_000
 
 
@@ -43,7 +45,7 @@ class WorkerCalls:
             "ask": self._ask,
         }
 
-    async def answer(self, principal: WorkerPrincipal, call: CallFrame) -> str:
+    async def answer(self, voice: Voice, project: str, call: CallFrame) -> str:
         """The answer as JSON text."""
         verb = self._verbs.get(call.verb)
         if verb is None:
@@ -54,15 +56,15 @@ class WorkerCalls:
             arguments = codec.loads_object(call.args_json or "{}")
         except (ValueError, TypeError) as error:
             raise InvalidInput(f"argsJson is not a JSON object: {error}") from None
-        task = await self._held(principal, call)
-        return codec.dumps(await verb(task, arguments))
+        task = await self._held(voice, project, call)
+        return codec.dumps(await verb(task, arguments, lambda: heard(voice)))
 
-    async def _held(self, principal: WorkerPrincipal, call: CallFrame) -> Task:
+    async def _held(self, voice: Voice, project: str, call: CallFrame) -> Task:
         task = (await self._store.reads.get([call.task_id])).get(call.task_id)
         is_held = (
             task is not None
-            and task.project == principal.project
-            and task.node == principal.node
+            and task.project == project
+            and task.node == voice.node
             and task.fence == call.fence
             and task.status in LEASED
         )
@@ -73,19 +75,21 @@ class WorkerCalls:
             )
         return task
 
-    async def _begin_step(self, task: Task, arguments: Mapping[str, Any]) -> object:
+    async def _begin_step(self, task: Task, arguments: Mapping[str, Any], guard: Guard) -> object:
         request = _converted(arguments.get("request"), EntryRequest)
         _check_step(task, request.entry_key.scope, request.entry_key.key, request.runner)
-        return encode_verdict(await self._entries.begin(request))
+        return encode_verdict(await self._entries.begin(request, guard=guard))
 
-    async def _end_step(self, task: Task, arguments: Mapping[str, Any]) -> object:
+    async def _end_step(self, task: Task, arguments: Mapping[str, Any], guard: Guard) -> object:
         lease = _converted(arguments.get("lease"), EntryLease)
         _check_step(task, lease.entry_key.scope, lease.entry_key.key, lease.runner)
         outcome = arguments.get("outcome")
-        await self._entries.end(lease, None if outcome is None else decode_outcome(outcome))
+        ending = None if outcome is None else decode_outcome(outcome)
+        await self._entries.end(lease, ending, guard=guard)
         return None
 
-    async def _parents(self, task: Task, _: Mapping[str, Any]) -> object:
+    async def _parents(self, task: Task, _: Mapping[str, Any], guard: Guard) -> object:
+        await self._store.run(lambda *_: guard())
         dependencies = await self._store.reads.dependencies(task.id)
         parents = await self._store.reads.get([parent.parent_id for parent in dependencies])
         return [
@@ -94,9 +98,11 @@ class WorkerCalls:
             if parent.project == task.project
         ]
 
-    async def _ask(self, task: Task, arguments: Mapping[str, Any]) -> object:
+    async def _ask(self, task: Task, arguments: Mapping[str, Any], guard: Guard) -> object:
         question = _converted(arguments.get("question"), Question)
-        answer = await self._store.decisions.ask(task.id, task.fence, _checked(question))
+        answer = await self._store.decisions.ask(
+            task.id, task.fence, _checked(question), guard=guard
+        )
         match answer:
             case Refusal():
                 return {"kind": "refused", "code": answer.code, "message": answer.message}

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdfast.core.intervention import AckOutcome, Intervention
+from holdfast.core.speaking import Voice
 from holdfast.core.worker_wire import CommandAck, CommandFrame, Decided
 from holdfast.gateway.worker.ports import Listen
 from holdfast.metrics import Meter, NullMeter
 from holdfast.store.store import Store
+from holdfast.sync.speaking import heard
 
 LATENCY: Final = "holdfast_sync_latency_seconds"
 _LABELS: Final = {"source": "operator", "target": "worker", "state_type": "critical"}
@@ -44,12 +46,14 @@ class StoredCommands:
                 self._meter.observe(LATENCY, seconds, **_LABELS)
         return [_frame(row, now) for row in rows]
 
-    async def acknowledge(self, node: str, ack: CommandAck) -> None:
+    async def acknowledge(self, voice: Voice, ack: CommandAck) -> None:
         """An outcome that this version does not have counts as a refusal, with its text as the detail."""
         known = ack.outcome in AckOutcome.__members__.values()
         outcome = AckOutcome(ack.outcome) if known else AckOutcome.REFUSED
         detail = ack.detail if known else f"{ack.outcome}: {ack.detail}"
-        await self._store.interventions.acknowledge(ack.id, outcome, detail[:500], node=node)
+        await self._store.interventions.acknowledge(
+            ack.id, outcome, detail[:500], node=voice.node, guard=lambda: heard(voice)
+        )
 
     async def wait(self, node: str) -> None:
         try:

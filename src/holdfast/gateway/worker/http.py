@@ -58,10 +58,11 @@ async def exchange(hub: WorkerHub, principal: WorkerPrincipal, body: bytes) -> A
         await session.run(_given(values), send)
     except HoldfastError as error:
         return Answer(answers, error)
-    commands = await hub.commands.pending(principal.node)
-    if not commands and not answers and wait_seconds:
-        await hub.wait_for_commands(principal.node, wait_seconds)
-        commands = await hub.commands.pending(principal.node)
+    # The session speaks for the node that its hello has named.
+    commands = await hub.commands.pending(session.node) if session.node else ()
+    if not commands and not answers and wait_seconds and session.node:
+        await hub.wait_for_commands(session.node, wait_seconds)
+        commands = await hub.commands.pending(session.node)
     names = {getattr(message, "id", None) for message in answers}
     answers += [command for command in commands if getattr(command, "id", "") not in names]
     return Answer(answers)

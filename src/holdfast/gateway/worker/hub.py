@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
+
+import msgspec
 
 from holdfast.clock import Clock
 from holdfast.core.claim_by_id import ClaimById
@@ -13,9 +14,10 @@ from holdfast.core.decision import Decision
 from holdfast.core.errors import Forbidden, GatewayUnavailable
 from holdfast.core.event import Position
 from holdfast.core.schedule import SILENT_SECONDS
+from holdfast.core.speaking import NodeAct, Voice
 from holdfast.core.task import Task
 from holdfast.core.transition import Refusal
-from holdfast.core.worker_protocol import Greeting
+from holdfast.core.worker_protocol import Greeting, Reception
 from holdfast.core.worker_wire import Ask, ClaimedTask, HeldRunState, Hello, LostRun, Renew
 from holdfast.errors import HoldfastError
 from holdfast.gateway.worker.calls import WorkerCalls
@@ -24,8 +26,9 @@ from holdfast.gateway.worker.ports import CommandSource, Listen, NoCommands, Wor
 from holdfast.gateway.worker.work_news import WorkNews
 from holdfast.queue.by import By
 from holdfast.store.store import Store
-from holdfast.sync.errors import Replaced, UnknownNode
+from holdfast.sync.errors import NodeFenced, NotClaimable, Replaced, UnknownNode
 from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.speaking import heard
 from holdfast.sync.worker.claims import NamedClaim
 from holdfast.sync.worker.decisions import answers_json
 from holdfast.sync.worker.receivers import Start
@@ -45,6 +48,14 @@ ANNOUNCE_SECONDS: Final = SILENT_SECONDS / 3
 """How often the schedules of a connected worker are announced."""
 DRAIN_SECONDS: Final = 0.5
 """How long a gateway that stops waits for its workers to close their connections."""
+
+
+class Greeted(msgspec.Struct, frozen=True):
+    """A worker that has said hello."""
+
+    voice: Voice
+    project: str
+    hello: Hello
 
 
 class Ending(Protocol):
@@ -98,10 +109,12 @@ class WorkerHub:
         """Starts an incarnation, or goes on with one. NodeFenced or UnknownNode if it may not speak. Also
         returns the credential of a node that has joined."""
         incarnation, credential = hello.incarnation, ""
-        if principal.join_token_id is not None:
-            await self._check_joins(principal.node, incarnation)
+        if incarnation and principal.join_token_id is not None:
+            raise Forbidden(
+                "a join token only registers: connect with the credential of the welcome"
+            )
         if incarnation:
-            await self._nodes.check_speaks(principal.node, incarnation)
+            await self._nodes.check_speaks(Voice(principal.node, incarnation))
         else:
             registered = await self._nodes.register(
                 Registration(
@@ -121,32 +134,21 @@ class WorkerHub:
         await register_types(
             self._store, principal.node, hello.definitions_json, project=principal.project
         )
-        await self._announce(principal, hello)
+        await self._announce(principal.node, principal.project, hello)
         greeting = await self.sync.hello(
             Start(principal.node, incarnation, hello.boot_id, registered=incarnation)
         )
         return greeting, credential
 
-    async def _announce(self, principal: WorkerPrincipal, hello: Hello) -> None:
+    async def _announce(self, node: str, project: str, hello: Hello) -> None:
         """Adds the schedules of a worker's code, or says that they still have a worker."""
-        node = principal.node
         brought = await announce_schedules(
-            self._store, f"node:{node}", principal.project, hello.definitions_json
+            self._store, f"node:{node}", project, hello.definitions_json
         )
         self._announced.pop(node, None)
         if brought:
             self._announced[node] = self.clock.monotonic() + ANNOUNCE_SECONDS
             self._on_scheduled()
-
-    async def _check_joins(self, node: str, incarnation: int) -> None:
-        """A join token makes new nodes. It never speaks for one that exists."""
-        if incarnation:
-            raise Forbidden(
-                "a join token only registers: connect with the credential of the welcome"
-            )
-        with suppress(UnknownNode):
-            await self._nodes.get(node)
-            raise Forbidden(f"node '{node}' exists: join under another name")
 
     async def losses(
         self, principal: WorkerPrincipal, held: tuple[HeldRunState, ...]
@@ -164,56 +166,60 @@ class WorkerHub:
         return tuple(lost)
 
     async def wait_for_tasks(
-        self, principal: WorkerPrincipal, hello: Hello, ask: Ask, ended: asyncio.Event
+        self, worker: Greeted, ask: Ask, ended: asyncio.Event
     ) -> list[Task] | Refusal:
         """The tasks of an `Ask`. Waits for work up to its `wait_ms`, or until `ended`."""
         deadline = self.clock.monotonic() + min(ask.wait_ms / 1000, ASK_WAIT_SECONDS_MAX)
         with self._work.listening(ended) as stir:
             while True:
                 stir.clear()
-                tasks = await self.claim(principal, hello, ask)
+                tasks = await self.claim(worker, ask)
                 remaining = deadline - self.clock.monotonic()
                 if isinstance(tasks, Refusal) or tasks or remaining <= 0:
                     return tasks
-                await self._work.wait(queues_of(hello), stir, ended, remaining)
+                await self._work.wait(queues_of(worker.hello), stir, ended, remaining)
                 if ended.is_set():
                     return []
 
-    async def claim(
-        self, principal: WorkerPrincipal, hello: Hello, ask: Ask
-    ) -> list[Task] | Refusal:
-        """The tasks of an `Ask`, without waiting."""
-        seconds = lease_seconds(ask.lease_ms)
-        if not ask.task_id:
+    async def claim(self, worker: Greeted, ask: Ask) -> list[Task] | Refusal:
+        """The tasks of an `Ask`, without waiting. A node that gets no tasks waits as if there were none."""
+        try:
+            if ask.task_id:
+                return await self._claim_named(worker, ask)
             return await self.sync.claim(
                 NamedClaim(
-                    node=principal.node,
+                    voice=worker.voice,
                     claim_id=ask.claim_id,
-                    types=hello.types,
-                    queues=queues_of(hello),
+                    types=worker.hello.types,
+                    queues=queues_of(worker.hello),
                     slots=ask.slots,
-                    lease_seconds=seconds,
-                    project=principal.project,
+                    lease_seconds=lease_seconds(ask.lease_ms),
+                    project=worker.project,
                 )
             )
+        except NotClaimable as error:
+            return Refusal(ask.task_id, error.code, str(error)) if ask.task_id else []
+
+    async def _claim_named(self, worker: Greeted, ask: Ask) -> list[Task] | Refusal:
         tasks = await self._store.reads.get([ask.task_id])
         task = tasks.get(ask.task_id)
-        if task is None or task.project != principal.project:
+        if task is None or task.project != worker.project:
             return Refusal(ask.task_id, "not-found", f"task {ask.task_id} does not exist")
+        seconds = lease_seconds(ask.lease_ms)
         claimed = await self._store.by_id.claim(
-            ClaimById(ask.task_id, principal.node, ask.claim_id, seconds)
+            ClaimById(ask.task_id, worker.voice.node, ask.claim_id, seconds),
+            guard=lambda: heard(worker.voice, NodeAct.CLAIM),
         )
         return claimed if isinstance(claimed, Refusal) else [claimed]
 
-    async def renew(
-        self, principal: WorkerPrincipal, hello: Hello | None, renew: Renew
-    ) -> RenewedRuns:
+    async def renew(self, worker: Greeted, renew: Renew) -> RenewedRuns:
         """Renews leases. The row of the node says what it serves."""
-        again_at = self._announced.get(principal.node)
-        if hello is not None and again_at is not None and again_at <= self.clock.monotonic():
-            await self._announce(principal, hello)
-        served = {"types": list(hello.types), "queues": list(queues_of(hello))} if hello else {}
-        return await self.sync.renew(principal.node, renew, principal.project, served)
+        hello, node = worker.hello, worker.voice.node
+        again_at = self._announced.get(node)
+        if again_at is not None and again_at <= self.clock.monotonic():
+            await self._announce(node, worker.project, hello)
+        served = {"types": list(hello.types), "queues": list(queues_of(hello))}
+        return await self.sync.renew(worker.voice, renew, worker.project, served)
 
     async def offered(self, tasks: Sequence[Task]) -> tuple[ClaimedTask, ...]:
         """Claimed tasks as they travel, with the answers to what their earlier runs asked."""
@@ -281,3 +287,18 @@ class WorkerHub:
 def queues_of(hello: Hello) -> tuple[str, ...]:
     """The queues that a worker serves."""
     return hello.queues or ("default",)
+
+
+def not_speaking(outcome: Reception, node: str) -> HoldfastError:
+    """Why a message of the node was not applied."""
+    if outcome is Reception.FENCED:
+        return NodeFenced(f"a newer incarnation of node '{node}' exists: this one has ended")
+    return UnknownNode(f"node '{node}' has no such incarnation: say hello with incarnation 0")
+
+
+async def stop_all(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancels the tasks of a session and waits until they have ended."""
+    ending = list(tasks)
+    for task in ending:
+        task.cancel()
+    await asyncio.gather(*ending, return_exceptions=True)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
+from holdfast.core.speaking import Voice
 from holdfast.core.worker_wire import CommandAck, CommandFrame, Decided
 
 
@@ -88,8 +89,8 @@ class CommandSource(Protocol):
         """What this node has to get, in order of issue. Each command names the fence that it is for."""
         ...
 
-    async def acknowledge(self, node: str, ack: CommandAck) -> None:
-        """The runner's answer to a command."""
+    async def acknowledge(self, voice: Voice, ack: CommandAck) -> None:
+        """The runner's answer to a command. NodeFenced or UnknownNode if it may not speak."""
         ...
 
     async def wait(self, node: str) -> None:
@@ -103,7 +104,7 @@ class NoCommands:
     async def pending(self, node: str) -> Sequence[CommandFrame | Decided]:
         return ()
 
-    async def acknowledge(self, node: str, ack: CommandAck) -> None:
+    async def acknowledge(self, voice: Voice, ack: CommandAck) -> None:
         return None
 
     async def wait(self, node: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from holdfast.core.check import check_text, check_whole
 from holdfast.core.errors import Forbidden, Malformed, RateLimited
+from holdfast.core.speaking import Voice
 from holdfast.core.transition import Refusal
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker_protocol import Reception, Window, merge_acks
@@ -44,7 +45,7 @@ from holdfast.core.worker_wire import (
 from holdfast.errors import BatchTooLarge, HoldfastError, StoreUnavailable
 from holdfast.gateway.shown import shown_detail
 from holdfast.gateway.worker.credential import CredentialWatch, Recheck, always
-from holdfast.gateway.worker.hub import WorkerHub
+from holdfast.gateway.worker.hub import Greeted, WorkerHub, not_speaking, stop_all
 from holdfast.gateway.worker.ports import WorkerPrincipal
 from holdfast.sync.errors import NodeFenced, UnknownNode
 from holdfast.sync.worker.messages import Inbound, MessageAnswer
@@ -118,7 +119,7 @@ class WorkerSession:
                 writer.result()
         finally:
             self._hub.leave(self._principal.node, self)
-            await _stop([reader, writer, *self._tasks])
+            await stop_all([reader, writer, *self._tasks])
             if self._end.done():
                 self._end.exception()  # it was raised above, or the connection is gone
             else:
@@ -170,7 +171,7 @@ class WorkerSession:
                 self._start(self._renew(message))
             case CommandAck():
                 check_text("outcome", message.outcome, most=50)
-                await self._hub.commands.acknowledge(self._principal.node, message)
+                await self._hub.commands.acknowledge(self._voice, message)
             case Ping():
                 self._put(Pong(n=message.n, position=str(await self._hub.position())))
             case CallFrame():
@@ -185,7 +186,7 @@ class WorkerSession:
         check_whole("incarnation", hello.incarnation, least=0, most=WHOLE_MAX)
         greeting, credential = await self._hub.hello(self._principal, hello)
         if greeting.refused is not None or greeting.receiver is None:
-            raise _not_speaking(greeting.refused or Reception.UNKNOWN, self._principal.node)
+            raise not_speaking(greeting.refused or Reception.UNKNOWN, self._principal.node)
         is_first = self._hello is None
         self._hello = hello
         self._incarnation = greeting.receiver.incarnation
@@ -211,14 +212,24 @@ class WorkerSession:
         if is_first and self._is_lasting:
             self._spawn(self._deliver())
 
-    def _check_name(self, worker_id: str) -> None:
-        if worker_id and worker_id != self._principal.node:
-            raise Forbidden(
-                f"this credential is of node '{self._principal.node}', not of '{worker_id}'"
-            )
+    @property
+    def node(self) -> str:
+        """The node that this session speaks for. Empty until an administrator has named it."""
+        return self._principal.node
+
+    @property
+    def _voice(self) -> Voice:
+        return Voice(self._principal.node, self._incarnation or None)
+
+    def _greeted(self, why: str) -> Greeted:
+        """The worker of this session. UnknownNode if it has not said hello."""
+        if self._hello is None:
+            raise UnknownNode(f"say hello first: {why}")
+        return Greeted(self._voice, self._principal.project, self._hello)
 
     def _sync(self, message: SyncMessage, size: int) -> None:
-        self._check_name(message.worker_id)
+        if message.worker_id:
+            self._principal.named(message.worker_id)
         incarnation = message.incarnation or self._incarnation
         if not incarnation:
             raise UnknownNode("say hello first: messages are numbered within an incarnation")
@@ -256,7 +267,7 @@ class WorkerSession:
         answer = done.result()
         self._put(answer.ack)
         if answer.outcome in (Reception.FENCED, Reception.UNKNOWN):
-            self._fail(_not_speaking(answer.outcome, self._principal.node))
+            self._fail(not_speaking(answer.outcome, self._principal.node))
 
     # -- requests that take their time -------------------------------------------------------------
 
@@ -270,6 +281,8 @@ class WorkerSession:
     async def _answer(self, request: Coroutine[Any, Any, None]) -> None:
         try:
             await request
+        except _ENDS as error:
+            self._fail(error)
         except HoldfastError as error:
             self._refuse(error)
         except Exception as error:
@@ -278,12 +291,10 @@ class WorkerSession:
             self._requests -= 1
 
     async def _ask(self, ask: Ask) -> None:
-        hello = self._hello
-        if hello is None:
-            raise UnknownNode("say hello first: it names the types that this worker runs")
+        worker = self._greeted("it names the types that this worker runs")
         ended = self._asks.setdefault(ask.claim_id, asyncio.Event())
         try:
-            tasks = await self._hub.wait_for_tasks(self._principal, hello, ask, ended)
+            tasks = await self._hub.wait_for_tasks(worker, ask, ended)
         finally:
             self._asks.pop(ask.claim_id, None)
         if isinstance(tasks, Refusal):
@@ -294,19 +305,19 @@ class WorkerSession:
 
     async def _call(self, call: CallFrame) -> None:
         try:
-            if not self._incarnation:
-                raise UnknownNode("say hello first: runs belong to an incarnation")
-            value = await self._hub.calls.answer(self._principal, call)
+            worker = self._greeted("runs belong to an incarnation")
+            value = await self._hub.calls.answer(worker.voice, worker.project, call)
             self._put(AnswerFrame(n=call.n, value_json=value))
+        except (NodeFenced, UnknownNode):
+            raise
         except HoldfastError as error:
             self._put(AnswerFrame(n=call.n, code=error.code, detail=shown_detail(error)))
 
     async def _renew(self, renew: Renew) -> None:
-        if not self._incarnation:
-            raise UnknownNode("say hello first: leases belong to an incarnation")
+        worker = self._greeted("leases belong to an incarnation")
         if not await self._watch.check():
             return
-        answer = await self._hub.renew(self._principal, self._hello, renew)
+        answer = await self._hub.renew(worker, renew)
         position = await self._hub.position()
         self._put(
             Renewed(
@@ -386,15 +397,3 @@ class WorkerSession:
         """Ends the session after what is queued was sent."""
         if not self._end.done():
             self._end.set_exception(error)
-
-
-def _not_speaking(outcome: Reception, node: str) -> HoldfastError:
-    if outcome is Reception.FENCED:
-        return NodeFenced(f"a newer incarnation of node '{node}' exists: this one has ended")
-    return UnknownNode(f"node '{node}' has no such incarnation: say hello with incarnation 0")
-
-
-async def _stop(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

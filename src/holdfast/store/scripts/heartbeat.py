@@ -20,6 +20,8 @@ from holdfast.store.script import Script, call, call_rows
 class HeartbeatAnswer(msgspec.Struct, frozen=True):
     """The answer to a heartbeat."""
 
+    renewed: set[RunId]
+    """Runs whose leases were renewed."""
     lost: set[RunId]
     """Runs whose leases the node no longer holds."""
     owned: list[tuple[str, int, float]]
@@ -31,7 +33,8 @@ class HeartbeatAnswer(msgspec.Struct, frozen=True):
     has_reserved: bool = False
     """Whether tasks wait that only this node may claim."""
     is_whole: bool = True
-    """False: another transaction held a task, so its lease was not renewed. The node should retry soon."""
+    """False: another transaction held a task, so its lease was not renewed: the run is in neither set. The
+    node should retry soon."""
 
 
 class Owner(Protocol):
@@ -50,28 +53,30 @@ def heartbeat(
     now: float,
 ) -> Script[HeartbeatAnswer]:
     """Runs one heartbeat. `runs`: the runs to renew."""
-    lost, is_whole = yield from _extend(runs, until)
+    renewed, lost = yield from _extend(runs, until)
     beat = yield call("beat_node", id=node, now=now, info_json=info_json)
     owned = yield from dialect.owned(node)
     reserved = yield call("reserved_tasks", gate=of_node(node), now=now)
     latest = beat or (yield call("latest_seen"))
     return HeartbeatAnswer(
+        renewed,
         lost,
         owned,
         latest[0][0] or now,
         is_known=bool(beat),
         has_reserved=bool(reserved),
-        is_whole=is_whole,
+        is_whole=len(renewed) + len(lost) == len(set(runs)),
     )
 
 
-def _extend(runs: Sequence[RunId], until: float) -> Script[tuple[set[RunId], bool]]:
-    """Renews leases. Returns the runs whose leases were lost, and whether all others were renewed."""
+def _extend(runs: Sequence[RunId], until: float) -> Script[tuple[set[RunId], set[RunId]]]:
+    """Renews leases. Returns the runs whose leases were renewed, and those whose leases were lost."""
     rows: list[tuple[Any, ...]] = [(run.task_id, run.fence) for run in runs]
-    renewed = (yield call_rows("extend_leases", rows, until=until)) if rows else []
-    missing = set(runs) - {RunId(*row) for row in renewed}
+    extended = (yield call_rows("extend_leases", rows, until=until)) if rows else []
+    renewed = {RunId(*row) for row in extended}
+    missing = set(runs) - renewed
     if not missing:
-        return missing, True
+        return renewed, missing
     tasks: list[Task] = yield call("get_tasks", ids=sorted({run.task_id for run in missing}))
     still_owned = {RunId(t.id, t.fence) for t in tasks if t.lease_until is not None}
-    return missing - still_owned, not missing & still_owned
+    return renewed, missing - still_owned

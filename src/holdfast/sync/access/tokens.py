@@ -154,13 +154,15 @@ class Tokens:
         """The token of the digest of its secret, whatever its state; None if there is none."""
         return await self._store.read(lambda: scripts.find(digest))
 
-    async def find(self, secret: str) -> Token | None:
-        """The token of a secret, if it counts now. A text that is no token is not looked up."""
+    async def find(self, secret: str, *, used_up: bool = False) -> Token | None:
+        """The token of a secret, if it counts now. A text that is no token is not looked up. `used_up`: or a
+        join token without uses left, because the registration that it paid for may be repeated."""
         if token_kind(secret) is None:
             return None
         token = await self.of_digest(token_digest(secret))
         now = self._store.now()
-        if token is None or token.state(now) is not TokenState.VALID:
+        states = {TokenState.VALID, TokenState.USED_UP} if used_up else {TokenState.VALID}
+        if token is None or token.state(now) not in states:
             return None
         await self._note_use(token, now)
         return token

@@ -22,12 +22,14 @@ from holdfast.core.check import check_id, check_name
 from holdfast.core.claiming import Claimed, ClaimRequest, ClaimState
 from holdfast.core.gate import of_node
 from holdfast.core.ids import Ids
+from holdfast.core.speaking import NodeAct, Voice
 from holdfast.core.task import DEFAULT_PROJECT, Priority, Task
 from holdfast.store.port import Dialect, RowHeld
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.claim import Wait, claim_limited, claim_these, lock_briefly
 from holdfast.store.scripts.claim_by_id import claim_assigned
 from holdfast.store.store import Store
+from holdfast.sync.speaking import heard
 from holdfast.sync.worker.live_rows import own
 
 RESERVED_SECONDS: Final = 1.0
@@ -39,13 +41,17 @@ NODES_MAX: Final = 10_000
 class NamedClaim(msgspec.Struct, frozen=True, kw_only=True):
     """A worker's request for the next tasks. A repeat of its claim id gets the same tasks."""
 
-    node: str
+    voice: Voice
     claim_id: str
     types: tuple[str, ...]
     queues: tuple[str, ...]
     slots: int
     lease_seconds: float
     project: str = DEFAULT_PROJECT
+
+    @property
+    def node(self) -> str:
+        return self.voice.node
 
     def request(self, limit: int) -> ClaimRequest:
         return ClaimRequest(
@@ -162,7 +168,9 @@ class WorkerClaims:
 def _named(
     dialect: Dialect, ids: Ids, now: float, *, named: NamedClaim, take: Take, is_first: bool
 ) -> Script[Claimed | Earlier]:
-    """Takes tasks under the name of the claim. `is_first`: the claim has taken none yet."""
+    """Takes tasks under the name of the claim. `is_first`: the claim has taken none yet. The row of the node
+    is locked: the same claim at two gateways is one after the other."""
+    yield from heard(named.voice, NodeAct.CLAIM)
     if is_first:
         earlier = yield call(own("claimed_under"), node=named.node, claim_id=named.claim_id)
         if earlier:

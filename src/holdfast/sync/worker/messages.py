@@ -14,12 +14,13 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from holdfast.core import codec
+from holdfast.core import codec, speaking
 from holdfast.core.check import check_choice
 from holdfast.core.command import Instruction, Report
 from holdfast.core.event import NewEvent
-from holdfast.core.node_identity import SHUT_OUT
+from holdfast.core.node_identity import NodeState
 from holdfast.core.output import Placement, StreamName
+from holdfast.core.speaking import NodeStanding, Voice
 from holdfast.core.task import LEASED, QUEUED, Status, Task
 from holdfast.core.transition import Refusal, new_event
 from holdfast.core.wire import WHOLE_MAX
@@ -158,13 +159,17 @@ def _lock_receivers(nodes: set[str]) -> Script[dict[str, Receiver]]:
     rows = yield call(own("lock_receivers"), nodes=sorted(nodes))
     receivers = {}
     for node, incarnation, applied_through, _, registered, state in rows:
-        if state in SHUT_OUT:
+        if state is not None and not _may_speak(node, state, registered):
             receivers[node] = Receiver(SHUT_OUT_INCARNATION)
         elif registered is not None and registered > incarnation:
             receivers[node] = Receiver(registered)
         else:
             receivers[node] = Receiver(incarnation, applied_through)
     return receivers
+
+
+def _may_speak(node: str, state: str, registered: int) -> bool:
+    return speaking.judge(Voice(node), NodeStanding(NodeState(state), registered)) is None
 
 
 class _Effect:

@@ -14,12 +14,14 @@ import msgspec
 
 from holdfast.clock import Clock
 from holdfast.core.priority import AGEING_SECONDS
+from holdfast.core.speaking import Voice
 from holdfast.core.task import DEFAULT_PROJECT, RunId, Status, Task
 from holdfast.core.worker_protocol import Greeting, Reception
 from holdfast.core.worker_wire import HeldRunState, LostRun, Renew
 from holdfast.errors import BatchTooLarge
 from holdfast.metrics import Meter, NullMeter
 from holdfast.store.store import Store
+from holdfast.sync.speaking import heard
 from holdfast.sync.worker import figures, receivers
 from holdfast.sync.worker.claims import NamedClaim, WorkerClaims
 from holdfast.sync.worker.decisions import ask_decision
@@ -69,7 +71,7 @@ class WorkerSync:
         ageing_seconds: float = AGEING_SECONDS,
     ) -> None:
         """`on_changed` is called after commits that changed tasks: others may wait for their events."""
-        self._store = store
+        self.store = store
         self.on_changed = on_changed
         self._meter: Meter = NullMeter() if meter is None else meter
         self._ask_decision = ask_decision
@@ -84,11 +86,11 @@ class WorkerSync:
         await self._commits.close()
 
     async def hello(self, start: Start) -> Greeting:
-        return await receivers.hello(self._store, start)
+        return await receivers.hello(self.store, start)
 
     async def apply(self, messages: Sequence[Inbound]) -> list[MessageAnswer]:
         """Applies messages in one transaction."""
-        store = self._store
+        store = self.store
         first, second = store.ids.record(store.now()), store.ids.record(store.now())
         applied = await store.run(
             lambda dialect, _, now: apply_messages(
@@ -121,17 +123,19 @@ class WorkerSync:
 
     async def renew(
         self,
-        node: str,
+        voice: Voice,
         renew: Renew,
         project: str = DEFAULT_PROJECT,
         served: Mapping[str, object] = MappingProxyType({}),
     ) -> RenewedRuns:
-        """Renews the leases of the runs that the node holds, and names those that it lost. `served`: what its
-        row says besides its load."""
+        """Renews the leases of the runs that the node holds, and names those that it lost. A run in neither
+        list was not renewed, because another transaction holds its task: the worker asks again soon.
+        `served`: what its row says besides its load."""
+        node = voice.node
         if len(renew.held) > HELD_MAX:
             raise BatchTooLarge(f"a renewal has at most {HELD_MAX} runs, not {len(renew.held)}")
         seconds = lease_seconds(renew.lease_ms)
-        tasks = await self._store.reads.get(sorted({held.task_id for held in renew.held}))
+        tasks = await self.store.reads.get(sorted({held.task_id for held in renew.held}))
         runs, lost = [], []
         for held in renew.held:
             task = tasks.get(held.task_id)
@@ -142,14 +146,14 @@ class WorkerSync:
                 lost.append(LostRun(task_id=held.task_id, fence=held.fence, reason=reason or ""))
         load = {"busy": renew.running, "workers": renew.slots, "lease_seconds": seconds}
         info = msgspec.json.encode({**served, **load}).decode()
-        answer = await self._store.heartbeat(node, info, runs, seconds)
+        answer = await self.store.heartbeat(node, info, runs, seconds, guard=lambda: heard(voice))
         if answer.lost:
-            again = await self._store.reads.get(sorted({run.task_id for run in answer.lost}))
+            again = await self.store.reads.get(sorted({run.task_id for run in answer.lost}))
             lost += [_lost(run, again.get(run.task_id), node, project) for run in answer.lost]
         kept = tuple(
             HeldRunState(task_id=run.task_id, fence=run.fence)
             for run in runs
-            if run not in answer.lost
+            if run in answer.renewed
         )
         return RenewedRuns(kept, tuple(lost), seconds)
 

@@ -59,7 +59,9 @@ WHERE registered_at IS NOT NULL AND id = ANY(:ids::text[]) ORDER BY id;
 
 -- name: write_node
 -- Registers a node, or writes its new incarnation.
+-- No row: another transaction has written the node since it was read.
 -- index: holdfast_node_pkey
+-- returns: id
 INSERT INTO holdfast_node (id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at,
     info_json, capabilities_json, labels_json, token_id, token_at, skew_ms)
 VALUES (:id::text, :project::text, :kind::text, :state::text, :incarnation::bigint, :boots_json::text, :started_at::float8, :now::float8, :now::float8, :info_json::text,
@@ -67,7 +69,9 @@ VALUES (:id::text, :project::text, :kind::text, :state::text, :incarnation::bigi
 ON CONFLICT (id) DO UPDATE SET state = :state::text, incarnation = :incarnation::bigint, boots_json = :boots_json::text,
     started_at = :started_at::float8, seen_at = :now::float8, info_json = :info_json::text, capabilities_json = :capabilities_json::text,
     labels_json = :labels_json::text, token_id = :token_id::text, token_at = :token_at::float8, lost_at = NULL,
-    skew_ms = coalesce(:skew_ms::bigint, holdfast_node.skew_ms), kind = :kind::text;
+    skew_ms = coalesce(:skew_ms::bigint, holdfast_node.skew_ms), kind = :kind::text
+WHERE holdfast_node.incarnation = :before::bigint
+RETURNING id;
 
 -- name: end_tokens
 -- The credentials before a rotation are accepted for a while.
@@ -78,6 +82,13 @@ WHERE node_id = :node::text AND kind = 'node' AND (expires_at IS NULL OR expires
 -- name: revoke_tokens
 -- index: holdfast_token_node
 UPDATE holdfast_token SET revoked_at = :now::float8 WHERE node_id = :node::text AND kind = 'node' AND revoked_at IS NULL;
+
+-- name: credential_uses
+-- What made each credential of a node, and when it was used.
+-- index: holdfast_token_node, holdfast_token_use_pkey
+-- returns: created_by used_at
+SELECT t.created_by, u.used_at FROM holdfast_token t LEFT JOIN holdfast_token_use u ON u.token_id = t.id
+WHERE t.node_id = :node::text AND t.kind = 'node';
 
 -- name: spend_join_token
 -- Takes one use of a join token. No row: none is left, or the token does not count any more.

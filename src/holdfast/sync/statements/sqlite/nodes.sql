@@ -59,7 +59,9 @@ WHERE registered_at IS NOT NULL AND id IN (SELECT value FROM json_each(:ids)) OR
 
 -- name: write_node
 -- Registers a node, or writes its new incarnation.
+-- No row: another transaction has written the node since it was read.
 -- index: holdfast_node (primary key)
+-- returns: id
 INSERT INTO holdfast_node (id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at,
     info_json, capabilities_json, labels_json, token_id, token_at, skew_ms)
 VALUES (:id, :project, :kind, :state, :incarnation, :boots_json, :started_at, :now, :now, :info_json,
@@ -67,7 +69,9 @@ VALUES (:id, :project, :kind, :state, :incarnation, :boots_json, :started_at, :n
 ON CONFLICT (id) DO UPDATE SET state = :state, incarnation = :incarnation, boots_json = :boots_json,
     started_at = :started_at, seen_at = :now, info_json = :info_json, capabilities_json = :capabilities_json,
     labels_json = :labels_json, token_id = :token_id, token_at = :token_at, lost_at = NULL,
-    skew_ms = coalesce(:skew_ms, holdfast_node.skew_ms), kind = :kind;
+    skew_ms = coalesce(:skew_ms, holdfast_node.skew_ms), kind = :kind
+WHERE holdfast_node.incarnation = :before
+RETURNING id;
 
 -- name: end_tokens
 -- The credentials before a rotation are accepted for a while.
@@ -78,6 +82,13 @@ WHERE node_id = :node AND kind = 'node' AND (expires_at IS NULL OR expires_at > 
 -- name: revoke_tokens
 -- index: holdfast_token_node
 UPDATE holdfast_token SET revoked_at = :now WHERE node_id = :node AND kind = 'node' AND revoked_at IS NULL;
+
+-- name: credential_uses
+-- What made each credential of a node, and when it was used.
+-- index: holdfast_token_node, holdfast_token_use (primary key)
+-- returns: created_by used_at
+SELECT t.created_by, u.used_at FROM holdfast_token t LEFT JOIN holdfast_token_use u ON u.token_id = t.id
+WHERE t.node_id = :node AND t.kind = 'node';
 
 -- name: spend_join_token
 -- Takes one use of a join token. No row: none is left, or the token does not count any more.

@@ -1,11 +1,16 @@
 -- Messages of workers: receivers, output, metrics, checkpoints.
 
 -- name: lock_receivers
--- With the latest registration of each node: it fences older incarnations before the new one has said hello.
+-- With the latest registration of each node: it fences older incarnations before the new one has said hello. The
+-- rows of the nodes are locked too: no registration comes between this and the commit.
 -- index: holdfast_receiver_pkey, holdfast_node_pkey
 -- returns: node incarnation applied_through boot_id registered state
+WITH n AS MATERIALIZED (
+    SELECT id, incarnation, state FROM holdfast_node
+    WHERE id = ANY(:nodes::text[]) AND registered_at IS NOT NULL ORDER BY id FOR SHARE
+)
 SELECT r.node, r.incarnation, r.applied_through, r.boot_id, n.incarnation AS registered, n.state
-FROM holdfast_receiver r LEFT JOIN holdfast_node n ON n.id = r.node AND n.registered_at IS NOT NULL
+FROM holdfast_receiver r LEFT JOIN n ON n.id = r.node
 WHERE r.node = ANY(:nodes::text[]) ORDER BY r.node FOR UPDATE OF r;
 
 -- name: write_receivers

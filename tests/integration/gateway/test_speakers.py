@@ -1,0 +1,127 @@
+"""Who speaks for a node over REST: its incarnation, its state, its credential, a join token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.core.token import TokenKind
+from tests.integration.gateway.support import ADMIN, Site
+from tests.integration.gateway.test_sync_v2 import Forge, joined
+
+HUGE = 10**400
+
+
+async def restarted(site: Site, name: str, boot: str, **fields: Any) -> dict[str, Any]:
+    admin = Forge(site, name, ADMIN)
+    answer = await admin.post(
+        "/nodes/register", nodeId=name, projectId="proj", bootId=boot, **fields
+    )
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+async def test_a_late_request_of_the_old_process_changes_nothing(site: Site) -> None:
+    node = await joined(site, "n1", bootId="b1")
+    await node.create("a")
+    await restarted(site, "n1", "b2")
+    lock = (await node.claim("a", incarnation=2))["lock"]
+    for path, body in (
+        ("/tasks/a/release", {}),
+        ("/tasks/a/heartbeat", {}),
+        ("/tasks/a/claim", {}),
+        ("/nodes/n1/heartbeat", {}),
+        ("/push/proj", {"tasks": [{"id": "a", "expectedVersion": 1, "status": "completed"}]}),
+    ):
+        answer = await node.post(path, incarnation=1, **body)
+        assert (answer.status_code, answer.json()["error"]) == (409, "NODE_FENCED"), path
+        assert not answer.json().get("warnings")
+    again = (await node.claim("a", incarnation=2))["lock"]
+    assert again["fence"] == lock["fence"]
+    released = await node.post("/tasks/a/release", incarnation=2)
+    assert released.json()["released"] is True
+
+
+async def test_the_holder_repeats_its_claim_after_a_restart(site: Site) -> None:
+    node = await joined(site, "n1", bootId="b1")
+    await node.create("a")
+    fence = (await node.claim("a"))["lock"]["fence"]
+    answer = await restarted(site, "n1", "b2", resume=[{"taskId": "a", "fence": fence}])
+    assert [run["taskId"] for run in answer["resumed"]] == ["a"]
+    assert (await node.claim("a"))["lock"]["fence"] == fence
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/tasks/a/claim", {"lockDuration": HUGE}),
+        ("/tasks/a/heartbeat", {"lockDuration": HUGE}),
+        ("/tasks/a/release", {"incarnation": HUGE}),
+        ("/intervene", {"type": "PAUSE", "taskId": "a", "reason": "x", "expiresInMs": HUGE}),
+        (
+            "/intervene",
+            {"type": "RETRY", "taskId": "a", "reason": "x", "args": {"delayMs": HUGE}},
+        ),
+        (
+            "/intervene",
+            {
+                "type": "REASSIGN",
+                "taskId": "a",
+                "reason": "x",
+                "args": {"toNode": "n1", "fallbackMs": HUGE},
+            },
+        ),
+    ],
+)
+async def test_a_huge_number_is_refused(memory_site: Site, path: str, body: dict[str, Any]) -> None:
+    node = await joined(memory_site, "n1")
+    await node.create("a")
+    admin = Forge(memory_site, "n1", ADMIN)
+    answer = await admin.post(path, nodeId="n1", **body)
+    assert answer.status_code == 422, answer.text
+
+
+async def join_token(site: Site, uses: int = 1) -> str:
+    return await site.token("join", kind=TokenKind.JOIN, projects=["proj"], uses=uses)
+
+
+async def join(site: Site, secret: str, node: str, boot: str, **fields: Any) -> Any:
+    return await Forge(site, node, secret).post(
+        "/nodes/register", nodeId=node, projectId="proj", bootId=boot, **fields
+    )
+
+
+async def test_a_join_token_never_takes_over_a_node(site: Site) -> None:
+    node = await joined(site, "n1", bootId="b1")
+    secret = await join_token(site, uses=10)
+    for boot in ("b1", "b2"):
+        for rotate in (False, True):
+            await node.post("/nodes/n1/heartbeat")
+            answer = await join(site, secret, "n1", boot, rotate=rotate)
+            assert answer.status_code == 403, answer.text
+            assert "credential" not in answer.json()
+    beat = await node.post("/nodes/n1/heartbeat", incarnation=1)
+    assert beat.status_code == 200, "it was not fenced"
+
+
+async def test_a_registration_whose_answer_was_lost_is_repeated(site: Site) -> None:
+    secret = await join_token(site)
+    await join(site, secret, "n1", "b1")
+    answer = await join(site, secret, "n1", "b1")
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    assert body["incarnation"] == 1
+    node = Forge(site, "n1", body["credential"])
+    assert (await node.post("/nodes/n1/heartbeat")).status_code == 200
+    assert (await join(site, secret, "n1", "b1")).status_code == 403, "it has its credential"
+    assert (await join(site, secret, "n2", "b1")).status_code == 401, "the token is used up"
+
+
+async def test_another_join_token_pays_for_the_repeat(site: Site) -> None:
+    first, second = await join_token(site), await join_token(site)
+    await join(site, first, "n1", "b1")
+    answer = await join(site, second, "n1", "b1")
+    assert "credential" in answer.json(), answer.text
+    assert (await join(site, second, "n2", "b2")).status_code == 401, "its use is spent"
