@@ -98,6 +98,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     fence: int
     """The fence of the run that asked."""
     created_at: float
+    node: str = ""
+    """The node of the run that asked."""
 
     @property
     def choice(self) -> codec.Json:
@@ -177,6 +179,7 @@ def asked(question: Question, task: Task, *, decision_id: str, now: float) -> De
         version=1,
         fence=task.fence,
         created_at=now,
+        node=task.node or "",
     )
 
 

@@ -337,11 +337,12 @@ class DrainFrame(_Message, frozen=True, kw_only=True, tag="drain"):
 
 
 class Decided(_Message, frozen=True, kw_only=True, tag="decided"):
-    """An answer to a question of a task."""
+    """An answer to a question of a task. It may come more than once."""
 
     task_id: str
     decision_id: str = ""
     choice_json: str = ""
+    """Empty if the decision has expired without an answer."""
     by: str = ""
 
 

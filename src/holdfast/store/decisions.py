@@ -17,6 +17,10 @@ from holdfast.store.scripts.decision_rows import read_decision
 from holdfast.store.scripts.decisions import Asked
 
 ACT: Final = Act("decisions.decide")
+ANSWERED_SECONDS: Final = 3_600.0
+"""How long the node that asked is sent the answer while no worker has claimed the task."""
+ANSWERS_MAX: Final = 100
+"""Answers that a node is sent at once."""
 
 
 class AskedPoint(NamedTuple):
@@ -88,6 +92,15 @@ class DecisionStore:
     async def of_tasks(self, task_ids: Sequence[str]) -> list[Decision]:
         """All decisions of these tasks, in the order in which they were asked."""
         return self._shown(await self._access.rows("decisions_of", ids=list(task_ids)))
+
+    async def answers_for(self, node: str) -> list[Decision]:
+        """Questions of this node that have ended and whose tasks wait for a claim, in the order of their
+        ends."""
+        since = self._access.now() - ANSWERED_SECONDS
+        rows = await self._access.rows(
+            "answers_for_node", node=node, since=since, limit=ANSWERS_MAX
+        )
+        return self._shown(rows)
 
     async def find(
         self,

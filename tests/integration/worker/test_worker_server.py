@@ -135,6 +135,40 @@ async def test_a_page_of_another_origin_is_refused_and_a_ticket_counts_once(site
         assert await socket.closed() == 4401
 
 
+async def test_the_answer_to_a_question_goes_down_at_once(site: Site) -> None:
+    """And again with a renewal, until a worker has claimed the task."""
+    task_id = await enqueue(site)
+    _, secret = await site.node_token("w1")
+    async with site.grpc(secret) as worker:
+        welcome = await worker.hello()
+        await worker.send(wire.Ask(claim_id="c", slots=1))
+        (task,) = (await worker.expect(wire.Offer)).tasks
+        asked = wire.DecisionAsk(key="go", question="Go?", options=("yes", "no"))
+        point = wire.CheckpointChange(
+            task_id=task_id, fence=task.fence, checkpoint_id="dec_1", decision=asked
+        )
+        changes = wire.Changes(checkpoint=(point,))
+        message = wire.SyncMessage(sequence=1, incarnation=welcome.incarnation, changes=changes)
+        await worker.send(message)
+        assert (await worker.expect(wire.SyncAck)).refused == ()
+        async with site.client() as client:
+            made = await client.post("/api/v1/decisions/dec_1", json={"choice": "yes"})
+            assert made.status_code == 200, made.text
+        answer = await worker.expect(wire.Decided)
+        assert (answer.task_id, answer.decision_id) == (task_id, "dec_1")
+        assert (answer.choice_json, answer.by) == ('"yes"', made.json()["by"])
+        await worker.send(wire.Renew())
+        await worker.expect(wire.Renewed)
+        assert await worker.expect(wire.Decided) == answer
+        await worker.send(wire.Ask(claim_id="d", slots=1))
+        (again,) = (await worker.expect(wire.Offer)).tasks
+        assert '"choice":"yes"' in again.decisions_json
+        await worker.send(wire.Renew())
+        await worker.expect(wire.Renewed)
+        await worker.send(wire.Ping(n=1))
+        assert isinstance(await worker.receive(), wire.Pong)
+
+
 async def test_a_command_goes_down_at_once(site: Site) -> None:
     task_id = await enqueue(site)
     _, secret = await site.node_token("w1")

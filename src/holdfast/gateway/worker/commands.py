@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from holdfast.core.decision import Decision
 from holdfast.core.intervention import AckOutcome, Intervention
 from holdfast.core.speaking import Voice
 from holdfast.core.worker_wire import CommandAck, CommandFrame, Decided
@@ -27,7 +28,7 @@ class StoredCommands:
     """Implements `ports.CommandSource`."""
 
     def __init__(self, store: Store, listen: Listen, meter: Meter | None = None) -> None:
-        """`listen`: news of interventions."""
+        """`listen`: news of interventions and decisions."""
         self._store = store
         self._meter: Meter = NullMeter() if meter is None else meter
         self._news = 0
@@ -44,7 +45,8 @@ class StoredCommands:
             if row.delivered_at is not None and row.delivered_at >= now:  # for the first time
                 seconds = max(0.0, row.delivered_at - row.issued_at)
                 self._meter.observe(LATENCY, seconds, **_LABELS)
-        return [_frame(row, now) for row in rows]
+        answers = await self._store.decisions.answers_for(node)
+        return [*(_frame(row, now) for row in rows), *map(_decided, answers)]
 
     async def acknowledge(self, voice: Voice, ack: CommandAck) -> None:
         """An outcome that this version does not have counts as a refusal, with its text as the detail."""
@@ -78,4 +80,13 @@ def _frame(row: Intervention, now: float) -> CommandFrame:
         args_json=row.args_json,
         expires_ms=max(0, int((row.expires_at - now) * 1000)),
         requested_by=row.claimed_by or row.actor,
+    )
+
+
+def _decided(decision: Decision) -> Decided:
+    return Decided(
+        task_id=decision.task_id,
+        decision_id=decision.id,
+        choice_json=decision.choice_json or "",
+        by=decision.by,
     )

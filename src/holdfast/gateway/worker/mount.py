@@ -7,7 +7,7 @@ dispatchers, waiting workers and readers of the feed. gRPC is served where grpci
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -63,9 +63,7 @@ class WorkerMount:
             ageing_seconds=hub.queue.settings.ageing_seconds,
         )
         self.door = WorkerDoor(Door(gateway), WorkerAuth(gateway.auth))
-        self._commands = StoredCommands(
-            hub.store, lambda wake: feed.listen("intervention.issued", wake), hub.metrics
-        )
+        self._commands = StoredCommands(hub.store, partial(_listen, feed), hub.metrics)
         self.hub = WorkerHub(
             hub.store,
             hub.clock,
@@ -148,6 +146,17 @@ class WorkerMount:
             yield
         finally:
             await server.stop(STOP_SECONDS)
+
+
+def _listen(feed: FeedHub, wake: Callable[[], None]) -> Callable[[], None]:
+    """Listens to what brings a command or an answer for a worker."""
+    ends = [feed.listen(prefix, wake) for prefix in ("intervention.issued", "decision.")]
+
+    def close() -> None:
+        for end in ends:
+            end()
+
+    return close
 
 
 def _tls(settings: ServerSettings) -> GrpcTls | None:

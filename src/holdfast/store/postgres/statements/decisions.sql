@@ -5,8 +5,8 @@
 -- index: holdfast_decision_pkey, holdfast_decision_key
 -- returns: id
 INSERT INTO holdfast_decision (id, project, task_id, key, question, options_json, schema_json, default_json, assignees_json, deadline_at, state,
-    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at)
-VALUES (:id::text, :project::text, :task_id::text, :key::text, :question::text, :options_json::text, :schema_json::text, :default_json::text, :assignees_json::text, :deadline_at::float8, :state::text, :choice_json::text, :data_json::text, :decided_by::text, :reason::text, :decided_at::float8, :version::bigint, :fence::bigint, :created_at::float8)
+    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at, node)
+VALUES (:id::text, :project::text, :task_id::text, :key::text, :question::text, :options_json::text, :schema_json::text, :default_json::text, :assignees_json::text, :deadline_at::float8, :state::text, :choice_json::text, :data_json::text, :decided_by::text, :reason::text, :decided_at::float8, :version::bigint, :fence::bigint, :created_at::float8, :node::text)
 ON CONFLICT (id) DO UPDATE SET
     default_json = excluded.default_json,
     assignees_json = excluded.assignees_json,
@@ -19,44 +19,56 @@ ON CONFLICT (id) DO UPDATE SET
     decided_at = excluded.decided_at,
     version = excluded.version,
     fence = excluded.fence,
-    created_at = excluded.created_at
+    created_at = excluded.created_at,
+    node = excluded.node
 WHERE holdfast_decision.version = excluded.version - 1
 RETURNING id;
 
 -- name: get_decision
 -- index: holdfast_decision_pkey
--- returns: id project task_id key question options_json schema_json default_json assignees_json deadline_at state choice_json data_json decided_by reason decided_at version fence created_at
+-- returns: id project task_id key question options_json schema_json default_json assignees_json deadline_at state choice_json data_json decided_by reason decided_at version fence created_at node
 SELECT id, project, task_id, key, question, options_json, schema_json, default_json, assignees_json, deadline_at, state,
-    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at
+    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at, node
 FROM holdfast_decision WHERE id = :id::text;
 
 -- name: lock_decisions
 -- index: holdfast_decision_pkey
--- returns: id project task_id key question options_json schema_json default_json assignees_json deadline_at state choice_json data_json decided_by reason decided_at version fence created_at
+-- returns: id project task_id key question options_json schema_json default_json assignees_json deadline_at state choice_json data_json decided_by reason decided_at version fence created_at node
 SELECT id, project, task_id, key, question, options_json, schema_json, default_json, assignees_json, deadline_at, state,
-    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at
+    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at, node
 FROM holdfast_decision WHERE id = ANY(:ids::text[]) ORDER BY id FOR UPDATE;
 
 -- name: lock_decision_of
 -- index: holdfast_decision_key
--- returns: id project task_id key question options_json schema_json default_json assignees_json deadline_at state choice_json data_json decided_by reason decided_at version fence created_at
+-- returns: id project task_id key question options_json schema_json default_json assignees_json deadline_at state choice_json data_json decided_by reason decided_at version fence created_at node
 SELECT id, project, task_id, key, question, options_json, schema_json, default_json, assignees_json, deadline_at, state,
-    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at
+    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at, node
 FROM holdfast_decision WHERE task_id = :task_id::text AND key = :key::text FOR UPDATE;
 
 -- name: decisions_of
 -- index: holdfast_decision_key
--- returns: id project task_id key question options_json schema_json default_json assignees_json deadline_at state choice_json data_json decided_by reason decided_at version fence created_at
+-- returns: id project task_id key question options_json schema_json default_json assignees_json deadline_at state choice_json data_json decided_by reason decided_at version fence created_at node
 SELECT id, project, task_id, key, question, options_json, schema_json, default_json, assignees_json, deadline_at, state,
-    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at
+    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at, node
 FROM holdfast_decision WHERE task_id = ANY(:ids::text[]) ORDER BY id;
+
+-- name: answers_for_node
+-- Questions of a node that have ended since a time and whose tasks were not claimed since.
+-- index: holdfast_decision_node, holdfast_task_pkey
+-- returns: id project task_id key question options_json schema_json default_json assignees_json deadline_at state choice_json data_json decided_by reason decided_at version fence created_at node
+SELECT d.id, d.project, d.task_id, d.key, d.question, d.options_json, d.schema_json, d.default_json, d.assignees_json, d.deadline_at, d.state,
+    d.choice_json, d.data_json, d.decided_by, d.reason, d.decided_at, d.version, d.fence, d.created_at, d.node
+FROM holdfast_decision d JOIN holdfast_task t ON t.id = d.task_id
+WHERE d.node = :node::text AND d.decided_at >= :since::float8 AND d.state IN ('decided', 'expired')
+  AND t.status = 'queued' AND t.fence = d.fence + 1
+ORDER BY d.decided_at, d.id LIMIT :limit::bigint;
 
 -- name: open_decisions
 -- The latest first. `assignees`: those that a person may answer, by one of these names.
 -- index: holdfast_decision_open
--- returns: id project task_id key question options_json schema_json default_json assignees_json deadline_at state choice_json data_json decided_by reason decided_at version fence created_at
+-- returns: id project task_id key question options_json schema_json default_json assignees_json deadline_at state choice_json data_json decided_by reason decided_at version fence created_at node
 SELECT id, project, task_id, key, question, options_json, schema_json, default_json, assignees_json, deadline_at, state,
-    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at
+    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at, node
 FROM holdfast_decision
 WHERE state = 'open' AND (:after::text IS NULL OR id < :after::text) AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]))
   AND (:assignees::text[] IS NULL OR (assignees_json = '[]' OR EXISTS (SELECT FROM jsonb_array_elements_text(assignees_json::jsonb) a(name)
@@ -66,9 +78,9 @@ ORDER BY id DESC LIMIT :limit::int;
 -- name: find_decisions
 -- As `open_decisions`, in any state.
 -- index: holdfast_decision_pkey
--- returns: id project task_id key question options_json schema_json default_json assignees_json deadline_at state choice_json data_json decided_by reason decided_at version fence created_at
+-- returns: id project task_id key question options_json schema_json default_json assignees_json deadline_at state choice_json data_json decided_by reason decided_at version fence created_at node
 SELECT id, project, task_id, key, question, options_json, schema_json, default_json, assignees_json, deadline_at, state,
-    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at
+    choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at, node
 FROM holdfast_decision
 WHERE (:state::text IS NULL OR state = :state::text) AND (:after::text IS NULL OR id < :after::text) AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]))
   AND (:assignees::text[] IS NULL OR (assignees_json = '[]' OR EXISTS (SELECT FROM jsonb_array_elements_text(assignees_json::jsonb) a(name)

@@ -58,9 +58,12 @@ CREATE TABLE holdfast_decision (
     version        integer NOT NULL,
     fence          integer NOT NULL,
     created_at     real NOT NULL,
+    -- the node whose run asked
+    node           text NOT NULL,
     CHECK ((state = 'open') = (decided_at IS NULL))
 ) STRICT;
 CREATE UNIQUE INDEX holdfast_decision_key ON holdfast_decision (task_id, key);
+CREATE INDEX holdfast_decision_node ON holdfast_decision (node, decided_at) WHERE decided_at IS NOT NULL;
 CREATE INDEX holdfast_decision_open ON holdfast_decision (id) WHERE state = 'open';
 CREATE INDEX holdfast_decision_deadline ON holdfast_decision (deadline_at)
     WHERE state = 'open' AND deadline_at IS NOT NULL;
