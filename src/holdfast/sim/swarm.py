@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from importlib.util import find_spec
 from typing import Final, get_type_hints
 
 import msgspec
@@ -76,7 +77,8 @@ class Plan(msgspec.Struct, frozen=True):
     children: int
     """Children in each family of tasks."""
     gateways: int = 0
-    """Gateways; 0 for no gateways and none of their clients."""
+    """Gateways; 0 for no gateways and none of their clients. Drawn only where the extra `gateway` is
+    installed."""
     remote_workers: int = 0
     """Workers without a database, behind the gateways."""
     watchers: int = 0
@@ -103,7 +105,7 @@ def plan(
     if faults is not None and (unknown := faults - set(FAULTS)):
         raise BadConfig(f"unknown faults {sorted(unknown)}: choose from {', '.join(FAULTS)}")
     drawn = frozenset(kind for kind in FAULTS if draw.stream(kind).chance(0.5))
-    gateways = draw.stream("gateways").pick(GATEWAYS)
+    gateways = draw.stream("gateways").pick(GATEWAYS) if _has_gateway_packages() else 0
     return Plan(
         seed=seed,
         nodes=nodes or draw.stream("nodes").whole(1, 5),
@@ -161,6 +163,12 @@ def _text(value: object) -> str:
     if isinstance(value, (frozenset, tuple)):
         return ",".join(sorted(value))
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@cache
+def _has_gateway_packages() -> bool:
+    """Whether the extra `gateway` is installed."""
+    return all(find_spec(name) is not None for name in ("fastapi", "httpx2", "websockets"))
 
 
 @cache

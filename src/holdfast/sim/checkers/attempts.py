@@ -14,8 +14,8 @@ from holdfast.sim.server import RUN, Change
 FREE: Final = frozenset({"task.snoozed", "task.released", "task.lost"})
 """Events that requeue a task without using an attempt."""
 
-TAKEN: Final = frozenset({"task.resumed", "task.held"})
-"""Events of operators that take a stuck task from its runner."""
+TAKEN: Final = "task.resumed"
+"""The event of an operator who takes a stuck task from its runner."""
 
 
 def is_free(event: Event) -> bool:
@@ -31,7 +31,7 @@ def attempts_count_failures(outcome: Outcome) -> Iterator[str]:
     last: dict[str, Change] = {}
     free: Counter[str] = Counter()
     paid: Counter[str] = Counter()
-    taken = {(e.task_id, e.version) for e in outcome.events if e.kind in TAKEN}
+    taken = {(e.task_id, e.version) for e in outcome.events if e.kind == TAKEN}
     for change in outcome.history:
         before = last.get(change.id)
         last[change.id] = change
