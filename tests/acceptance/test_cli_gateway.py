@@ -20,11 +20,11 @@ import pytest
 
 from holdfast import Context, Task, TaskQueue, __version__
 from holdfast.cli.tree import BY_PATH, VERBS
+from holdfast.core.item import Item
 from holdfast.core.speaking import Voice
 from holdfast.queue.by import By
 from holdfast.sync.access.tokens import NewToken, Tokens
 from holdfast.sync.exchange import Exchange
-from holdfast.sync.items import Item
 from holdfast.sync.nodes import Nodes, Registration
 from holdfast.sync.projects import Projects
 from tests.acceptance.cli_support import Done, run_inside

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast import TaskQueue
+from holdfast.core.item import Item
 from holdfast.core.speaking import Voice
 from holdfast.queue.by import By
 from holdfast.sync.exchange import Exchange
-from holdfast.sync.items import Item
 from holdfast.sync.nodes import Nodes, Registration
 from holdfast.sync.projects import Projects
 from tests.acceptance.cli_support import Cli

@@ -10,20 +10,28 @@ Never: I/O, or a verdict that is the server's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
+
+from holdfast.core.item import LABELS_MAX
+from holdfast.core.item_wire import decode_item, encode_item
+from holdfast.core.submit import METADATA_BYTES_MAX, encode_payload
+from holdfast.errors import InvalidInput
 
 CONTENT: Final = frozenset({"payload", "metadata", "labels"})
 """Fields of a push item that are content. Mutations of content only are joined before they are sent."""
 CREATION: Final = frozenset({"type", "queue", "priority"})
 REBASING: Final = frozenset({"epoch", "ahead"})
 """Resets after which the versions of the node mean nothing to the server."""
+SEND_BYTES_MAX: Final = 1_000_000
+"""Bytes of what one request carries. A gateway takes 1 MiB unless it is set otherwise."""
 NO_TASK: Final = frozenset({"TASK_NOT_FOUND", "TASK_DELETED"})
 
 Fields = dict[str, Any]
+T = TypeVar("T")
 
 
 class Replica(msgspec.Struct, frozen=True):
@@ -67,14 +75,51 @@ def is_content(mutation: Mutation) -> bool:
     return mutation.change.keys() <= CONTENT
 
 
-def to_send(log: Iterable[Mutation], limit: int) -> list[Sealing]:
-    """What is pushed next: at most one mutation for each task, the oldest. One that was sent before is sent
-    again as it was; else the content that follows it is joined into it."""
+def batches(
+    items: Iterable[T], size: Callable[[T], int], *, count_max: int, bytes_max: int
+) -> Iterator[list[T]]:
+    """Splits items by their number and their bytes. An item that is larger than all goes alone."""
+    batch: list[T] = []
+    total = 0
+    for item in items:
+        bytes = size(item)
+        if batch and (len(batch) == count_max or total + bytes > bytes_max):
+            yield batch
+            batch, total = [], 0
+        batch.append(item)
+        total += bytes
+    if batch:
+        yield batch
+
+
+def check_mutation(mutation: Mutation, content: Mapping[str, Any] | None) -> None:
+    """Refuses what the server would refuse, before it is in the log. `content`: what the author sees.
+    InvalidInput or a child of it."""
+    decode_item(encode_item(item_of(mutation)))
+    state = overlay(content, [mutation]) or {}
+    if "metadata" in mutation.change:
+        encode_payload(state["metadata"], what="metadata", limit=METADATA_BYTES_MAX)
+    if _labels(mutation.change)["add"] and len(state["labels"]) > LABELS_MAX:
+        raise InvalidInput(f"the task would have over {LABELS_MAX} labels: remove some")
+
+
+def size_of(mutation: Mutation) -> int:
+    """The bytes of its item, with a comma."""
+    return len(encode_item(item_of(mutation))) + 1
+
+
+def to_send(log: Iterable[Mutation], limit: int, bytes_max: int = SEND_BYTES_MAX) -> list[Sealing]:
+    """What is pushed next: at most one mutation for each task, the oldest, within the bytes of a request. One
+    that was sent before is sent again as it was; else the content that follows it is joined into it."""
     by_task: dict[str, list[Mutation]] = {}
     for mutation in sorted(log, key=lambda each: each.seq):
         by_task.setdefault(mutation.task_id, []).append(mutation)
     first = sorted(by_task.values(), key=lambda mutations: mutations[0].seq)
-    return [_sealing(mutations) for mutations in first[:limit]]
+    sealings = (_sealing(mutations) for mutations in first[:limit])
+    fitting = batches(
+        sealings, lambda each: size_of(each.mutation), count_max=limit, bytes_max=bytes_max
+    )
+    return next(fitting, [])
 
 
 def _sealing(mutations: Sequence[Mutation]) -> Sealing:
@@ -86,9 +131,22 @@ def _sealing(mutations: Sequence[Mutation]) -> Sealing:
         for mutation in rest:
             if not is_content(mutation) or mutation.base_version != head.base_version:
                 break
-            head = replace(head, change=join(head.change, mutation.change))
+            joined = replace(head, change=join(head.change, mutation.change))
+            if not is_valid(joined):
+                # Each of them is: they are sent one after the other.
+                break
+            head = joined
             absorbed.append(mutation.seq)
     return Sealing(replace(head, is_sealed=True), tuple(absorbed))
+
+
+def is_valid(mutation: Mutation) -> bool:
+    """Whether its item is within the rules of items."""
+    try:
+        decode_item(encode_item(item_of(mutation)))
+    except InvalidInput:
+        return False
+    return True
 
 
 def join(first: Mapping[str, Any], second: Mapping[str, Any]) -> Fields:

@@ -17,6 +17,7 @@ class SyncError(StrEnum):
 
     VERSION_CONFLICT = "VERSION_CONFLICT"
     VERSION_AHEAD = "VERSION_AHEAD"
+    INVALID_INPUT = "INVALID_INPUT"
     INVALID_STATUS = "INVALID_STATUS"
     INVALID_TRANSITION = "INVALID_TRANSITION"
     NOT_RUNNER = "NOT_RUNNER"
@@ -54,6 +55,7 @@ MEANINGS: Final[dict[SyncError, ErrorMeaning]] = {
     E.VERSION_AHEAD: ErrorMeaning(
         409, "version-conflict", "expectedVersion is newer than any version of this server"
     ),
+    E.INVALID_INPUT: ErrorMeaning(422, "invalid-input", "a field of the item is not valid"),
     E.INVALID_STATUS: ErrorMeaning(422, "invalid-input", "the text is not a status"),
     E.INVALID_TRANSITION: ErrorMeaning(
         409, "illegal-transition", "the task cannot change in this way"

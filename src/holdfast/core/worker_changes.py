@@ -13,7 +13,6 @@ from holdfast.core import codec, command as c, failure as failures
 from holdfast.core.check import (
     SECONDS_MAX,
     check_choice,
-    check_id,
     check_name,
     check_number,
     check_text,
@@ -22,6 +21,7 @@ from holdfast.core.check import (
 )
 from holdfast.core.submit import PAYLOAD_BYTES_MAX, RESULT_BYTES_MAX
 from holdfast.core.task import Failure, FailureKind, Task
+from holdfast.core.totals import check_totals
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker_wire import (
     CheckpointChange,
@@ -33,9 +33,6 @@ from holdfast.core.worker_wire import (
 from holdfast.errors import InvalidInput, PayloadTooLarge
 
 SUBTASKS_MAX: Final = 50
-METRICS_MAX: Final = 50
-"""Names of metrics in one change."""
-METRIC_MAX: Final = 1e15
 REPORTED_KINDS: Final = (
     FailureKind.ERROR,
     FailureKind.TIMEOUT,
@@ -171,14 +168,8 @@ def metrics_of(change: MetricsChange) -> dict[str, float]:
         "cost": change.cost,
         "duration_ms": change.duration_ms,
     }
-    if len(change.other) > METRICS_MAX:
-        raise InvalidInput(f"a change has at most {METRICS_MAX} other metrics")
-    totals: dict[str, float] = {}
-    for name, value in [*own.items(), *change.other.items()]:
-        total = check_number(f"metrics.{shown(name)}", value, most=METRIC_MAX)
-        if total or name in change.other:
-            totals[check_id("metrics", name)] = total
-    return totals
+    totals = check_totals({**own, **change.other})
+    return {name: total for name, total in totals.items() if total or name in change.other}
 
 
 def checkpoint_data(change: CheckpointChange) -> str:

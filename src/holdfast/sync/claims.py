@@ -22,6 +22,7 @@ from holdfast.core.command import Expire, Instruction, Release, Report
 from holdfast.core.ids import Ids
 from holdfast.core.speaking import NodeAct, Voice
 from holdfast.core.task import LEASED, Status, Task
+from holdfast.core.totals import check_totals, reported
 from holdfast.core.transition import Refusal, Transition
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.errors import InvalidInput, NotFound
@@ -41,8 +42,6 @@ from holdfast.sync.tally import write_tally
 
 LEASE_SECONDS_MIN: Final = 5.0
 LEASE_SECONDS_MAX: Final = 3_600.0
-METRICS_MAX: Final = 100
-"""Names of metrics in one heartbeat."""
 
 
 class Locked(msgspec.Struct, frozen=True):
@@ -79,11 +78,7 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
     """Totals of this attempt."""
 
     def __post_init__(self) -> None:
-        if len(self.metrics) > METRICS_MAX:
-            raise InvalidInput(f"metrics has {len(self.metrics)} names: at most {METRICS_MAX}")
-        for name, total in self.metrics.items():
-            check_name("metrics", name)
-            check_number(f"metrics.{name}", total, most=1e15)
+        check_totals(self.metrics)
         if self.claim_id is not None:
             check_name("claimId", self.claim_id)
         for field, value in (("fence", self.fence), ("iteration", self.iteration)):
@@ -261,10 +256,12 @@ def _beat(
         apply.carry_out(
             work, Instruction(task.id, Report(progress_json=text, merge=True), task.fence)
         )
-        yield from apply.finish(work, ids.record(now), dialect)
     if sign.metrics:
+        work.mention([reported(work.tasks[task.id], node.id, task.fence, sign.metrics, now)])
         rows = [(task.id, node.id, task.fence, *pair) for pair in sorted(sign.metrics.items())]
         yield call_rows("holdfast.sync.worker:put_metrics", rows)
+    if text is not None or sign.metrics:
+        yield from apply.finish(work, ids.record(now), dialect)
     yield call(
         own("extend_lock"), id=task.id, fence=task.fence, until=now + seconds, seconds=seconds
     )

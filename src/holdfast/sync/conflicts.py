@@ -19,6 +19,7 @@ from holdfast.core.check import check_choice, check_name, check_page
 from holdfast.core.command import Edit, Instruction
 from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
+from holdfast.core.item import LABELS_MAX
 from holdfast.core.merge import Labels, Stamp, Stamped, change_labels, join_labels
 from holdfast.core.submit import METADATA_BYTES_MAX, encode_payload
 from holdfast.core.task import Task
@@ -211,6 +212,7 @@ def _settle(
             resolution=take.value,
             settled_by=by.actor,
             reason=by.reason,
+            now=now,
         )
         if row is not None:
             yield from _write_row(row)
@@ -255,6 +257,8 @@ def _write(
     labels = join_labels(content.labels, _labels(content.labels, side, task, stamp, take))
     payload = codec.dumps(side["payload"]) if "payload" in side else content.payload_json
     is_new = payload != content.payload_json
+    if len(labels.members) > LABELS_MAX:
+        raise InvalidInput(f"the task would have over {LABELS_MAX} labels: settle with fewer")
     after = replace(
         content,
         metadata=metadata,

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.bus.port import WORK
+from holdfast.core import codec
 from holdfast.core.check import check_name, check_page, check_whole
 from holdfast.core.event import Event, Position
 from holdfast.core.handshake import (
@@ -24,6 +25,8 @@ from holdfast.core.handshake import (
     Tombstone,
     compare,
 )
+from holdfast.core.item import Item
+from holdfast.core.item_wire import InvalidItem
 from holdfast.core.speaking import Voice
 from holdfast.core.task import DEFAULT_PROJECT, Task
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor
@@ -32,7 +35,6 @@ from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.feed import Reset
 from holdfast.store.store import Store
 from holdfast.sync import push_script
-from holdfast.sync.items import Item
 from holdfast.sync.push_script import Push, Pushed, Raced, Undone, resolve
 from holdfast.sync.rows import RegisteredNode, own, read_project
 from holdfast.sync.sync_task import SyncRow, SyncTask, row_of, view
@@ -40,6 +42,10 @@ from holdfast.sync.tally import write_tally
 
 PUSH_MAX: Final = 500
 PULL_MAX: Final = 500
+PULL_BYTES: Final = 4_194_304
+"""Bytes of payloads and results after which the answer to a pull of names is cut."""
+PULL_STEP: Final = 25
+"""Tasks that such a pull reads at a time."""
 HANDSHAKE_MAX: Final = 5_000
 FEED_PAGE: Final = 500
 FEED_PAGES: Final = 20
@@ -82,6 +88,8 @@ class PullAnswer(msgspec.Struct, frozen=True):
     cursor: Position
     next_cursor: str | None
     reset: ResetAnswer | None
+    is_cut: bool = False
+    """Whether names are left over. Those that are in no list are asked for again."""
 
 
 class PushAnswer(msgspec.Struct, frozen=True):
@@ -159,21 +167,32 @@ class Exchange:
         if len(names) > PULL_MAX:
             raise BatchTooLarge(f"{len(names)} tasks: at most {PULL_MAX} are pulled at once")
         head = await self._store.feed.head()
-        tasks, stones = await self._named(project, [check_name("taskIds", n) for n in names])
+        asked = [check_name("taskIds", name) for name in names]
+        tasks: list[SyncTask] = []
+        stones: dict[str, Tombstone] = {}
+        read = size = 0
+        while read < len(asked) and size < PULL_BYTES:
+            found, gone = await self._named(project, asked[read : read + PULL_STEP])
+            tasks += found
+            stones |= gone
+            read += PULL_STEP
+            size += sum(len(codec.dumps([task.payload, task.result])) for task in found)
         there = {task.id for task in tasks}
-        missing = [name for name in names if name not in there and name not in stones]
-        return PullAnswer(tasks, stones, missing, clock, head, None, None)
+        missing = [name for name in asked[:read] if name not in there and name not in stones]
+        is_cut = read < len(asked)
+        return PullAnswer(tasks, stones, missing, clock, head, None, None, is_cut)
 
     async def push(
         self,
         voice: Voice,
         project: str,
-        items: Sequence[Item],
+        items: Sequence[Item | InvalidItem],
         *,
         local_clock: int = 0,
         is_atomic: bool = False,
     ) -> PushAnswer:
-        """Judges and applies the items of a node, in one transaction."""
+        """Judges and applies the items of a node, in one transaction. An item that is not valid is answered
+        by a refusal; the others go on."""
         if len(items) > PUSH_MAX:
             raise BatchTooLarge(f"{len(items)} items: at most {PUSH_MAX} are pushed at once")
         check_whole("localClock", local_clock, least=0, most=WHOLE_MAX)

@@ -17,6 +17,7 @@ from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decide import enqueued
 from holdfast.core.event import NewEvent, with_result
 from holdfast.core.four_eyes import with_submitter
+from holdfast.core.item import LABELS_MAX, Item, push_item
 from holdfast.core.merge import Stamp, join_progress
 from holdfast.core.push import Current, fence_of
 from holdfast.core.strategy import Unmerged, apply_change
@@ -28,7 +29,6 @@ from holdfast.core.verdict import Action, Verdict
 from holdfast.store.script import Script
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.claim_by_id import claim_loaded
-from holdfast.sync.items import Item, push_item
 from holdfast.sync.push_state import PushState
 from holdfast.sync.rows import RegisteredNode
 from holdfast.sync.sync_task import (
@@ -118,7 +118,11 @@ def edit(state: PushState, item: Item, task: Task, sender: Sender) -> None:
         raise AssertionError("the rules accepted content that cannot be merged")
     text = metadata_json(after)
     if len(text.encode()) > METADATA_BYTES_MAX:
-        raise Stopped(SyncError.INVALID_TRANSITION, "the metadata would be too large: remove keys")
+        raise Stopped(SyncError.INVALID_INPUT, "the metadata would be too large: remove keys")
+    if len(after.labels.members) > LABELS_MAX:
+        raise Stopped(
+            SyncError.INVALID_INPUT, f"a task has at most {LABELS_MAX} labels: remove some"
+        )
     payload = after.payload_json if after.payload_json != task.payload_json else None
     run(state, task.id, c.Edit(sender.actor, payload, metadata_json=text))
     state.rows[task.id] = replace(state.row(task), content_json=stamps_json(after))

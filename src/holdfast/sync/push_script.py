@@ -19,11 +19,14 @@ from holdfast.core.conflict import judge
 from holdfast.core.event import NewEvent
 from holdfast.core.handshake import Tombstone
 from holdfast.core.ids import Ids
+from holdfast.core.item import Item, push_item
+from holdfast.core.item_wire import InvalidItem
 from holdfast.core.push import fence_of
 from holdfast.core.speaking import Voice
 from holdfast.core.sync_errors import MEANINGS, SyncError
 from holdfast.core.task import LEASED, Task
-from holdfast.core.verdict import Action, ConflictState, Resolution, Verdict
+from holdfast.core.verdict import Action, Resolution, Verdict
+from holdfast.errors import InvalidInput
 from holdfast.store.columns import new_values
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
@@ -31,14 +34,12 @@ from holdfast.store.scripts import apply
 from holdfast.store.scripts.sync_log import log_expired
 from holdfast.store.scripts.work import Work
 from holdfast.sync import push_effects as effects
-from holdfast.sync.items import Item, push_item
+from holdfast.sync.push_conflicts import record_conflict
 from holdfast.sync.push_effects import Sender, Stopped
 from holdfast.sync.push_state import (
     ItemResult,
     PushState,
     Snapshot,
-    change_json,
-    content_json,
 )
 from holdfast.sync.rows import own, read_project
 from holdfast.sync.speaking import heard
@@ -53,7 +54,7 @@ class Push(msgspec.Struct, frozen=True):
 
     voice: Voice
     project: str
-    items: Sequence[Item]
+    items: Sequence[Item | InvalidItem]
     task_ids: Sequence[str]
     conflict_ids: Sequence[str]
     local_clock: int = 0
@@ -105,7 +106,7 @@ def push(dialect: Dialect, ids: Ids, now: float, *, request: Push) -> Script[Pus
 
 def _read(request: Push, now: float) -> Script[PushState]:
     """Locks the tasks of the items and reads what the rules need. Leases that have ended expire."""
-    names = sorted({item.id for item in request.items})
+    names = sorted({item.id for item in request.items if item.id})
     ids = yield from resolve(request.project, names)
     work = Work(now)
     work.load((yield call("lock_tasks", ids=sorted(set(ids.values())))))
@@ -143,10 +144,12 @@ def resolve(project: str, names: Sequence[str]) -> Script[dict[str, str]]:
 
 
 def _answer(
-    state: PushState, request: Push, sender: Sender, item: Item, n: int
+    state: PushState, request: Push, sender: Sender, item: Item | InvalidItem, n: int
 ) -> Script[ItemResult]:
     before = state.task(item.id)
-    if item.mutation_id is not None and item.mutation_id in state.answers:
+    if isinstance(item, InvalidItem):
+        result = refusal(state, item, SyncError.INVALID_INPUT, Resolution.REJECT, item.message)
+    elif item.mutation_id is not None and item.mutation_id in state.answers:
         result = _kept(state, item)
     else:
         result = yield from _judged(state, request, sender, item, n)
@@ -178,32 +181,31 @@ def _judged(
     pushed = push_item(item, current, node=sender.node, incarnation=sender.incarnation_of(item))
     stone = state.tombstones.get(item.id)
     verdict = judge(pushed, current, state.strategies, is_deleted=stone is not None)
-    conflict_id = request.conflict_ids[n]
-    if verdict.action is Action.REFUSE:
-        _record_conflict(state, item, verdict, conflict_id, sender)
-        return _refused(state, item, verdict, stone, conflict_id)
     if verdict.action is Action.DUPLICATE:
         return _done(state, item, None, duplicate=True)
     if verdict.action is Action.KEEP_EVIDENCE and task is not None and current is not None:
         effects.keep_evidence(state, item, task, current, sender)
         state.written.add(task.id)
-        return replace(_refused(state, item, verdict, stone, conflict_id), late=True)
+        return replace(_refused(state, item, verdict, stone, None), late=True)
     snapshot, first = Snapshot(state), len(state.work.events)
-    _record_conflict(state, item, verdict, conflict_id, sender)
+    conflict_id = yield from record_conflict(state, item, verdict, request.conflict_ids[n], sender)
+    if verdict.action is Action.REFUSE:
+        return _refused(state, item, verdict, stone, conflict_id)
+    fence = fence_of(pushed, current) if current else None
     try:
         if task is None or current is None:
             effects.create(state, item, sender, request.project, request.task_ids[n])
         else:
+            state.measure(item, task, sender.node, fence)
             yield from effects.carry_out(
                 state, item, verdict, task=task, current=current, sender=sender
             )
-    except Stopped as stopped:
+    except (Stopped, InvalidInput) as stopped:
         snapshot.restore(state)
-        return refusal(state, item, stopped.error, Resolution.REJECT, stopped.detail)
+        error = stopped.error if isinstance(stopped, Stopped) else SyncError.INVALID_INPUT
+        return refusal(state, item, error, Resolution.REJECT, str(stopped))
     _sign(state, item, sender, first)
     state.written.add(state.names[item.id])
-    fence = fence_of(pushed, current) if current else None
-    state.measure(item, sender.node, fence)
     return _accepted(state, item, verdict, conflict_id, fence)
 
 
@@ -219,7 +221,7 @@ def _sign(state: PushState, item: Item, sender: Sender, first: int) -> None:
 
 
 def _accepted(
-    state: PushState, item: Item, verdict: Verdict, conflict_id: str, fence: int | None
+    state: PushState, item: Item, verdict: Verdict, conflict_id: str | None, fence: int | None
 ) -> ItemResult:
     result = _done(state, item, verdict.resolution)
     task = state.task(item.id)
@@ -229,7 +231,7 @@ def _accepted(
     return replace(
         result,
         fence=fence,
-        conflict_id=conflict_id if verdict.conflict else None,
+        conflict_id=conflict_id,
         content_error=content.error.value if content and content.error else None,
     )
 
@@ -249,7 +251,7 @@ def _done(
 
 
 def _refused(
-    state: PushState, item: Item, verdict: Verdict, stone: Tombstone | None, conflict_id: str
+    state: PushState, item: Item, verdict: Verdict, stone: Tombstone | None, conflict_id: str | None
 ) -> ItemResult:
     error = verdict.error or SyncError.INVALID_TRANSITION
     detail = MEANINGS[error].when
@@ -258,14 +260,18 @@ def _refused(
     result = refusal(state, item, error, verdict.resolution, detail)
     return replace(
         result,
-        conflict_id=conflict_id if verdict.conflict else None,
+        conflict_id=conflict_id,
         deleted_at=stone.deleted_at if stone else None,
         new_version=stone.version if stone else None,
     )
 
 
 def refusal(
-    state: PushState, item: Item, error: SyncError, resolution: Resolution | None, detail: str
+    state: PushState,
+    item: Item | InvalidItem,
+    error: SyncError,
+    resolution: Resolution | None,
+    detail: str,
 ) -> ItemResult:
     return ItemResult(
         item.id,
@@ -275,39 +281,6 @@ def refusal(
         detail=detail,
         state=state.seen(item.id),
     )
-
-
-def _record_conflict(
-    state: PushState, item: Item, verdict: Verdict, conflict_id: str, sender: Sender
-) -> None:
-    """Keeps both sides of a conflict. An event names it."""
-    conflict, task = verdict.conflict, state.task(item.id)
-    if conflict is None or task is None:
-        return
-    is_open = conflict.state is ConflictState.OPEN
-    state.conflicts.append(
-        (
-            conflict_id,
-            task.id,
-            item.id,
-            conflict.kind.value,
-            item.expected_version,
-            task.version,
-            content_json(task, state.row(task)),
-            change_json(item),
-            item.mutation_id,
-            conflict.state.value,
-            verdict.resolution.value if verdict.resolution and not is_open else None,
-            None if is_open else "strategy",
-        )
-    )
-    state.tally["conflicts_total"] += 1
-    state.tally["conflicts_open"] += int(is_open)
-    data = {"conflict": conflict_id, "kind": conflict.kind.value, "state": conflict.state.value}
-    data["node"] = sender.node
-    now, project = state.work.now, task.event_project
-    event = NewEvent("conflict.recorded", now, task.id, task.type, data, project, task.version)
-    state.work.mention([event])
 
 
 def _write(

@@ -13,12 +13,14 @@ import msgspec
 
 from holdfast.core import codec
 from holdfast.core.handshake import Tombstone
+from holdfast.core.item import Item
+from holdfast.core.item_wire import InvalidItem
 from holdfast.core.strategy import Strategies
 from holdfast.core.sync_errors import SyncError
 from holdfast.core.task import Task
+from holdfast.core.totals import reported
 from holdfast.core.verdict import Action, Resolution
 from holdfast.store.scripts.work import Work
-from holdfast.sync.items import Item
 from holdfast.sync.sync_task import SyncRow, SyncTask, row_of, view
 
 
@@ -110,13 +112,15 @@ class PushState:
         self.answers[item.mutation_id] = (item.fingerprint, text)
         self.mutations.append((item.mutation_id, item.fingerprint, text))
 
-    def measure(self, item: Item, node: str, fence: int | None) -> None:
-        """Keeps the totals of an accepted item of a runner."""
-        if fence is not None:
-            run = (self.names[item.id], node, fence)
-            self.metrics += [(*run, name, value) for name, value in sorted(item.metrics.items())]
+    def measure(self, item: Item, task: Task, node: str, fence: int | None) -> None:
+        """Keeps the totals of an accepted item of a runner. An event names them."""
+        if fence is None or not item.metrics:
+            return
+        run = (task.id, node, fence)
+        self.metrics += [(*run, name, total) for name, total in sorted(item.metrics.items())]
+        self.work.mention([reported(task, node, fence, item.metrics, self.work.now)])
 
-    def note(self, item: Item, result: ItemResult, from_version: int | None) -> None:
+    def note(self, item: Item | InvalidItem, result: ItemResult, from_version: int | None) -> None:
         """Counts an item and adds its row to the log."""
         outcome = outcome_of(result)
         self.tally["pushes"] += 1
@@ -125,7 +129,7 @@ class PushState:
         self.log.append(
             LogRow(
                 "push",
-                item.id,
+                item.id or None,
                 item.mutation_id,
                 outcome,
                 result.error,
@@ -160,29 +164,25 @@ def outcome_of(result: ItemResult) -> str:
 
 
 class Snapshot:
-    """The work as it was before an item."""
+    """The state before an item: the tasks, and all that goes beside them."""
 
     def __init__(self, state: PushState) -> None:
-        work = state.work
-        self._tasks = dict(work.tasks)
-        self._counts = (len(work.events), len(work.transitions), len(state.created))
-        self._deltas = work.deltas.copy()
+        self._mark = state.work.mark()
+        self._counts = (len(state.created), len(state.conflicts), len(state.metrics))
+        self._tally = state.tally.copy()
         self._rows = dict(state.rows)
         self._names = dict(state.names)
 
     def restore(self, state: PushState) -> None:
-        work = state.work
-        events, transitions, created = self._counts
-        work.tasks.clear()
-        work.tasks.update(self._tasks)
-        del work.events[events:]
-        del work.transitions[transitions:]
+        """Undoes the item. No conflict, figure, total or event of it stays."""
+        created, conflicts, metrics = self._counts
+        state.work.rewind(self._mark)
         del state.created[created:]
-        work.deltas = self._deltas
-        state.rows.clear()
-        state.rows.update(self._rows)
-        state.names.clear()
-        state.names.update(self._names)
+        del state.conflicts[conflicts:]
+        del state.metrics[metrics:]
+        state.tally = self._tally
+        state.rows = self._rows
+        state.names = self._names
 
 
 def content_json(task: Task, row: SyncRow) -> str:

@@ -88,12 +88,14 @@ def content_of(task: Task, row: SyncRow) -> Content:
 
 def stamps_json(content: Content) -> str:
     """The text that `content_of` reads. Additions of labels that were taken back are dropped: this server is
-    the only one that joins."""
-    held = sorted(content.labels.added - content.labels.removed)
+    the only one that joins. Of the others the latest of each label decides: a removal takes back all up to
+    the version that its writer had read."""
+    tags = sorted(content.labels.added - content.labels.removed, key=lambda tag: tag.stamp)
+    held = {tag.label: tag for tag in tags}.values()
     stamps = _Stamps(
         (content.payload_version, codec.digest(content.payload_json)),
         {key: (v.stamp.version, v.stamp.mutation_id) for key, v in content.metadata.items()},
-        tuple((tag.label, tag.stamp.version, tag.stamp.mutation_id) for tag in held),
+        tuple((tag.label, tag.stamp.version, tag.stamp.mutation_id) for tag in sorted(held)),
     )
     return msgspec.json.encode(stamps).decode()
 

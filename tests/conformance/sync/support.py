@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.core.item import Item
 from holdfast.core.speaking import Voice
 from holdfast.queue.by import By
 from holdfast.store.store import Store
 from holdfast.sync.claims import TaskClaims
 from holdfast.sync.exchange import Exchange
-from holdfast.sync.items import Item
 from holdfast.sync.nodes import Nodes, Registration
 from holdfast.sync.push_state import ItemResult
 from holdfast.sync.rows import RegisteredNode

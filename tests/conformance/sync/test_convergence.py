@@ -14,11 +14,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from holdfast.clock import VirtualClock
+from holdfast.core.item import Item, LabelChange
 from holdfast.core.strategy import Strategy
 from holdfast.errors import Conflict, NotFound
 from holdfast.queue.by import By
 from holdfast.store.store import Store
-from holdfast.sync.items import Item, LabelChange
 from holdfast.sync.projects import Projects
 from holdfast.sync.sync_task import SyncTask
 from tests.backends import SqliteBench

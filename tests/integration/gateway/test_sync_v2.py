@@ -303,6 +303,20 @@ async def ahead(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
     return str((await a.one(id="task-1", expectedVersion=7, metadata={"x": 1}))["error"])
 
 
+async def bad_item(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
+    """The other item is carried out, and a field that no item has is named."""
+    body = {
+        "tasks": [{"id": "t", "expectedVersion": "x"}, 7, {"id": "u", "expectedVersion": 0, "y": 1}]
+    }
+    answer = (await a.post("/push/proj", **body)).json()
+    assert answer["warnings"] == ["there is no field tasks.y"]
+    first, second, third = answer["results"]
+    assert (first["taskId"], first["success"], second["success"]) == ("t", False, False)
+    assert "expectedVersion" in first["detail"]
+    assert (third["taskId"], third["success"]) == ("u", True)
+    return str(first["error"])
+
+
 async def bad_status(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
     await a.create()
     return str((await a.one(id="task-1", expectedVersion=1, status="odd"))["error"])
@@ -424,6 +438,7 @@ async def atomic(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
 CASES = {
     SyncError.VERSION_CONFLICT: stale,
     SyncError.VERSION_AHEAD: ahead,
+    SyncError.INVALID_INPUT: bad_item,
     SyncError.INVALID_STATUS: bad_status,
     SyncError.INVALID_TRANSITION: bad_transition,
     SyncError.NOT_RUNNER: not_runner,

@@ -18,7 +18,10 @@ from holdfast.client.node.journal import HeldClaim, Journal
 from holdfast.client.node.wire import SyncWire
 from holdfast.client.problems import problem_of
 from holdfast.clock import Clock
+from holdfast.core.check import check_text
 from holdfast.core.errors import AlreadyLocked, TaskNotClaimable
+from holdfast.core.failure import from_exception
+from holdfast.core.item_wire import decode_item, encode_item
 from holdfast.core.offline import Fields
 from holdfast.errors import Conflict, HoldfastError, LeaseLost, NotFound, StoreUnavailable
 
@@ -127,7 +130,7 @@ class Claim:
         if self.lost.is_set():
             self._end()
         elif isinstance(error, Exception):
-            await self.fail(str(error) or type(error).__name__)
+            await self.fail(from_exception("", error).message)
         else:
             await self.release("the runner left")
 
@@ -136,9 +139,11 @@ class Claim:
     def progress(
         self, done: float, *, phase: str | None = None, iteration: int | None = None
     ) -> None:
-        """What the next heartbeat reports."""
-        given = {"progress": done, "phase": phase, "iteration": iteration}
-        self._report |= {name: value for name, value in given.items() if value is not None}
+        """What the next heartbeat reports. InvalidInput for what the server would refuse."""
+        given: Fields = {"progress": done, "phase": phase, "iteration": iteration}
+        given = {name: value for name, value in given.items() if value is not None}
+        decode_item(encode_item({"id": self.task_id, "expectedVersion": 1, **given}))
+        self._report |= given
         self._wake.set()
 
     async def complete(self, result: Any = None) -> None:
@@ -161,7 +166,7 @@ class Claim:
 
     async def release(self, reason: str = "") -> bool:
         """Gives the task back. Returns whether it was still held."""
-        body = self._body(reason=reason)
+        body = self._body(reason=check_text("reason", reason))
         self._end()
         try:
             return bool((await self._wire.release(self.task_id, body)).get("released"))

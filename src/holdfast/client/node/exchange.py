@@ -11,24 +11,31 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from holdfast.client.node.journal import Journal
+from holdfast.client.node.journal import Journal, Left
 from holdfast.clock import Clock
+from holdfast.core.errors import TooLarge
+from holdfast.core.item_wire import encode_item
 from holdfast.core.offline import (
+    CONTENT,
     NO_TASK,
+    SEND_BYTES_MAX,
     Fields,
     Mutation,
     Replica,
     after_refusal,
     after_reset,
     after_success,
+    batches,
     entries,
     item_of,
     overlay,
     to_send,
 )
-from holdfast.errors import Conflict
+from holdfast.errors import BatchTooLarge, Conflict
 
 PUSH_MAX: Final = 100
+BYTES_MIN: Final = 1_000
+"""A gateway that refuses even such small requests as too large is not asked again."""
 PULL_MAX: Final = 500
 HANDSHAKE_MAX: Final = 5_000
 ROUNDS_MAX: Final = 1_000
@@ -46,7 +53,7 @@ class SyncServer(Protocol):
 
 
 class SyncReport(msgspec.Struct):
-    """What one sync did."""
+    """What one sync did. `refused`: changes that are in `conflicts()` now."""
 
     pulled: int = 0
     pushed: int = 0
@@ -63,14 +70,21 @@ class Exchange:
         self._server = server
         self._node_id = node_id
         self._clock = clock
+        self._bytes_max = SEND_BYTES_MAX
 
     async def sync(self) -> SyncReport:
         """Handshakes, pulls and pushes until nothing is left to do."""
         report = SyncReport()
         while report.rounds < ROUNDS_MAX:
             report.rounds += 1
-            if not await self._round(report):
-                return report
+            try:
+                if not await self._round(report):
+                    return report
+            except (TooLarge, BatchTooLarge):
+                # A gateway may be set to take less. A round may be repeated.
+                if self._bytes_max <= BYTES_MIN:
+                    raise
+                self._bytes_max //= 2
         raise Conflict(f"the node is not in sync after {ROUNDS_MAX} rounds: sync again later")
 
     async def _round(self, report: SyncReport) -> bool:
@@ -97,12 +111,17 @@ class Exchange:
         versions, bases = entries(replicas, journal.log())
         stale = dict.fromkeys(replica.id for replica in replicas if replica.needs_pull)
         gone: dict[str, None] = {}
-        names = list(versions)
         place: str | None = journal.value("cursor")
         final: str | None = None
-        start = 0
+        pages = batches(
+            versions,
+            lambda name: len(encode_item({name: versions[name], "": {name: bases[name]}})),
+            count_max=HANDSHAKE_MAX,
+            bytes_max=self._bytes_max,
+        )
+        page: list[str] | None = next(pages, [])
         while True:
-            page = names[start : start + HANDSHAKE_MAX]
+            page = page or []
             answer = await self._server.handshake(
                 self._body(
                     taskVersions={name: versions[name] for name in page},
@@ -117,12 +136,12 @@ class Exchange:
             stale |= dict.fromkeys([*answer.get("needsPull", ()), *answer.get("newTasks", ())])
             gone |= dict.fromkeys(each["taskId"] for each in answer.get("deleted", ()))
             final = answer["cursor"]
-            start += HANDSHAKE_MAX
+            page = next(pages, None)
             following = answer.get("nextCursor")
-            if following is None and start >= len(names):
+            if following is None and page is None:
                 break
             place = following or final
-        known = {replica.id for replica in replicas} | set(names)
+        known = {replica.id for replica in replicas} | set(versions)
         return [name for name in stale if name not in gone], [n for n in gone if n in known], final
 
     async def _pull(self, stale: Sequence[str], gone: Sequence[str], report: SyncReport) -> bool:
@@ -132,37 +151,59 @@ class Exchange:
         removed = [name for name in gone if name not in dirty]
         present = {replica.id for replica in journal.replicas()}
         journal.adopt([], removed)
-        for start in range(0, len(stale), PULL_MAX):
-            names = list(stale[start : start + PULL_MAX])
-            answer = await self._server.pull(self._body(taskIds=names))
+        for names in batches(
+            stale,
+            lambda name: len(encode_item({name: 0})),
+            count_max=PULL_MAX,
+            bytes_max=self._bytes_max,
+        ):
+            await self._pull_named(names, report)
+        return bool(stale) or any(name in present for name in removed)
+
+    async def _pull_named(self, names: Sequence[str], report: SyncReport) -> None:
+        """Reads these tasks. An answer that would be too large has the first of them: the rest is asked for
+        again."""
+        left = list(names)
+        while left:
+            answer = await self._server.pull(self._body(taskIds=left))
             self._note_clock(answer)
             tasks = [replica_of(task) for task in answer["tasks"]]
             lost = [
                 *answer.get("missing", ()),
                 *(each["taskId"] for each in answer.get("deleted", ())),
             ]
-            journal.adopt(tasks, lost)
+            self._journal.adopt(tasks, lost)
             report.pulled += len(tasks)
-        return bool(stale) or any(name in present for name in removed)
+            answered = {*lost, *(task.id for task in tasks)}
+            if answered.isdisjoint(left):
+                return
+            left = [name for name in left if name not in answered]
 
     # -- writing -----------------------------------------------------------------------------------
 
     async def _push(self, report: SyncReport) -> bool:
-        sealings = to_send(self._journal.log(), PUSH_MAX)
+        sealings = to_send(self._journal.log(), PUSH_MAX, self._bytes_max)
         if not sealings:
             return False
         self._journal.seal(sealings)
         mutations = [sealing.mutation for sealing in sealings]
-        answer = await self._server.push(
-            self._body(
-                tasks=[item_of(mutation) for mutation in mutations],
-                localClock=int(self._journal.value("clock") or 0),
+        try:
+            answer = await self._server.push(
+                self._body(
+                    tasks=[item_of(mutation) for mutation in mutations],
+                    localClock=int(self._journal.value("clock") or 0),
+                )
             )
-        )
+        except (TooLarge, BatchTooLarge) as error:
+            if len(mutations) > 1:
+                raise
+            # No request can carry it: it must not block the changes after it.
+            answer = {"results": [{"error": "TOO_LARGE", "detail": str(error)}]}
         self._note_clock(answer)
         for mutation, result in zip(mutations, answer["results"], strict=True):
             if result.get("success"):
                 report.pushed += 1
+                report.refused += int(bool(result.get("contentError")))
                 self._accept(mutation, result)
             else:
                 report.refused += 1
@@ -178,7 +219,11 @@ class Exchange:
         state = {**(content or {}), "id": mutation.task_id, "version": version}
         # Others may have written before: the whole state is read again.
         journal.accept(
-            mutation, moved, Replica(mutation.task_id, version, None, state, needs_pull=True)
+            mutation,
+            moved,
+            Replica(mutation.task_id, version, None, state, needs_pull=True),
+            content_left(mutation, result),
+            self._clock.now(),
         )
 
     def _refuse(self, mutation: Mutation, result: Fields) -> None:
@@ -212,6 +257,16 @@ class Exchange:
         clock = answer.get("serverClock")
         if isinstance(clock, int) and clock > int(self._journal.value("clock") or 0):
             self._journal.set_value("clock", str(clock))
+
+
+def content_left(mutation: Mutation, result: Fields) -> Left | None:
+    """The content that the server did not take although it accepted the status: its author must see it."""
+    error = result.get("contentError")
+    if not error:
+        return None
+    change = {name: value for name, value in mutation.change.items() if name in CONTENT}
+    answer = {**result, "error": error, "detail": "the status was accepted, but not the content"}
+    return Left(msgspec.structs.replace(mutation, change=change), answer)
 
 
 def replica_of(task: Fields) -> Replica:

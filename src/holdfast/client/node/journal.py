@@ -55,6 +55,13 @@ class Refused(msgspec.Struct, frozen=True):
     at: float
 
 
+class Left(msgspec.Struct, frozen=True):
+    """A change, or a part of one, that the server did not take, with its answer."""
+
+    mutation: Mutation
+    answer: Fields
+
+
 class HeldClaim(msgspec.Struct, frozen=True):
     """A claim of this node. `fence` is None until the server has answered."""
 
@@ -213,10 +220,19 @@ class Journal:
                 (mutation.base_version, mutation.base_hash, mutation.seq),
             )
 
-    def accept(self, done: Mutation, moved: Sequence[Mutation], replica: Replica) -> None:
-        """The server has accepted a mutation."""
+    def accept(
+        self,
+        done: Mutation,
+        moved: Sequence[Mutation],
+        replica: Replica,
+        left: Left | None = None,
+        now: float = 0.0,
+    ) -> None:
+        """The server has accepted a mutation. `left`: what it did not take of it, kept as evidence."""
         with self._transaction():
             self._db.execute("DELETE FROM mutation WHERE seq = ?", (done.seq,))
+            if left is not None:
+                self._keep(left, now)
             self._rebase(moved)
             self.adopt([replica])
 
@@ -224,28 +240,32 @@ class Journal:
         self, ended: Sequence[Mutation], answer: Fields, adopted: Replica | None, now: float
     ) -> None:
         """The server has refused a mutation: it and those that end with it are kept as evidence."""
-        names = ("error", "resolution", "detail", "conflictId")
-        error, resolution, detail, conflict_id = (_text(answer.get(name)) for name in names)
         with self._transaction():
             for mutation in ended:
                 self._db.execute("DELETE FROM mutation WHERE seq = ?", (mutation.seq,))
-                self._db.execute(
-                    "INSERT INTO refusal (mutation_id, task_id, base_version, change, error, resolution, "
-                    "detail, conflict_id, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        mutation.mutation_id,
-                        mutation.task_id,
-                        mutation.base_version,
-                        codec.dumps(mutation.change),
-                        error or "UNKNOWN",
-                        resolution,
-                        detail,
-                        conflict_id,
-                        now,
-                    ),
-                )
+                self._keep(Left(mutation, answer), now)
             gone = [] if adopted is not None else [ended[0].task_id]
             self.adopt([] if adopted is None else [adopted], gone)
+
+    def _keep(self, left: Left, now: float) -> None:
+        names = ("error", "resolution", "detail", "conflictId")
+        error, resolution, detail, conflict_id = (_text(left.answer.get(name)) for name in names)
+        mutation = left.mutation
+        self._db.execute(
+            "INSERT INTO refusal (mutation_id, task_id, base_version, change, error, resolution, "
+            "detail, conflict_id, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                mutation.mutation_id,
+                mutation.task_id,
+                mutation.base_version,
+                codec.dumps(mutation.change),
+                error or "UNKNOWN",
+                resolution,
+                detail,
+                conflict_id,
+                now,
+            ),
+        )
 
     def refusals(self) -> list[Refused]:
         rows = self._db.execute(

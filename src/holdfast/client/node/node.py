@@ -28,8 +28,11 @@ from holdfast.client.node.journal import HeldClaim, Journal, Refused
 from holdfast.client.node.wire import SyncWire
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.check import check_name
+from holdfast.core.failure import evidence
 from holdfast.core.ids import Ids
-from holdfast.core.offline import Fields, overlay
+from holdfast.core.item import ERROR_CHARS_MAX
+from holdfast.core.offline import Fields, Mutation, check_mutation, overlay
+from holdfast.core.text import lines
 from holdfast.core.wire import check_new_id, check_project, time_text
 from holdfast.errors import BadConfig, Conflict, NotFound
 
@@ -213,7 +216,8 @@ class Node:
         if result is not msgspec.UNSET:
             change["result"] = result
         if error is not None:
-            change["error"] = {"message": error}
+            # The text of an exception may have anything in it; what is sent is printable and bounded.
+            change["error"] = {"message": lines(evidence(error)[0])[:ERROR_CHARS_MAX]}
         claims = {claim.task_id: claim for claim in self._journal.claims()}
         claim = claims.get(task_id)
         if claim is not None and claim.fence is not None:
@@ -225,7 +229,8 @@ class Node:
         return len(self._journal.log())
 
     def conflicts(self) -> list[Refused]:
-        """Local changes that the server refused. The server's state has replaced them."""
+        """Local changes that the server did not take: the whole change, or its content when it accepted the
+        status only. The server's state has replaced them."""
         return self._journal.refusals()
 
     def _append(self, task_id: str, change: Fields) -> str:
@@ -242,6 +247,9 @@ class Node:
 
     def _write(self, task_id: str, version: int, hash: str | None, change: Fields) -> str:
         mutation_id = self._http.ids.secret()
+        seen = self.get(task_id)
+        mutation = Mutation(0, mutation_id, task_id, version, hash, change)
+        check_mutation(mutation, None if seen is None else seen.fields)
         self._journal.append(mutation_id, task_id, version, hash, change)
         return mutation_id
 

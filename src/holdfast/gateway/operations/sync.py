@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core.check import check_whole
 from holdfast.core.handshake import ClientEntry
 from holdfast.core.intervention import AckOutcome
+from holdfast.core.item_wire import ItemBody, read_item
 from holdfast.core.node_identity import NodeKind
 from holdfast.core.rights import Operation, PrincipalKind
 from holdfast.core.speaking import Voice
@@ -17,7 +18,6 @@ from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.sync_call import speaker
 from holdfast.sync.exchange import Exchange
-from holdfast.sync.items import Item, ItemError, LabelChange
 from holdfast.sync.nodes import Nodes, Registration
 from holdfast.sync.rows import RegisteredNode, names_of, read_project
 from holdfast.sync.speaking import heard
@@ -87,52 +87,18 @@ class PullBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     limit: int = 500
 
 
-class ErrorBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    message: str
-    kind: str = "error"
-    retryable: bool = True
-
-
-class LabelsBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    add: list[str] = []
-    remove: list[str] = []
-
-
-class ItemBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    id: str
-    expected_version: int
-    status: str | None = None
-    mutation_id: str | None = None
-    base_hash: str | None = None
-    fence: int | None = None
-    claim_id: str | None = None
-    result: Any = msgspec.UNSET
-    error: ErrorBody | None = None
-    progress: float | None = None
-    phase: str | None = None
-    iteration: int | None = None
-    payload: Any = msgspec.UNSET
-    metadata: dict[str, Any] = {}
-    labels: LabelsBody = LabelsBody()
-    type: str | None = None
-    queue: str | None = None
-    priority: str | int | None = None
-    metrics: dict[str, float] = {}
-
-    def item(self) -> Item:
-        fields = msgspec.structs.asdict(self)
-        error = self.error
-        fields["error"] = error and ItemError(error.message, error.kind, error.retryable)
-        fields["labels"] = LabelChange(tuple(self.labels.add), tuple(self.labels.remove))
-        return Item(**fields)
-
-
 class PushBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     node_id: str | None = None
     incarnation: int | None = None
     tasks: list[ItemBody]
     local_clock: int = 0
     atomic: bool = False
+
+
+class RawPush(PushBody, frozen=True, kw_only=True, rename="camel"):
+    """A push whose items are read one by one: one that is not valid does not fail the others."""
+
+    tasks: list[msgspec.Raw]  # type: ignore[assignment]
 
 
 def _exchange(call: Call) -> Exchange:
@@ -328,21 +294,21 @@ async def pull(call: Call, project: str, body: PullBody) -> Answer:
             "tasks": [views.task(seen, now) for seen in answer.tasks],
             "deleted": views.deleted(answer.deleted),
             "missing": answer.missing,
-            "more": answer.next_cursor is not None,
+            "more": answer.next_cursor is not None or answer.is_cut,
             "nextCursor": answer.next_cursor,
             "reset": views.reset(answer.reset),
         }
     )
 
 
-async def push(call: Call, project: str, body: PushBody) -> Answer:
+async def push(call: Call, project: str, body: RawPush) -> Answer:
     _, voice = await speaker(
         call, body.node_id, O.SYNC_EXCHANGE, project=project, incarnation=body.incarnation
     )
     answer = await _exchange(call).push(
         voice,
         project,
-        [item.item() for item in body.tasks],
+        [read_item(data) for data in body.tasks],
         local_clock=body.local_clock,
         is_atomic=body.atomic,
     )

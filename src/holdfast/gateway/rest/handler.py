@@ -114,7 +114,7 @@ class Api:
         data = await bodies.read_body(request, self._gateway.settings.body_bytes)
         given: dict[str, Any] = msgspec.structs.asdict(query)
         if route.body is not None:
-            given["body"] = bodies.decode_body(request, data, route.body)
+            given["body"] = bodies.decode_body(request, data, route.decoded or route.body)
         elif data.strip():
             raise Malformed("the call takes no body: leave it out")
         key = None if route.method == "GET" else request.headers.get("idempotency-key")
@@ -174,7 +174,11 @@ async def _lines(
 
 def _canonical(data: bytes) -> Any:
     """The body as data: blanks and the order of fields make no other request."""
-    return msgspec.json.decode(data) if data.strip() else None
+    try:
+        return msgspec.json.decode(data) if data.strip() else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # A part that is read by itself is not valid.
+        return data.decode("latin-1")
 
 
 def _path(scope: Scope) -> str:

@@ -39,6 +39,8 @@ class Route(NamedTuple):
     query: type[msgspec.Struct] = NoQuery
     body: Any = None
     """The type of the body. None: the call takes no body."""
+    decoded: Any = None
+    """The type that is decoded, if parts of the body are read later. None: that of the body."""
     operation: str = ""
     """The operation that the call needs. '' for any principal."""
     status: int = 200

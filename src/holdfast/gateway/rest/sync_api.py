@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
+from holdfast.core.item_wire import unknown_fields
 from holdfast.core.sync_errors import SyncError
 from holdfast.errors import HoldfastError
 from holdfast.gateway.operations import sync
@@ -69,10 +70,9 @@ def _unknown(kind: Any, data: bytes) -> list[str]:
     """The names of fields that a body has and its type has not, at the top and in the items of a push."""
     if kind is None or not data.strip():
         return []
-    sent = msgspec.json.decode(data)
+    sent = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     names = sorted(set(sent) - set(kind.__struct_encode_fields__))
-    items = sent.get("tasks") if kind is sync.PushBody else None
-    known = set(sync.ItemBody.__struct_encode_fields__)
-    for item in items or ():
-        names += sorted({f"tasks.{name}" for name in set(item) - known} - set(names))
+    if kind is sync.PushBody:
+        for item in msgspec.json.decode(sent["tasks"], type=list[msgspec.Raw]):
+            names += sorted({f"tasks.{name}" for name in unknown_fields(item)} - set(names))
     return names[:WARNINGS_MAX]

@@ -62,7 +62,9 @@ ROUTES: Final = (
         sync.HandshakeBody,
         O.SYNC_EXCHANGE,
     ),
-    _post("/push/{project}", sync.push, "Push changes", sync.PushBody, O.SYNC_EXCHANGE),
+    _post("/push/{project}", sync.push, "Push changes", sync.PushBody, O.SYNC_EXCHANGE)._replace(
+        decoded=sync.RawPush
+    ),
     _post("/pull/{project}", sync.pull, "Pull tasks", sync.PullBody, O.SYNC_EXCHANGE),
     _post(
         "/tasks/{task_id}/claim", sync_tasks.claim, "Lock a task", sync_tasks.ClaimBody, O.SYNC_RUN

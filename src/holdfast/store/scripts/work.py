@@ -40,6 +40,17 @@ class Recorder(Protocol):
     ) -> Script[None]: ...
 
 
+class Mark(msgspec.Struct, frozen=True):
+    """Work as it was at a moment."""
+
+    tasks: dict[str, Task]
+    versions: dict[str, int]
+    mentioned: frozenset[str]
+    deltas: Counter[DeltaKey]
+    events: int
+    transitions: int
+
+
 class Work:
     """The changes of one transaction."""
 
@@ -84,6 +95,24 @@ class Work:
             self.events.append(event)
             if event.task_id:
                 self._mentioned.add(event.task_id)
+
+    def mark(self) -> Mark:
+        """What `rewind` goes back to."""
+        return Mark(
+            dict(self.tasks),
+            dict(self.versions),
+            frozenset(self._mentioned),
+            self.deltas.copy(),
+            len(self.events),
+            len(self.transitions),
+        )
+
+    def rewind(self, mark: Mark) -> None:
+        """Undoes what was added after the mark. Rows that were locked since stay locked."""
+        self.tasks, self.versions = dict(mark.tasks), dict(mark.versions)
+        self._mentioned, self.deltas = set(mark.mentioned), mark.deltas.copy()
+        del self.events[mark.events :]
+        del self.transitions[mark.transitions :]
 
     def count(self, task: Task, n: int) -> None:
         self.deltas[task.project, task.queue, task.type, task.priority, task.status] += n

@@ -22,6 +22,7 @@ from holdfast.core.node_identity import NodeState
 from holdfast.core.output import Placement, StreamName
 from holdfast.core.speaking import NodeStanding, Voice
 from holdfast.core.task import LEASED, QUEUED, Status, Task
+from holdfast.core.totals import reported
 from holdfast.core.transition import Refusal, new_event
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker_bounds import WrongChange, bounded
@@ -307,8 +308,9 @@ class _Effect:
     def _metrics(self, change: MetricsChange, task: Task) -> Refusal | None:
         totals = metrics_of(change)
         if totals:
-            self._live.add_metrics(task, self._message.node, totals)
-            self._mention("task.metrics", task, totals=totals)
+            node, now = self._message.node, self._batch.now
+            self._live.add_metrics(task, node, totals)
+            self._work.mention([reported(task, node, task.fence, totals, now)])
         return None
 
     def _checkpoint(self, change: CheckpointChange, task: Task) -> Script[Refusal | None]:

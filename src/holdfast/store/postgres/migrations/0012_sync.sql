@@ -54,10 +54,13 @@ CREATE TABLE holdfast_conflict (
     settled_by     text,
     reason         text,
     at             double precision NOT NULL,
+    settled_at     double precision,
     version        bigint NOT NULL DEFAULT 1
 );
 CREATE INDEX holdfast_conflict_project ON holdfast_conflict (project, id);
 CREATE INDEX holdfast_conflict_open ON holdfast_conflict (project, id) WHERE state = 'open';
+CREATE INDEX holdfast_conflict_task ON holdfast_conflict (task_id) WHERE state = 'open';
+CREATE INDEX holdfast_conflict_settled ON holdfast_conflict (settled_at) WHERE state = 'settled';
 
 -- What is left of a deleted task that nodes know.
 CREATE TABLE holdfast_tombstone (

@@ -17,11 +17,19 @@ RETURNING id;
 -- name: add_conflicts
 -- index: holdfast_conflict_pkey
 INSERT INTO holdfast_conflict (id, project, task_id, client_id, kind, base_version, server_version, server_json,
-    client_json, node, mutation_id, state, resolution, settled_by, at)
+    client_json, node, mutation_id, state, resolution, settled_by, at, settled_at)
 SELECT id, :project::text, task_id, client_id, kind, base_version, server_version, server_json, client_json, :node::text,
-    mutation_id, state, resolution, settled_by, :now::float8
+    mutation_id, state, resolution, settled_by, :now::float8,
+    CASE WHEN state = 'settled' THEN :now::float8 END
 FROM {rows: id text, task_id text, client_id text, kind text, base_version bigint, server_version bigint,
     server_json text, client_json text, mutation_id text, state text, resolution text, settled_by text} WHERE true;
+
+-- name: same_conflict
+-- index: holdfast_conflict_task
+-- returns: id
+SELECT id FROM holdfast_conflict
+WHERE task_id = :task_id::text AND state = 'open' AND node = :node::text AND client_json = :client_json::text
+ORDER BY id LIMIT 1;
 
 -- name: list_conflicts
 -- index: holdfast_conflict_project
@@ -60,7 +68,7 @@ FROM holdfast_conflict WHERE id = :id::text FOR NO KEY UPDATE;
 -- name: settle_conflict
 -- index: holdfast_conflict_pkey
 UPDATE holdfast_conflict SET state = 'settled', resolution = :resolution::text, settled_by = :settled_by::text, reason = :reason::text,
-    version = version + 1
+    settled_at = :now::float8, version = version + 1
 WHERE id = :id::text;
 
 -- name: add_log

@@ -17,11 +17,19 @@ RETURNING id;
 -- name: add_conflicts
 -- index: holdfast_conflict (primary key)
 INSERT INTO holdfast_conflict (id, project, task_id, client_id, kind, base_version, server_version, server_json,
-    client_json, node, mutation_id, state, resolution, settled_by, at)
+    client_json, node, mutation_id, state, resolution, settled_by, at, settled_at)
 SELECT id, :project, task_id, client_id, kind, base_version, server_version, server_json, client_json, :node,
-    mutation_id, state, resolution, settled_by, :now
+    mutation_id, state, resolution, settled_by, :now,
+    CASE WHEN state = 'settled' THEN :now END
 FROM {rows: id text, task_id text, client_id text, kind text, base_version integer, server_version integer,
     server_json text, client_json text, mutation_id text, state text, resolution text, settled_by text} WHERE true;
+
+-- name: same_conflict
+-- index: holdfast_conflict_task
+-- returns: id
+SELECT id FROM holdfast_conflict
+WHERE task_id = :task_id AND state = 'open' AND node = :node AND client_json = :client_json
+ORDER BY id LIMIT 1;
 
 -- name: list_conflicts
 -- index: holdfast_conflict_project
@@ -60,7 +68,7 @@ FROM holdfast_conflict WHERE id = :id;
 -- name: settle_conflict
 -- index: holdfast_conflict (primary key)
 UPDATE holdfast_conflict SET state = 'settled', resolution = :resolution, settled_by = :settled_by, reason = :reason,
-    version = version + 1
+    settled_at = :now, version = version + 1
 WHERE id = :id;
 
 -- name: add_log

@@ -1,7 +1,7 @@
 """Items of a push: what a node sends, checked and in the form of the rules.
 
-Promises: a value that is not valid refuses the whole push before anything is read. What is not sent is not
-changed. Never: judges.
+Promises: the server and the offline node check an item by these rules. A value that is not valid refuses its
+item, never another one (`item_wire.py`). What is not sent is not changed. Never: judges.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from holdfast.core.request import EnqueueRequest
 from holdfast.core.strategy import ContentChange
 from holdfast.core.submit import METADATA_BYTES_MAX, RESULT_BYTES_MAX, encode_payload
 from holdfast.core.task import Failure, FailureKind
+from holdfast.core.totals import check_totals
 from holdfast.core.wire import WHOLE_MAX, check_new_id
 from holdfast.errors import InvalidInput
 
 LABELS_MAX: Final = 100
+"""Labels that one item adds and removes, and labels of one task."""
 LABEL_CHARS_MAX: Final = 100
+ERROR_CHARS_MAX: Final = 2_000
 EXTERNAL: Final = "external"
 """The type and the queue of tasks that nodes create without naming others."""
 
@@ -68,7 +71,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Mapping[str, float] = {}
 
     def __post_init__(self) -> None:
-        check_name("id", self.id)
+        # A new name has to be valid as an id.
+        (check_name if self.expected_version else check_new_id)("id", self.id)
         check_whole("expectedVersion", self.expected_version, least=0, most=WHOLE_MAX)
         self._check_names()
         self._check_observed()
@@ -95,12 +99,10 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
         if self.phase is not None:
             check_text("phase", self.phase, most=200)
         if self.error is not None:
-            check_text("error.message", self.error.message, most=2_000)
+            check_text("error.message", self.error.message, most=ERROR_CHARS_MAX)
             if self.error.kind not in _KINDS:
                 raise InvalidInput(f"error.kind is '{self.error.kind}': use {', '.join(_KINDS)}")
-        for metric, amount in self.metrics.items():
-            check_name("metrics", metric)
-            check_number(f"metrics.{metric}", amount, most=1e15)
+        check_totals(self.metrics)
 
     def _check_content(self) -> None:
         labels = (*self.labels.add, *self.labels.remove)
@@ -157,7 +159,6 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def creation(self, project: str) -> EnqueueRequest:
-        check_new_id("id", self.id)
         return EnqueueRequest(
             type=self.type or EXTERNAL,
             queue=self.queue or EXTERNAL,
