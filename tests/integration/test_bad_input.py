@@ -49,7 +49,7 @@ QUEUE = Surface(
         "count": "signed",
         **dict.fromkeys(("delay", "base_retry_delay", "start.max_retry_delay"), "number"),
         **dict.fromkeys(("shutdown_timeout", "lease_seconds", "ageing_seconds"), "number"),
-        **dict.fromkeys(("keep_done", "keep_dead", "keep_events"), "number"),
+        **dict.fromkeys(("keep_done", "keep_dead", "keep_events", "keep_conflicts"), "number"),
         **dict.fromkeys(("timeout", "retry_delay", "max_retry_delay", "task_timeout"), "number?"),
         **dict.fromkeys(("max_age", "replay_dead.rate"), "number?"),
         **dict.fromkeys(("rate", "key_rate"), "rate?"),

@@ -59,6 +59,8 @@ class Retention(msgspec.Struct, frozen=True):
     done_seconds: float = 7 * 86_400.0
     dead_seconds: float = 90 * 86_400.0
     feed_seconds: float = 7 * 86_400.0
+    conflict_seconds: float = 90 * 86_400.0
+    """Of conflicts that were settled."""
 
 
 class Patience:
@@ -277,6 +279,7 @@ class Sweeper(Loop):
                 before=now - keep.done_seconds,
                 dead_before=now - keep.dead_seconds,
                 feed_before=now - keep.feed_seconds,
+                conflicts_before=now - keep.conflict_seconds,
                 limit=PRUNE_BATCH,
             )
             self.pruned += pruned

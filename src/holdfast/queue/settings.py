@@ -40,6 +40,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keep_done: float = 7 * 86_400.0
     keep_dead: float = 90 * 86_400.0
     keep_events: float = 7 * 86_400.0
+    keep_conflicts: float = 90 * 86_400.0
     project: str = DEFAULT_PROJECT
     """The project of tasks that are enqueued without one."""
 
@@ -51,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name, least in (
             *(("base_retry_delay", 0), ("max_retry_delay", 0), ("shutdown_timeout", 0)),
             *(("ageing_seconds", 0), ("keep_done", 0), ("keep_dead", 0), ("keep_events", 0)),
+            ("keep_conflicts", 0),
             ("lease_seconds", 0.1),
         ):
             _seconds(name, getattr(self, name), least)
@@ -84,7 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def retention(self) -> Retention:
-        return Retention(self.keep_done, self.keep_dead, self.keep_events)
+        return Retention(self.keep_done, self.keep_dead, self.keep_events, self.keep_conflicts)
 
     def changed(self, changes: dict[str, object]) -> Settings:
         """Returns a copy with some settings replaced. Raises BadConfig for an unknown name."""

@@ -297,7 +297,13 @@ class Store:
         return await self._driver.read(make)
 
     async def prune(
-        self, *, before: float, dead_before: float, feed_before: float, limit: int = 1000
+        self,
+        *,
+        before: float,
+        dead_before: float,
+        feed_before: float,
+        conflicts_before: float | None = None,
+        limit: int = 1000,
     ) -> int:
         """Removes tasks and events that retention no longer covers. Returns how many rows."""
         await self.run(
@@ -313,7 +319,11 @@ class Store:
                 self._dialect, before=before, dead_before=dead_before, limit=limit
             )
         )
-        gone += await self.run(lambda _dialect, _ids, now: retention.forget(now, limit))
+        gone += await self.run(
+            lambda _dialect, _ids, now: retention.forget(
+                now, limit, conflicts_before=conflicts_before
+            )
+        )
         return gone + await self._driver.write_one(
             lambda: feed.prune(self._dialect, before=feed_before, limit=limit)
         )

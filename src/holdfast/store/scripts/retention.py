@@ -22,6 +22,10 @@ TOMBSTONES_SECONDS: Final = 30 * 86_400.0
 LOG_SECONDS: Final = 7 * 86_400.0
 LOG_ROWS: Final = 100_000
 """Rows of the sync log that a project keeps."""
+CONFLICTS_SECONDS: Final = 90 * 86_400.0
+"""How long a settled conflict is kept by default."""
+CONFLICT_ROWS: Final = 10_000
+"""Conflicts of a project beyond which the oldest settled ones are removed."""
 OUTPUT_ROWS: Final = 200
 """Rows of output that one transaction removes."""
 
@@ -55,8 +59,15 @@ def prune_output(*, before: float, dead_before: float, limit: int) -> Script[boo
     return len(rows) == OUTPUT_ROWS
 
 
-def forget(now: float, limit: int, log_rows: int = LOG_ROWS) -> Script[int]:
-    """Deletes kept answers, tombstones and log rows that are old. Returns how many."""
+def forget(
+    now: float,
+    limit: int,
+    log_rows: int = LOG_ROWS,
+    *,
+    conflicts_before: float | None = None,
+    conflict_rows: int = CONFLICT_ROWS,
+) -> Script[int]:
+    """Deletes kept answers, tombstones, log rows and settled conflicts that are old. Returns how many."""
     gone = 0
     for statement, seconds in (
         ("forget_mutations", ANSWERS_SECONDS),
@@ -65,4 +76,7 @@ def forget(now: float, limit: int, log_rows: int = LOG_ROWS) -> Script[int]:
     ):
         gone += len((yield call(statement, before=now - seconds, limit=limit)))
     gone += len((yield call("trim_sync_log", most=log_rows, limit=limit)))
+    before = now - CONFLICTS_SECONDS if conflicts_before is None else conflicts_before
+    gone += len((yield call("forget_conflicts", before=before, limit=limit)))
+    gone += len((yield call("trim_conflicts", most=conflict_rows, limit=limit)))
     return gone

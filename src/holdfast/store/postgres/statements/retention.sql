@@ -56,6 +56,26 @@ DELETE FROM holdfast_tombstone WHERE (project, client_id) IN (
     SELECT project, client_id FROM holdfast_tombstone WHERE at < :before::float8 ORDER BY at LIMIT :limit::bigint)
 RETURNING 1 AS gone;
 
+-- name: forget_conflicts
+-- Settled conflicts. An open one waits for a person as long as it takes.
+-- index: holdfast_conflict_settled
+-- returns: gone
+DELETE FROM holdfast_conflict WHERE id IN (
+    SELECT id FROM holdfast_conflict WHERE state = 'settled' AND settled_at < :before::float8
+    ORDER BY settled_at LIMIT :limit::bigint)
+RETURNING 1 AS gone;
+
+-- name: trim_conflicts
+-- The newest settled conflicts of each project stay.
+-- index: holdfast_conflict_project
+-- returns: gone
+DELETE FROM holdfast_conflict WHERE id IN (
+    SELECT l.id FROM holdfast_project p
+    JOIN holdfast_conflict l ON l.project = p.id AND l.state = 'settled' AND l.id <= (
+        SELECT x.id FROM holdfast_conflict x WHERE x.project = p.id ORDER BY x.id DESC LIMIT 1 OFFSET :most::bigint)
+    LIMIT :limit::bigint)
+RETURNING 1 AS gone;
+
 -- name: prune_output
 -- Output of ended tasks that are pruned next: long streams are removed in several transactions.
 -- index: holdfast_task_finished, holdfast_output_pkey
