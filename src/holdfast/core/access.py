@@ -31,6 +31,8 @@ class Principal(msgspec.Struct, frozen=True):
     """The operations that the token is limited to. None: all that its roles allow."""
     node: str | None = None
     """The node that the credential is bound to."""
+    is_quarantined: bool = False
+    """Whether that node is quarantined. It then reads its own state and does nothing else."""
 
 
 class DenialReason(StrEnum):
@@ -41,12 +43,14 @@ class DenialReason(StrEnum):
     PROJECT = "project"
     NOT_OWN = "not-own"
     NODE_NEEDED = "node-needed"
+    QUARANTINED = "quarantined"
     REQUESTER_UNKNOWN = "requester-unknown"
     SELF_APPROVAL = "self-approval"
 
 
 _CODES: Final = {
     DenialReason.PROJECT: "not-found",
+    DenialReason.QUARANTINED: "node-fenced",
     DenialReason.SELF_APPROVAL: "self-approval",
 }
 _TEXTS: Final = {
@@ -55,6 +59,7 @@ _TEXTS: Final = {
     DenialReason.PROJECT: "it has no access to the project",
     DenialReason.NOT_OWN: "it may do this for its own node only",
     DenialReason.NODE_NEEDED: "it may do this in the name of a node only: name the node",
+    DenialReason.QUARANTINED: "its node is quarantined: an operator has to admit it again",
     DenialReason.REQUESTER_UNKNOWN: "the requester is not known",
     DenialReason.SELF_APPROVAL: "a requester does not approve its own request",
 }
@@ -101,6 +106,8 @@ def judge(
     rights = _rights(principal, operation)
     if not rights:
         return _denied(principal, operation, _why_no_right(principal, operation))
+    if principal.is_quarantined and operation is not Operation.NODES_READ:
+        return _denied(principal, operation, DenialReason.QUARANTINED)
     if not _is_member(principal, project):
         return _denied(principal, operation, DenialReason.PROJECT)
     answer = _by_owner(principal, operation, rights, owner_node)

@@ -1,8 +1,8 @@
 """Credentials of connections that stay open: WebSockets and event streams.
 
 Promises: a page of another origin than the server's own and those of `origins` is refused. A ticket opens one
-connection. A token has at most `CONNECTIONS_MAX` connections at a gateway. `Session.renewed` reads the token
-again, so that a revoked one ends its connections.
+connection. A token, or a node, has at most `CONNECTIONS_MAX` connections at a gateway. `Session.renewed`
+reads the token again, so that a revoked one ends its connections.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.gateway.feed.ports import Refused
 from holdfast.gateway.gateway import Gateway
 
 CONNECTIONS_MAX: Final = 50
-"""Connections of one token at one gateway."""
+"""Connections of one token, or of one node, at one gateway."""
 TICKET: Final = "ticket"
 """The parameter of the URL that carries a ticket."""
 
@@ -33,7 +33,8 @@ class OpenSession:
         self._door = door
         self._who = who
         self._is_open = True
-        door.opened[who.credential] += 1
+        self._counts_for = key_of(who)
+        door.opened[self._counts_for] += 1
 
     @property
     def principal(self) -> Principal:
@@ -51,10 +52,27 @@ class OpenSession:
         self._who = who
         return self
 
+    def joined(self, node: str) -> None:
+        """A join token has made this node: the connection counts for the node from now on."""
+        if self._is_open:
+            self._door.closed(self._counts_for)
+            self._counts_for = key_of_node(node)
+            self._door.opened[self._counts_for] += 1
+
     def close(self) -> None:
         if self._is_open:
             self._is_open = False
-            self._door.closed(self._who.credential)
+            self._door.closed(self._counts_for)
+
+
+def key_of(who: Authenticated) -> str:
+    """What the connections of a credential are counted for: all credentials of a node together."""
+    node = who.principal.node
+    return who.credential if node is None else key_of_node(node)
+
+
+def key_of_node(node: str) -> str:
+    return f"node:{node}"
 
 
 class Door:
@@ -119,7 +137,7 @@ class Door:
 
     def _session(self, who: Authenticated) -> OpenSession | Refused:
         is_bootstrap = who.credential == BOOTSTRAP_ID
-        if not is_bootstrap and self.opened[who.credential] >= CONNECTIONS_MAX:
+        if not is_bootstrap and self.opened[key_of(who)] >= CONNECTIONS_MAX:
             return Refused("rate-limited", f"a token has at most {CONNECTIONS_MAX} connections")
         return OpenSession(self, who)
 

@@ -54,15 +54,17 @@ class Decisions:
         state: DecisionState | str | None = None,
         assignees: Sequence[str] | None = None,
         projects: Sequence[str] | None = None,
+        node: str | None = None,
         after: str | None = None,
         limit: int = 50,
     ) -> list[Decision]:
-        """Returns one page of the decisions that match, the latest first."""
+        """Returns one page of the decisions that match, the latest first. `node`: those of its runs."""
         store = (await self._sessions.open()).store
         return await store.decisions.find(
             state=None if state is None else check_choice("state", state, DecisionState),
             assignees=None if assignees is None else check_names("assignees", assignees),
             projects=None if projects is None else check_names("projects", projects),
+            node=node,
             after=None if after is None else check_name("after", after),
             limit=check_page(limit),
         )

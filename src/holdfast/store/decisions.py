@@ -108,13 +108,16 @@ class DecisionStore:
         state: DecisionState | None = None,
         projects: Sequence[str] | None = None,
         assignees: Sequence[str] | None = None,
+        node: str | None = None,
         after: str | None = None,
         limit: int,
     ) -> list[Decision]:
-        """One page, the latest first. `assignees`: only those that one of these names may answer."""
+        """One page, the latest first. `assignees`: only those that one of these names may answer. `node`:
+        those that runs of this node asked."""
         params = {
             "projects": None if projects is None else sorted(projects),
             "assignees": None if assignees is None else sorted(assignees),
+            "node": node,
             "after": after,
             "limit": limit,
         }

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.claim_by_id import ClaimById
+from holdfast.core.decision import make_question
+from holdfast.core.task import Task
 from holdfast.core.token import TokenKind
+from holdfast.gateway.connections import CONNECTIONS_MAX, Door
+from holdfast.gateway.worker.door import WorkerDoor
+from holdfast.gateway.worker.principals import WorkerAuth
+from holdfast.store.decisions import Asked
 from tests.integration.gateway.support import ADMIN, Site
 from tests.integration.gateway.test_sync_v2 import Forge, joined
 
@@ -125,3 +132,67 @@ async def test_another_join_token_pays_for_the_repeat(site: Site) -> None:
     answer = await join(site, second, "n1", "b1")
     assert "credential" in answer.json(), answer.text
     assert (await join(site, second, "n2", "b2")).status_code == 401, "its use is spent"
+
+
+async def test_a_quarantined_node_reads_its_state_and_nothing_else(site: Site) -> None:
+    node = await joined(site, "n1")
+    await node.create("a")
+    old = node.token
+    rotated = await node.post("/nodes/register", nodeId="n1", projectId="proj", rotate=True)
+    node = Forge(site, "n1", rotated.json()["credential"])
+    await site.ask("POST", "/nodes/n1/quarantine", {"reason": "odd"})
+    for token in (old, node.token):
+        for method, path, body in (
+            ("GET", "/tasks", None),
+            ("GET", "/events", None),
+            ("POST", "/tasks", {"type": "mail", "project": "proj"}),
+            ("GET", "/decisions", None),
+        ):
+            answer = await site.ask(method, path, body, token=token)
+            assert (answer.status_code, answer.json()["code"]) == (409, "node-fenced"), path
+        assert (await site.ask("GET", "/nodes/n1", token=token)).status_code == 200
+    assert (await node.post("/pull/proj")).status_code == 409
+    await site.ask("POST", "/nodes/n1/revoke", {"reason": "gone"})
+    for token in (old, node.token):
+        assert (await site.ask("GET", "/nodes/n1", token=token)).status_code == 401
+
+
+async def test_a_node_reads_the_decisions_that_its_runs_asked(site: Site) -> None:
+    secrets = {}
+    ids = {}
+    for name in ("n1", "n2"):
+        answer = await Forge(site, name, ADMIN).post(
+            "/nodes/register", nodeId=name, projectId="default"
+        )
+        secrets[name] = answer.json()["credential"]
+        task_id = (await site.task())["id"]
+        store = site.hub.store
+        task = await store.by_id.claim(ClaimById(task_id, name, "c", 60.0))
+        assert isinstance(task, Task)
+        question = make_question("Deploy?", key="k", options=["yes", "no"], data={"by": name})
+        asked = await store.decisions.ask(task_id, task.fence, question)
+        assert isinstance(asked, Asked)
+        ids[name] = asked.decision.id
+    for name, other in (("n1", "n2"), ("n2", "n1")):
+        listed = await site.ask("GET", "/decisions", token=secrets[name])
+        assert [row["id"] for row in listed.json()["items"]] == [ids[name]]
+        own = await site.ask("GET", f"/decisions/{ids[name]}", token=secrets[name])
+        assert own.status_code == 200
+        foreign = await site.ask("GET", f"/decisions/{ids[other]}", token=secrets[name])
+        assert foreign.status_code == 404
+    assert len((await site.ask("GET", "/decisions")).json()["items"]) == 2
+
+
+async def test_a_worker_that_joined_counts_for_its_node(memory_site: Site) -> None:
+    site, number = memory_site, CONNECTIONS_MAX + 5
+    secret = await join_token(site, uses=100)
+    door = WorkerDoor(Door(site.gateway), WorkerAuth(site.gateway.auth))
+    admitted = []
+    for n in range(number):
+        one = await door.by_secret(secret, f"10.0.0.{n}")
+        one.joined(f"w{n}")
+        admitted.append(one)
+    assert site.gateway.opened == {f"node:w{n}": 1 for n in range(number)}
+    for one in admitted:
+        one.close()
+    assert not site.gateway.opened

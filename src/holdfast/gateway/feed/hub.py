@@ -41,6 +41,9 @@ STORE_READERS: Final = 4
 """Pages of old events that are read from the store at the same time."""
 log = logging.getLogger("holdfast.feed")
 
+ACCESS_KINDS: Final = ("token.", "node.state", "node.revoked", "node.cloned")
+"""Events after which the credentials of open connections are read again."""
+
 
 class Watched(Protocol):
     """A connection, as the hub sees it."""
@@ -291,7 +294,7 @@ class Hub:
                     if is_new and lane.accepts(entry):
                         lane.inbox.append(entry)
                         lanes[lane] = None
-            if entry.kind.startswith("token."):
+            if entry.kind.startswith(ACCESS_KINDS):
                 self._recheck_all()
             for prefix, wake in self._listeners:
                 if entry.kind.startswith(prefix):

@@ -18,7 +18,7 @@ from holdfast.core.access import ALL_PROJECTS, Allowed, DenialReason, Principal,
 from holdfast.core.audit import AuditEntry
 from holdfast.core.check import check_name
 from holdfast.core.decide import Refusal, Transition
-from holdfast.core.errors import Forbidden, PreconditionFailed, SelfApproval
+from holdfast.core.errors import Forbidden, NodeFenced, PreconditionFailed, SelfApproval
 from holdfast.core.rights import Operation, PrincipalKind
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.errors import InvalidInput, NotFound, VersionConflict
@@ -91,6 +91,8 @@ class Call:
             raise missing(noun, id)
         if verdict.reason is DenialReason.SELF_APPROVAL:
             raise SelfApproval(verdict.message)
+        if verdict.reason is DenialReason.QUARANTINED:
+            raise NodeFenced(verdict.message)
         raise Forbidden(verdict.message)
 
     def authorise_store(self, operation: Operation) -> Allowed:

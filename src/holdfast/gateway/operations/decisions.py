@@ -36,7 +36,8 @@ class ChoiceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 async def find(call: Call, *, q: str = "", after: str | None = None, limit: int = 100) -> Answer:
-    """Decisions that match `q`: `state:open`, `assignee:me`, `assignee:user:ann`."""
+    """Decisions that match `q`: `state:open`, `assignee:me`, `assignee:user:ann`. A node reads those that its
+    runs asked."""
     call.authorise_any(O.DECISIONS_READ, owner_node=call.principal.node)
     terms = _terms(q)
     name = f"decisions {q}"
@@ -45,6 +46,7 @@ async def find(call: Call, *, q: str = "", after: str | None = None, limit: int 
         state=None if state is None else check_choice(STATE, state, DecisionState),
         assignees=_assignees(call, terms.get(ASSIGNEE)),
         projects=None if call.projects is None else sorted(call.projects),
+        node=call.principal.node,
         after=None if after is None else _id_of(parse_cursor(after, of=name)),
         limit=check_page(limit),
     )
@@ -117,10 +119,14 @@ async def _readable(call: Call, operation: Operation, decision_id: str) -> Decis
     call.authorise_any(operation, owner_node=own)
     store = call.hub.store
     decision = await store.decisions.get(decision_id)
-    if decision is None:
+    if decision is None or own not in (None, decision.node):
         raise missing("decision", decision_id)
     call.authorise(
-        operation, project=decision.project, owner_node=own, noun="decision", id=decision_id
+        operation,
+        project=decision.project,
+        owner_node=decision.node,
+        noun="decision",
+        id=decision_id,
     )
     return decision
 

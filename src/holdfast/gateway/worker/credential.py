@@ -25,14 +25,26 @@ class CredentialWatch:
     """Checks the credential of one connection."""
 
     def __init__(
-        self, clock: Clock, recheck: Recheck, on_lost: Callable[[HoldfastError], None]
+        self,
+        clock: Clock,
+        recheck: Recheck,
+        on_lost: Callable[[HoldfastError], None],
+        on_joined: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`on_joined` gets the name of the node that a join token has made."""
         self.issued = ""
         """The credential that the worker got in `Welcome`."""
         self._clock = clock
         self._recheck = recheck
         self._on_lost = on_lost
+        self._on_joined = on_joined
         self._is_due = asyncio.Event()
+
+    def joined(self, credential: str, node: str) -> None:
+        """The worker gets this credential in `Welcome`. Empty: it has one."""
+        if credential:
+            self.issued = credential
+            self._on_joined(node)
 
     def soon(self) -> None:
         """Credentials were changed."""

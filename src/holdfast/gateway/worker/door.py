@@ -54,7 +54,7 @@ class WorkerDoor:
                     )
                 self._auth.speaker(session.principal, session.token_id)
 
-        return Admitted(speaker, recheck, session.close)
+        return Admitted(speaker, recheck, session.close, session.joined)
 
 
 def _error(refused: Refused) -> HoldfastError:

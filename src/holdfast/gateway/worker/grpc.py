@@ -62,7 +62,12 @@ class WorkerGrpc:
             try:
                 # A worker waits for this before it writes: a refusal then arrives with its code.
                 await context.send_initial_metadata(())
-                session = WorkerSession(self._hub, admitted.principal, recheck=admitted.recheck)
+                session = WorkerSession(
+                    self._hub,
+                    admitted.principal,
+                    recheck=admitted.recheck,
+                    on_joined=admitted.joined,
+                )
 
                 async def send(message: GatewayMessage) -> None:
                     await context.write(codec.encode_gateway(message))

@@ -23,7 +23,7 @@ from holdfast.bus.port import FEED, WORK
 from holdfast.core.errors import TooLarge
 from holdfast.errors import BadConfig, HoldfastError
 from holdfast.gateway.connections import Door
-from holdfast.gateway.feed.hub import Hub as FeedHub
+from holdfast.gateway.feed.hub import ACCESS_KINDS, Hub as FeedHub
 from holdfast.gateway.feed.protocol import EXTENSION
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.rest.problem import problem_response
@@ -115,14 +115,15 @@ class WorkerMount:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Ends the connections of workers before the server stops: they connect to another gateway."""
-        unlisten = self._feed.listen("token.", self.hub.recheck_all)
+        unlisten = [self._feed.listen(kind, self.hub.recheck_all) for kind in ACCESS_KINDS]
         async with AsyncExitStack() as stack:
             if self._settings.grpc_listens is not None:
                 await stack.enter_async_context(self._serving_grpc(self._settings.grpc_listens))
             try:
                 yield
             finally:
-                unlisten()
+                for end in unlisten:
+                    end()
                 self._commands.close()
                 await self.hub.end_sessions()
         await self.sync.close()

@@ -65,6 +65,8 @@ class Admitted(NamedTuple):
     """See `WorkerSession`."""
     close: Callable[[], None] = lambda: None
     """The connection has ended: it no longer counts for its credential."""
+    joined: Callable[[str], None] = lambda _: None
+    """A join token has made a node: the connection counts for this node."""
 
 
 Admit: TypeAlias = Callable[[str, str], Awaitable[Admitted]]

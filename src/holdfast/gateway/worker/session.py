@@ -74,12 +74,13 @@ class WorkerSession:
         window: Window | None = None,
         is_lasting: bool = True,
         recheck: Recheck = always,
+        on_joined: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._hub = hub
         self._principal = principal
         self._window = window or Window()
         self._is_lasting = is_lasting
-        self._watch = CredentialWatch(hub.clock, recheck, self._fail)
+        self._watch = CredentialWatch(hub.clock, recheck, self._fail, on_joined)
         self._asks: dict[str, asyncio.Event] = {}
         """Asks that wait for work, by claim id. The event ends the wait."""
         self._hello: Hello | None = None
@@ -190,7 +191,7 @@ class WorkerSession:
         is_first = self._hello is None
         self._hello = hello
         self._incarnation = greeting.receiver.incarnation
-        self._watch.issued = credential or self._watch.issued
+        self._watch.joined(credential, self._principal.node)
         if self._is_lasting:
             self._hub.enter(self._principal.node, self)
         position = await self._hub.position()

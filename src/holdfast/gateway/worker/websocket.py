@@ -55,7 +55,9 @@ async def serve_websocket(
     try:
         admitted = await admit(websocket)
         try:
-            session = WorkerSession(hub, admitted.principal, recheck=admitted.recheck)
+            session = WorkerSession(
+                hub, admitted.principal, recheck=admitted.recheck, on_joined=admitted.joined
+            )
 
             async def send(message: GatewayMessage) -> None:
                 await websocket.send_text(json_codec.encode(message).decode())

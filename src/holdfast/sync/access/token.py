@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from holdfast.core import codec
 from holdfast.core.access import Principal
+from holdfast.core.node_identity import NodeState
 from holdfast.core.rights import Operation, PrincipalKind, Role
 from holdfast.core.token import TokenKind, TokenState, TokenTimes, token_state
 
@@ -41,8 +42,13 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float | None = None
     revoked_at: float | None = None
     used_at: float | None = None
+    node_state: str | None = None
+    """The state of the registered node that the token belongs to."""
 
     def state(self, now: float) -> TokenState:
+        """A node that is revoked has no credential, whatever its tokens say."""
+        if self.node_state == NodeState.REVOKED:
+            return TokenState.REVOKED
         return token_state(TokenTimes(self.expires_at, self.revoked_at, self.uses_left), now)
 
     def as_principal(self) -> Principal:
@@ -56,6 +62,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
             frozenset(self.projects),
             scopes,
             self.node_id,
+            self.node_state == NodeState.QUARANTINED,
         )
 
     def columns(self) -> dict[str, Any]:
@@ -64,7 +71,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
         for field, column in _JSON.items():
             names = values.pop(field)
             values[column] = None if names is None else codec.dumps(list(names))
-        del values["revoked_at"], values["used_at"]
+        del values["revoked_at"], values["used_at"], values["node_state"]
         return {**values, "kind": self.kind.value}
 
 

@@ -70,7 +70,7 @@ ORDER BY d.decided_at, d.id LIMIT :limit::bigint;
 SELECT id, project, task_id, key, question, options_json, schema_json, default_json, assignees_json, deadline_at, state,
     choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at, node
 FROM holdfast_decision
-WHERE state = 'open' AND (:after::text IS NULL OR id < :after::text) AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]))
+WHERE state = 'open' AND (:node::text IS NULL OR node = :node::text) AND (:after::text IS NULL OR id < :after::text) AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]))
   AND (:assignees::text[] IS NULL OR (assignees_json = '[]' OR EXISTS (SELECT FROM jsonb_array_elements_text(assignees_json::jsonb) a(name)
       WHERE a.name = ANY(:assignees::text[]))))
 ORDER BY id DESC LIMIT :limit::int;
@@ -82,7 +82,7 @@ ORDER BY id DESC LIMIT :limit::int;
 SELECT id, project, task_id, key, question, options_json, schema_json, default_json, assignees_json, deadline_at, state,
     choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at, node
 FROM holdfast_decision
-WHERE (:state::text IS NULL OR state = :state::text) AND (:after::text IS NULL OR id < :after::text) AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]))
+WHERE (:state::text IS NULL OR state = :state::text) AND (:node::text IS NULL OR node = :node::text) AND (:after::text IS NULL OR id < :after::text) AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]))
   AND (:assignees::text[] IS NULL OR (assignees_json = '[]' OR EXISTS (SELECT FROM jsonb_array_elements_text(assignees_json::jsonb) a(name)
       WHERE a.name = ANY(:assignees::text[]))))
 ORDER BY id DESC LIMIT :limit::int;

@@ -70,7 +70,7 @@ ORDER BY d.decided_at, d.id LIMIT :limit;
 SELECT id, project, task_id, key, question, options_json, schema_json, default_json, assignees_json, deadline_at, state,
     choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at, node
 FROM holdfast_decision
-WHERE state = 'open' AND (:after IS NULL OR id < :after) AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
+WHERE state = 'open' AND (:node IS NULL OR node = :node) AND (:after IS NULL OR id < :after) AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
   AND (:assignees IS NULL OR (assignees_json = '[]' OR EXISTS (SELECT 1 FROM json_each(assignees_json) a
       JOIN json_each(:assignees) m ON m.value = a.value)))
 ORDER BY id DESC LIMIT :limit;
@@ -82,7 +82,7 @@ ORDER BY id DESC LIMIT :limit;
 SELECT id, project, task_id, key, question, options_json, schema_json, default_json, assignees_json, deadline_at, state,
     choice_json, data_json, decided_by, reason, decided_at, version, fence, created_at, node
 FROM holdfast_decision
-WHERE (:state IS NULL OR state = :state) AND (:after IS NULL OR id < :after) AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
+WHERE (:state IS NULL OR state = :state) AND (:node IS NULL OR node = :node) AND (:after IS NULL OR id < :after) AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
   AND (:assignees IS NULL OR (assignees_json = '[]' OR EXISTS (SELECT 1 FROM json_each(assignees_json) a
       JOIN json_each(:assignees) m ON m.value = a.value)))
 ORDER BY id DESC LIMIT :limit;

@@ -8,32 +8,35 @@ VALUES (:id::text, :digest::text, :kind::text, :name::text, :principal::text, :r
     :uses_left::bigint, :created_by::text, :created_at::float8, :expires_at::float8, NULL);
 
 -- name: token_by_digest
--- index: holdfast_token_sha256
--- returns: id kind name principal roles_json projects_json scopes_json node_id uses_left created_by created_at expires_at revoked_at used_at
+-- index: holdfast_token_sha256, holdfast_node_pkey
+-- returns: id kind name principal roles_json projects_json scopes_json node_id uses_left created_by created_at expires_at revoked_at used_at node_state
 SELECT id, kind, name, principal, roles_json, projects_json, scopes_json, node_id, uses_left, created_by, created_at,
-    expires_at, revoked_at, (SELECT used_at FROM holdfast_token_use u WHERE u.token_id = t.id) AS used_at
+    expires_at, revoked_at, (SELECT used_at FROM holdfast_token_use u WHERE u.token_id = t.id) AS used_at,
+    (SELECT state FROM holdfast_node n WHERE n.id = t.node_id AND n.registered_at IS NOT NULL) AS node_state
 FROM holdfast_token t WHERE sha256 = :digest::text;
 
 -- name: lock_token
 -- index: holdfast_token_pkey
--- returns: id kind name principal roles_json projects_json scopes_json node_id uses_left created_by created_at expires_at revoked_at used_at
+-- returns: id kind name principal roles_json projects_json scopes_json node_id uses_left created_by created_at expires_at revoked_at used_at node_state
 SELECT id, kind, name, principal, roles_json, projects_json, scopes_json, node_id, uses_left, created_by, created_at,
-    expires_at, revoked_at, NULL::float8 AS used_at
+    expires_at, revoked_at, NULL::float8 AS used_at, NULL::text AS node_state
 FROM holdfast_token t WHERE id = :id::text FOR UPDATE;
 
 -- name: get_token
--- index: holdfast_token_pkey
--- returns: id kind name principal roles_json projects_json scopes_json node_id uses_left created_by created_at expires_at revoked_at used_at
+-- index: holdfast_token_pkey, holdfast_node_pkey
+-- returns: id kind name principal roles_json projects_json scopes_json node_id uses_left created_by created_at expires_at revoked_at used_at node_state
 SELECT id, kind, name, principal, roles_json, projects_json, scopes_json, node_id, uses_left, created_by, created_at,
-    expires_at, revoked_at, (SELECT used_at FROM holdfast_token_use u WHERE u.token_id = t.id) AS used_at
+    expires_at, revoked_at, (SELECT used_at FROM holdfast_token_use u WHERE u.token_id = t.id) AS used_at,
+    (SELECT state FROM holdfast_node n WHERE n.id = t.node_id AND n.registered_at IS NOT NULL) AS node_state
 FROM holdfast_token t WHERE id = :id::text;
 
 -- name: tokens_after
 -- By id, which rises with the time of creation.
--- index: holdfast_token_pkey
--- returns: id kind name principal roles_json projects_json scopes_json node_id uses_left created_by created_at expires_at revoked_at used_at
+-- index: holdfast_token_pkey, holdfast_node_pkey
+-- returns: id kind name principal roles_json projects_json scopes_json node_id uses_left created_by created_at expires_at revoked_at used_at node_state
 SELECT id, kind, name, principal, roles_json, projects_json, scopes_json, node_id, uses_left, created_by, created_at,
-    expires_at, revoked_at, (SELECT used_at FROM holdfast_token_use u WHERE u.token_id = t.id) AS used_at
+    expires_at, revoked_at, (SELECT used_at FROM holdfast_token_use u WHERE u.token_id = t.id) AS used_at,
+    (SELECT state FROM holdfast_node n WHERE n.id = t.node_id AND n.registered_at IS NOT NULL) AS node_state
 FROM holdfast_token t WHERE id > :after::text ORDER BY id LIMIT :limit::int;
 
 -- name: revoke_token
@@ -47,11 +50,11 @@ UPDATE holdfast_token SET sha256 = :digest::text, expires_at = :expires_at::floa
 -- name: spend_token
 -- Takes one use of a join token. No row: none is left, or the token does not count any more.
 -- index: holdfast_token_sha256
--- returns: id kind name principal roles_json projects_json scopes_json node_id uses_left created_by created_at expires_at revoked_at used_at
+-- returns: id kind name principal roles_json projects_json scopes_json node_id uses_left created_by created_at expires_at revoked_at used_at node_state
 UPDATE holdfast_token SET uses_left = uses_left - 1
 WHERE sha256 = :digest::text AND uses_left > 0 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now::float8)
 RETURNING id, kind, name, principal, roles_json, projects_json, scopes_json, node_id, uses_left, created_by, created_at,
-    expires_at, revoked_at, NULL::float8 AS used_at;
+    expires_at, revoked_at, NULL::float8 AS used_at, NULL::text AS node_state;
 
 -- name: note_token_use
 -- index: holdfast_token_use_pkey
