@@ -34,6 +34,7 @@ from holdfast.gateway.feed.protocol import FeedProtocol
 from holdfast.gateway.feed.sse import open_stream, poll_events
 from holdfast.gateway.feed.websocket import SUBPROTOCOL, serve_websocket
 from holdfast.store.feed import Page, Reset, Skimmed
+from tests import async_messages
 
 Frame = dict[str, Any]
 WAIT_SECONDS = 20.0
@@ -267,6 +268,7 @@ class Client:
     async def next(self) -> Frame:
         async with asyncio.timeout(WAIT_SECONDS):
             frame: Frame = json.loads(await self.socket.recv())
+        async_messages.check("feed", frame)
         return frame
 
     async def until(self, *types: str, count: int = 1) -> list[Frame]:

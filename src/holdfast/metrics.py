@@ -55,6 +55,8 @@ class Family(msgspec.Struct, frozen=True):
     kind: Kind
     help: str
     labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = SECONDS_BUCKETS
+    """The upper bounds of a histogram."""
 
 
 class Meter(Protocol):
@@ -85,17 +87,18 @@ class NullMeter:
 class _Series:
     """The values of one family under one set of label values."""
 
-    __slots__ = ("buckets", "count", "value")
+    __slots__ = ("bounds", "buckets", "count", "value")
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: tuple[float, ...]) -> None:
         self.value = 0.0
         self.count = 0
-        self.buckets = [0] * len(SECONDS_BUCKETS)
+        self.bounds = bounds
+        self.buckets = [0] * len(bounds)
 
     def observe(self, seconds: float) -> None:
         self.value += seconds
         self.count += 1
-        for index, bound in enumerate(SECONDS_BUCKETS):
+        for index, bound in enumerate(self.bounds):
             if seconds <= bound:
                 self.buckets[index] += 1
 
@@ -142,7 +145,10 @@ class Metrics:
         if family.kind is not kind or labels.keys() != set(family.labels):
             raise ValueError(f"{name} is a {family.kind} with labels {family.labels}, not {labels}")
         values = tuple(self._bounded(name, label, labels[label]) for label in family.labels)
-        return self._series[name].setdefault(values, _Series())
+        series = self._series[name].get(values)
+        if series is None:
+            series = self._series[name][values] = _Series(family.buckets)
+        return series
 
     def _bounded(self, name: str, label: str, value: str) -> str:
         values = self._label_values.setdefault((name, label), set())
@@ -162,7 +168,7 @@ class Metrics:
             if family.kind is not Kind.HISTOGRAM:
                 yield f"{name}{_braced(labels)} {_number(series.value)}"
                 continue
-            for bound, n in zip(SECONDS_BUCKETS, series.buckets, strict=True):
+            for bound, n in zip(series.bounds, series.buckets, strict=True):
                 yield f"{name}_bucket{_braced([*labels, ('le', _number(bound))])} {n}"
             yield f"{name}_bucket{_braced([*labels, ('le', '+Inf')])} {series.count}"
             yield f"{name}_sum{_braced(labels)} {_number(series.value)}"

@@ -85,9 +85,9 @@ async def locks_of(queue: TaskQueue) -> Locks:
 
         return RemoteLocks(http)
     from holdfast.gateway.hub import Hub
-    from holdfast.metrics import Metrics
+    from holdfast.gateway.server import new_metrics
 
-    return (await Hub.open(queue, Metrics())).locks
+    return (await Hub.open(queue, new_metrics())).locks
 
 
 async def _session(to: Target, work: Callable[[TaskQueue], Awaitable[T]], *, create: bool) -> T:

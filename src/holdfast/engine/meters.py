@@ -33,7 +33,10 @@ RESTARTS: Final = "holdfast_engine_restarts"
 EXPIRED: Final = "holdfast_leases_expired_total"
 WRITE: Final = "holdfast_store_commit_seconds"
 FEED_HEAD: Final = "holdfast_feed_head"
-PUSHING: Final = "holdfast_bus_pushing"
+BUS_MODE: Final = "holdfast_bus_mode"
+STUCK: Final = "holdfast_tasks_stuck"
+OLDEST: Final = "holdfast_queue_oldest_seconds"
+LATE: Final = "holdfast_late_results_total"
 
 FAMILIES: Final = (
     Family(
@@ -54,8 +57,22 @@ FAMILIES: Final = (
     Family(EXPIRED, Kind.COUNTER, "Leases of dead runners that this process took back."),
     Family(WRITE, Kind.HISTOGRAM, "Time to write a batch of outcomes, commit included."),
     Family(FEED_HEAD, Kind.GAUGE, "Offset of the latest event."),
-    Family(PUSHING, Kind.GAUGE, "1 while hints of other processes are pushed, 0 while polling."),
+    Family(
+        BUS_MODE,
+        Kind.GAUGE,
+        "1 for the way in which hints of other processes arrive: push or poll.",
+        ("mode",),
+    ),
+    Family(STUCK, Kind.GAUGE, "Tasks of a queue whose runner makes no progress.", ("queue",)),
+    Family(OLDEST, Kind.GAUGE, "How long the oldest due task of a queue has waited.", ("queue",)),
+    Family(
+        LATE,
+        Kind.COUNTER,
+        "Results that came after the run had lost its task, by who ran it: engine, worker, plugin.",
+        ("kind",),
+    ),
 )
+LATE_EVENT: Final = "task.late"
 _OUTCOMES: Final = {
     Status.COMPLETED: "completed",
     Status.QUEUED: "retried",
@@ -84,6 +101,8 @@ class Measures:
             labels = {"type": task.type, "queue": task.queue}
             if isinstance(ruling, Refusal):
                 meter.count(TASKS, outcome="refused", **labels)
+                if any(event.kind == LATE_EVENT for event in ruling.events):
+                    meter.count(LATE, kind="engine")
                 continue
             after = ruling.after
             meter.count(TASKS, outcome=_OUTCOMES.get(after.status, after.status.value), **labels)
@@ -103,6 +122,8 @@ class Measures:
             gauges[BY_TYPE, (("type", kind), ("status", status))] += n
             if status == Status.FAILED:
                 gauges[DEAD, (("queue", queue),)] += n
+            elif status == Status.STUCK:
+                gauges[STUCK, (("queue", queue),)] += n
         for name, labels in self._set | gauges.keys():
             self._meter.gauge(name, gauges[name, labels], **dict(labels))
         self._set |= gauges.keys()
@@ -113,4 +134,10 @@ class Measures:
         self._meter.gauge(RESTARTS, restarts)
         self._meter.count(EXPIRED, expired - self._expired)
         self._expired = expired
-        self._meter.gauge(PUSHING, float(bus.mode().pushing))
+        self.hinted(bus)
+
+    def hinted(self, bus: Bus) -> None:
+        """Reports how hints arrive."""
+        is_pushing = bus.mode().pushing
+        self._meter.gauge(BUS_MODE, float(is_pushing), mode="push")
+        self._meter.gauge(BUS_MODE, float(not is_pushing), mode="poll")

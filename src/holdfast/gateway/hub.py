@@ -11,6 +11,7 @@ from typing import Self, cast
 from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.core.ids import Ids
 from holdfast.core.redaction import DEFAULT
+from holdfast.gateway.figures import HubFigures
 from holdfast.metrics import Metrics
 from holdfast.primitives.locks import Locks
 from holdfast.primitives.locks.backend import StoreBackend
@@ -43,6 +44,7 @@ class Hub:
                 clock=resources.clock,
             )
         )
+        self.figures = HubFigures(metrics, resources.store, resources.bus, resources.clock)
         self.tokens = Tokens(resources.store)
         self.audit = AuditStore(resources.store)
         self.is_stopping = False

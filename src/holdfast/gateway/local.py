@@ -18,7 +18,7 @@ from holdfast.gateway.hub import Hub
 from holdfast.gateway.operations.call import Call
 from holdfast.gateway.rest import sync_v2, v1
 from holdfast.gateway.rest.route import Match, Routes
-from holdfast.metrics import Metrics
+from holdfast.gateway.server import new_metrics
 from holdfast.queue.queue import Queue
 
 TABLES: Final = {v1.PREFIX: Routes(v1.ROUTES), sync_v2.PREFIX: Routes(sync_v2.ROUTES)}
@@ -38,7 +38,7 @@ class LocalApi:
 
     @classmethod
     async def open(cls, queue: Queue, actor: str) -> LocalApi:
-        return cls(await Hub.open(queue, Metrics()), actor)
+        return cls(await Hub.open(queue, new_metrics()), actor)
 
     async def call(
         self,

@@ -56,9 +56,10 @@ def check_extra() -> None:
 def new_metrics() -> Metrics:
     """The metrics of a server, for its queue."""
     from holdfast.gateway.feed.metrics import FAMILIES as FEED_FAMILIES
+    from holdfast.gateway.figures import FAMILIES as HUB_FAMILIES
     from holdfast.sync.worker.figures import FAMILIES as WORKER_FAMILIES
 
-    return Metrics(FAMILIES, REQUEST_FAMILIES, FEED_FAMILIES, WORKER_FAMILIES)
+    return Metrics(FAMILIES, REQUEST_FAMILIES, FEED_FAMILIES, HUB_FAMILIES, WORKER_FAMILIES)
 
 
 class Server:
@@ -101,7 +102,7 @@ class Server:
             workers = WorkerMount(gateway, live.feed.hub)
             mounts = replace(mounts, extend=(live.extend, workers.extend, *mounts.extend))
             async with AsyncExitStack() as services:
-                parts = (live.running, workers.running)
+                parts = (hub.figures.running, live.running, workers.running)
                 for service in (*parts, *(make(gateway) for make in mounts.services)):
                     await services.enter_async_context(service())
                 await self._serve(

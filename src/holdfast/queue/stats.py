@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.bus.port import Mode
+from holdfast.bus.port import Bus, Mode
 from holdfast.core.task import Priority, Status
 from holdfast.engine import meters
 from holdfast.engine.handlers import Handlers
@@ -74,6 +74,8 @@ class Statistics:
         self._handlers = handlers
         self._meter = meter
         self._measures: meters.Measures | None = None
+        self._waiting: set[str] = set()
+        """Queues that had a due task: their gauge is set to 0 when they have none."""
 
     async def get(self) -> Stats:
         """Returns exact statistics, and sets the gauges of the meter."""
@@ -91,7 +93,7 @@ class Statistics:
                 by_priority[Priority(priority).name.lower()] += n
         engine = self._sessions.engine
         if self._meter is not None:
-            await self._measure(resources.store, self._meter, rows)
+            await self._measure(resources.store, resources.bus, self._meter, rows)
         return Stats(
             queued=by_status[Status.QUEUED],
             running=by_status[Status.RUNNING],
@@ -116,7 +118,7 @@ class Statistics:
             troubles=engine.troubles if engine else 0,
         )
 
-    async def _measure(self, store: Store, meter: Meter, rows: Any) -> None:
+    async def _measure(self, store: Store, bus: Bus, meter: Meter, rows: Any) -> None:
         """Sets the gauges, also if no workers run in this process."""
         engine = self._sessions.engine
         if engine is not None:
@@ -124,4 +126,12 @@ class Statistics:
         else:
             self._measures = self._measures or meters.Measures(meter)
             self._measures.counted(rows)
+            self._measures.hinted(bus)
+        due = await store.reads.oldest_due(sorted({queue for queue, *_ in rows}))
+        now = store.now()
+        for queue, due_at in due.items():
+            meter.gauge(meters.OLDEST, max(0.0, now - due_at), queue=queue)
+        for queue in self._waiting - due.keys():
+            meter.gauge(meters.OLDEST, 0, queue=queue)
+        self._waiting |= due.keys()
         meter.gauge(meters.FEED_HEAD, (await store.feed.head()).offset)

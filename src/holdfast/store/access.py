@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from holdfast.core.ids import Ids
 from holdfast.store.port import Dialect, Driver
 from holdfast.store.script import Script, call, call_rows, one
+from holdfast.store.watch import StoreWatch
 
 T = TypeVar("T")
 
@@ -15,13 +16,14 @@ T = TypeVar("T")
 class Access:
     """Runs scripts for the parts of one store."""
 
-    __slots__ = ("dialect", "driver", "ids", "now")
+    __slots__ = ("dialect", "driver", "ids", "now", "watch")
 
     def __init__(self, driver: Driver, dialect: Dialect, ids: Ids) -> None:
         self.driver = driver
         self.dialect = dialect
         self.ids = ids
         self.now = driver.now
+        self.watch = StoreWatch()
 
     def mark(self) -> int:
         """A number that no other transaction has."""

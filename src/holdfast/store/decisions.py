@@ -65,7 +65,8 @@ class DecisionStore:
         self, decision_id: str, choice: Choice, *, act: Act = ACT, beside: Beside | None = None
     ) -> Decision:
         """Answers a decision and resumes its task. Raises AlreadyDecided if another answer was first."""
-        return await self._access.run(
+        since = self._access.now()
+        decision = await self._access.run(
             lambda dialect, ids, now: scripts.decide(
                 decision_id,
                 choice,
@@ -76,14 +77,20 @@ class DecisionStore:
                 beside=beside,
             )
         )
+        if decision.at is not None and decision.at >= since:  # a repeat shows an older answer
+            self._access.watch.decision_ended(decision)
+        return decision
 
     async def lapse(self, decision_id: str) -> Decision | None:
         """Ends a decision whose deadline has passed. None if there is nothing to end."""
-        return await self._access.run(
+        decision = await self._access.run(
             lambda dialect, ids, now: scripts.lapse(
                 decision_id, now=now, record_id=ids.record(now), recorder=dialect
             )
         )
+        if decision is not None:
+            self._access.watch.decision_ended(decision)
+        return decision
 
     async def get(self, decision_id: str) -> Decision | None:
         rows = await self._access.rows("get_decision", id=decision_id)
@@ -126,6 +133,10 @@ class DecisionStore:
             return [row for row in rows if row.state is DecisionState.OPEN]
         text = None if state is None else state.value
         return self._shown(await self._access.rows("find_decisions", state=text, **params))
+
+    async def count_open(self) -> int:
+        """How many decisions of all projects are open."""
+        return int((await self._access.rows("count_open_decisions"))[0][0])
 
     async def checkpoint(self, decision_id: str) -> AskedPoint | None:
         """What the task saved with its question. None if it has saved too much since."""

@@ -35,7 +35,7 @@ class InterventionStore:
         self, request: Request, *, act: Act = ACT, beside: Beside | None = None
     ) -> Issued | Refusal:
         """Changes the task and writes the row, its events and the audit, in one transaction."""
-        return await self._access.run(
+        issued = await self._access.run(
             lambda dialect, ids, now: scripts.issue(
                 request,
                 act=act,
@@ -45,6 +45,9 @@ class InterventionStore:
                 beside=beside,
             )
         )
+        if isinstance(issued, Issued) and not issued.is_repeat:
+            self._access.watch.intervention_stepped(issued.intervention)
+        return issued
 
     async def check_node(self, node: str, task: Task) -> None:
         """InvalidInput if the task cannot be assigned to the node."""
@@ -72,7 +75,8 @@ class InterventionStore:
     ) -> Intervention | None:
         """Ends a command by the answer of its runner. `node`: only a command of this node; None if it is not.
         `guard`: runs before, in the same transaction. A repeat gets the row as it is."""
-        return await self._access.run(
+        since = self._access.now()
+        row = await self._access.run(
             lambda dialect, ids, now: guarded(
                 guard,
                 scripts.acknowledge(
@@ -86,13 +90,16 @@ class InterventionStore:
                 ),
             )
         )
+        self._access.watch.interventions_ended(() if row is None else (row,), since)
+        return row
 
     async def unwind(self, runs: Sequence[RunId], *, has_stopped: bool) -> list[Intervention]:
         """Notes that a process has learned of its lost runs, or that their handlers have stopped."""
         pairs: list[tuple[object, ...]] = [(run.task_id, run.fence) for run in runs]
         if not await self._access.read_rows("pending_for_runs", pairs):
             return []
-        return await self._access.run(
+        since = self._access.now()
+        rows = await self._access.run(
             lambda dialect, ids, now: scripts.unwind(
                 runs,
                 has_stopped=has_stopped,
@@ -101,14 +108,19 @@ class InterventionStore:
                 recorder=dialect,
             )
         )
+        self._access.watch.interventions_ended(rows, since)
+        return rows
 
     async def end_due(self, ids_due: Sequence[str]) -> list[Intervention]:
         """Ends commands whose time has passed."""
-        return await self._access.run(
+        since = self._access.now()
+        rows = await self._access.run(
             lambda dialect, ids, now: scripts.end_due(
                 ids_due, now=now, record_id=ids.record(now), recorder=dialect
             )
         )
+        self._access.watch.interventions_ended(rows, since)
+        return rows
 
     async def get(self, intervention_id: str) -> Intervention | None:
         rows = await self._access.rows("get_intervention", id=intervention_id)

@@ -55,6 +55,7 @@ from holdfast.store.scripts.feed import Reset
 from holdfast.store.scripts.heartbeat import HeartbeatAnswer
 from holdfast.store.scripts.insert import Inserted
 from holdfast.store.upkeep import Upkeep
+from holdfast.store.watch import StoreWatch
 
 T = TypeVar("T")
 
@@ -102,11 +103,20 @@ class Store:
     def reserved(self, rank: Rank) -> Self:
         """The same store with the connections of an engine, see `Driver.reserved`."""
         driver = self._driver.reserved(rank)
-        return self if driver is self._driver else type(self)(driver, self._dialect, self._ids)
+        if driver is self._driver:
+            return self
+        store = type(self)(driver, self._dialect, self._ids)
+        store._access.watch = self._access.watch
+        return store
 
     def holds_up(self, connection: object) -> bool:
         """Whether every write waits for the open transaction on this connection, as with one writer."""
         return self._driver.holds_up(connection)
+
+    @property
+    def watch(self) -> StoreWatch:
+        """Who is called after steps of interventions and ends of decisions."""
+        return self._access.watch
 
     @property
     def ids(self) -> Ids:

@@ -150,6 +150,7 @@ def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
             "mark_counted",
             "nodes",
             "latest_seen",
+            "live_positions",
             "projects",
             "prune_nodes",
             "queues",

@@ -21,6 +21,7 @@ from holdfast.core.worker_wire import (
     OutputChunk,
     TaskChange,
 )
+from holdfast.engine import meters
 from holdfast.metrics import Metrics
 from holdfast.store.script import call, one as one_call
 from holdfast.store.scripts import retention
@@ -448,7 +449,7 @@ async def test_a_page_names_what_was_folded(store: Store, sync: WorkerSync) -> N
 
 
 async def test_what_is_not_applied_is_counted(store: Store, clock: VirtualClock) -> None:
-    metrics = Metrics(FAMILIES)
+    metrics = Metrics(FAMILIES, meters.FAMILIES)
     sync = WorkerSync(store, clock, gather_seconds=0.0, meter=metrics)
     worker = await running(store, sync)
     await worker.send(OutputChunk(task_id="t", fence=1, data=b"a"))

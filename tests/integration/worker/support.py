@@ -31,6 +31,7 @@ from holdfast.proto import codec
 from holdfast.proto.sync.v1 import sync_pb2 as pb
 from holdfast.store.store import Store
 from holdfast.sync.worker.worker_sync import WorkerSync
+from tests import async_messages
 
 M = TypeVar("M")
 TOKENS = {"token-1": "w1", "token-2": "w2"}
@@ -202,6 +203,7 @@ class WsWorker:
 
     async def receive(self) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(await self.connection.recv())
+        async_messages.check("worker", answer)
         return answer
 
     async def ask(self, message: object) -> dict[str, Any]:

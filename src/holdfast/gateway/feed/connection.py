@@ -36,11 +36,12 @@ from holdfast.core.subscription import (
 )
 from holdfast.errors import StoreUnavailable
 from holdfast.gateway.feed.entries import Entry
-from holdfast.gateway.feed.frames import Style, Wrapping, encode
+from holdfast.gateway.feed.frames import Style, Wrapping, wrapped
 from holdfast.gateway.feed.hub import Hub
 from holdfast.gateway.feed.lanes import Lane, LaneKey, Matcher, Member, merged_entries
 from holdfast.gateway.feed.ports import Directory, Outlet, Session
 from holdfast.gateway.feed.reading import next_page
+from holdfast.gateway.feed.server_frames import Bye
 
 WS: Final = "ws"
 SSE: Final = "sse"
@@ -149,10 +150,8 @@ class Connection:
         """Says goodbye and closes."""
         if self.is_closed:
             return
-        bye = {"type": "bye", "reason": reason, "code": code}
-        if retry_after_ms is not None:
-            bye["retry_after_ms"] = retry_after_ms
-        self.outlet.write(self.wrap("bye", "", encode(bye)))
+        bye = Bye(reason=reason, code=code, retry_after_ms=retry_after_ms)
+        self.outlet.write(wrapped(self.wrap, bye))
         self.lost()
         self.hub.meter.closed(code)
         self.outlet.close(code, reason)
@@ -179,7 +178,7 @@ class Connection:
         """Says that a subscription must start over. A stream of one subscription ends with it."""
         self.hub.meter.reset(reason.value)
         bounds = self.hub.bounds
-        self.outlet.write(style.reset(reason.value, bounds.head, bounds.oldest))
+        self.outlet.write(style.reset(reason, bounds.head, bounds.oldest))
         if self.ends_with_reset:
             self.lost()
             self.outlet.close(1000, "reset")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -12,6 +12,7 @@ from holdfast.gateway.feed.connection import Connection
 from holdfast.gateway.feed.hub import Hub
 from holdfast.gateway.feed.ports import Authenticator, Directory, Session
 from holdfast.gateway.feed.requests import FRAME_BYTES_MAX
+from holdfast.gateway.feed.server_frames import FrameLimits, Hello
 
 SUBSCRIPTIONS_MAX: Final = 200
 CONNECTIONS_MAX: Final = 20_000
@@ -66,21 +67,21 @@ class LiveFeed:
         hub = self.hub
         return len(hub.connections) >= self._connections_max or hub.buffered > BUFFER_TOTAL_BYTES
 
-    def hello(self, session: Session) -> dict[str, Any]:
-        """The fields of the first frame."""
+    def hello(self, session: Session) -> Hello:
+        """The first frame."""
         bounds = self.hub.bounds
-        return {
-            "protocol": "holdfast.v1",
-            "server": self.names.server,
-            "gateway": self.names.gateway,
-            "principal": session.principal.name,
-            "epoch": bounds.head.epoch,
-            "head": str(bounds.head),
-            "oldest": str(bounds.oldest),
-            "ping_seconds": PING_SECONDS,
-            "limits": {
-                "frame_bytes": FRAME_BYTES_MAX,
-                "subscriptions": SUBSCRIPTIONS_MAX,
-                "buffer_bytes": self.flow.high_bytes,
-            },
-        }
+        return Hello(
+            protocol="holdfast.v1",
+            server=self.names.server,
+            gateway=self.names.gateway,
+            principal=session.principal.name,
+            epoch=bounds.head.epoch,
+            head=str(bounds.head),
+            oldest=str(bounds.oldest),
+            ping_seconds=PING_SECONDS,
+            limits=FrameLimits(
+                frame_bytes=FRAME_BYTES_MAX,
+                subscriptions=SUBSCRIPTIONS_MAX,
+                buffer_bytes=self.flow.high_bytes,
+            ),
+        )

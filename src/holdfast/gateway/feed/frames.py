@@ -5,12 +5,20 @@ Promises: a frame is one JSON object; SSE and WebSocket carry the same objects.
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from holdfast.core.event import Position
+from holdfast.core.subscription import StreamReset
 from holdfast.gateway.feed.entries import Entry
+from holdfast.gateway.feed.server_frames import (
+    Bookmark,
+    Reset,
+    ServerFrame,
+    Snapshot,
+    Subscribed,
+)
 
 encode: Final = msgspec.json.Encoder().encode
 _TEXT: Final = 0x81
@@ -72,35 +80,26 @@ class Style:
         return self.wrap(entry.frame, f"{self.epoch}:{entry.offset}", data)
 
     def bookmark(self, offset: int, prev: int, *, live: bool = False) -> bytes:
-        fields: dict[str, Any] = {
-            "type": "bookmark",
-            "id": self.id,
-            "position": f"{self.epoch}:{offset}",
-            "prev": f"{self.epoch}:{prev}",
-        }
-        if live:
-            fields["live"] = True
-        return self.wrap("bookmark", fields["position"], encode(fields))
+        position = f"{self.epoch}:{offset}"
+        frame = Bookmark(id=self.id, position=position, prev=f"{self.epoch}:{prev}", live=live)
+        return self.wrap("bookmark", position, encode(frame))
 
     def subscribed(self, mode: str, offset: int) -> bytes:
         position = f"{self.epoch}:{offset}"
-        return self.named(
-            "subscribed", {"channel": self.channel, "mode": mode, "position": position}
+        return wrapped(
+            self.wrap, Subscribed(id=self.id, channel=self.channel, mode=mode, position=position)
         )
 
     def snapshot(self, offset: int, part: int, payload: object, *, last: bool) -> bytes:
-        fields = {
-            "position": f"{self.epoch}:{offset}",
-            "part": part,
-            "last": last,
-            "payload": payload,
-        }
-        return self.named("snapshot", fields)
+        position = f"{self.epoch}:{offset}"
+        frame = Snapshot(id=self.id, position=position, part=part, last=last, payload=payload)
+        return wrapped(self.wrap, frame)
 
-    def reset(self, reason: str, head: Position, oldest: Position) -> bytes:
-        fields = {"reason": reason, "position": str(head), "oldest": str(oldest)}
-        return self.named("reset", fields)
+    def reset(self, reason: StreamReset, head: Position, oldest: Position) -> bytes:
+        frame = Reset(id=self.id, reason=reason, position=str(head), oldest=str(oldest))
+        return wrapped(self.wrap, frame)
 
-    def named(self, frame: str, fields: dict[str, Any]) -> bytes:
-        """A frame that is not part of the chain of positions."""
-        return self.wrap(frame, "", encode({"type": frame, "id": self.id, **fields}))
+
+def wrapped(wrap: Wrapping, frame: ServerFrame) -> bytes:
+    """A frame that is not part of the chain of positions."""
+    return wrap(str(frame.__struct_config__.tag), "", encode(frame))

@@ -8,6 +8,16 @@ from typing import Final
 from holdfast.gateway.feed.entries import Entry
 from holdfast.metrics import Family, Kind, Meter, NullMeter
 
+LATENCY_BUCKETS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_SOURCES: Final = {
+    "task": "engine",
+    "checkpoint": "worker",
+    "decision": "operator",
+    "intervention": "operator",
+    "conflict": "plugin",
+    "node": "worker",
+}
+"""Who caused an event, by the first part of its kind; all other kinds are of operators."""
 FAMILIES: Final = (
     Family("holdfast_ws_clients", Kind.GAUGE, "Connections of the live feed.", ("transport",)),
     Family("holdfast_ws_frames_total", Kind.COUNTER, "Event frames sent.", ("class",)),
@@ -33,6 +43,7 @@ FAMILIES: Final = (
         Kind.HISTOGRAM,
         "From the time of an event to its write to the sockets.",
         ("source", "target", "state_type"),
+        LATENCY_BUCKETS,
     ),
 )
 
@@ -59,7 +70,7 @@ class FeedMeter:
         for entry in entries:
             name = entry.event_class.value
             self._meter.count("holdfast_ws_frames_total", members, **{"class": name})
-            source = "engine" if entry.kind.startswith("task.") else "operator"
+            source = _SOURCES.get(entry.kind.partition(".")[0], "operator")
             self._meter.observe(
                 "holdfast_sync_latency_seconds",
                 max(0.0, now - entry.at),

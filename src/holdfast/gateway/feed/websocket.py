@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import Any, Final
 
+from msgspec import UNSET
 from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -29,11 +30,19 @@ from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.gateway.feed import requests
 from holdfast.gateway.feed.connection import WS, Connection
 from holdfast.gateway.feed.feed import SUBSCRIPTIONS_MAX, LiveFeed
-from holdfast.gateway.feed.frames import as_message, as_text_frame, encode
+from holdfast.gateway.feed.frames import as_message, as_text_frame, encode, wrapped
 from holdfast.gateway.feed.outlets import QueueOutlet
 from holdfast.gateway.feed.ports import Refused, Session
 from holdfast.gateway.feed.protocol import EXTENSION, DirectOutlet
 from holdfast.gateway.feed.rate import Bucket
+from holdfast.gateway.feed.server_frames import (
+    Authenticated,
+    Bye,
+    Error,
+    Pong,
+    ServerFrame,
+    Unsubscribed,
+)
 from holdfast.gateway.feed.subscribing import QUERY_ID, Wish, project_channels, subscribe
 from holdfast.gateway.shown import shown_detail
 
@@ -64,7 +73,7 @@ async def serve_websocket(feed: LiveFeed, websocket: WebSocket) -> None:
 
 async def _say_bye(websocket: WebSocket, code: int, reason: str) -> None:
     try:
-        await websocket.send_text(encode({"type": "bye", "reason": reason, "code": code}).decode())
+        await websocket.send_text(encode(Bye(reason=reason, code=code)).decode())
         await websocket.close(code, reason)
     except WebSocketDisconnect:
         log.debug("a refused client has gone before its answer")
@@ -115,7 +124,7 @@ class _Client:
         connection = self._connection
         connection.open()
         try:
-            self._write("hello", self._feed.hello(connection.session))
+            self._write(self._feed.hello(connection.session))
             while True:
                 message = await self._websocket.receive()
                 if message["type"] == "websocket.disconnect":
@@ -169,7 +178,7 @@ class _Client:
         connection = self._connection
         match request:
             case requests.Ping(n):
-                self._write("pong", {"n": n, "head": str(connection.hub.bounds.head)})
+                self._write(Pong(n=n, head=str(connection.hub.bounds.head)))
             case requests.Subscribe():
                 await self._subscribe(request)
             case requests.Unsubscribe(id):
@@ -177,7 +186,7 @@ class _Client:
                 if subscription is None:
                     raise InvalidInput(f"id '{id}' is not a subscription of this connection")
                 connection.end(subscription)
-                self._write("unsubscribed", {"id": id})
+                self._write(Unsubscribed(id=id))
             case requests.Auth(token):
                 await self._authenticate(token)
 
@@ -208,19 +217,19 @@ class _Client:
             connection.session.close()
             connection.session = answer
             connection.recheck()
-            self._write("authenticated", {"principal": answer.principal.name})
+            self._write(Authenticated(principal=answer.principal.name))
 
-    def _write(self, frame: str, fields: dict[str, Any]) -> None:
+    def _write(self, frame: ServerFrame) -> None:
         connection = self._connection
         if not connection.is_closed:
-            connection.outlet.write(connection.wrap(frame, "", encode({"type": frame, **fields})))
+            connection.outlet.write(wrapped(connection.wrap, frame))
 
     def _refuse(self, name: str | None, error: HoldfastError) -> None:
         self._write_error(name, error.code, shown_detail(error), retryable=error.retryable)
 
     def _write_error(self, name: str | None, code: str, detail: str, *, retryable: bool) -> None:
-        fields = {"code": code, "detail": detail, "retryable": retryable}
-        self._write("error", fields if name is None else {"id": name, **fields})
+        id = UNSET if name is None else name
+        self._write(Error(id=id, code=code, detail=detail, retryable=retryable))
 
 
 def denied_detail(denied: Denied, channel: str) -> str:

@@ -305,15 +305,17 @@ async def push(call: Call, project: str, body: RawPush) -> Answer:
     _, voice = await speaker(
         call, body.node_id, O.SYNC_EXCHANGE, project=project, incarnation=body.incarnation
     )
+    items = [read_item(data) for data in body.tasks]
     answer = await _exchange(call).push(
         voice,
         project,
-        [read_item(data) for data in body.tasks],
+        items,
         local_clock=body.local_clock,
         is_atomic=body.atomic,
     )
     now = call.hub.now()
     pushed = answer.pushed
+    call.hub.figures.pushed(items, pushed.results)
     shown: dict[str, Any] = {
         "success": True,
         "results": [views.result(result, now) for result in pushed.results],

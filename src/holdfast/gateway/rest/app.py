@@ -20,6 +20,7 @@ from holdfast import __version__
 from holdfast.errors import NotFound
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.rest import sync_v2, v1
+from holdfast.gateway.rest.asyncapi import document as asyncapi_document
 from holdfast.gateway.rest.handler import Api
 from holdfast.gateway.rest.health import Health
 from holdfast.gateway.rest.openapi import document
@@ -74,11 +75,16 @@ def make_app(gateway: Gateway, mounts: Mounts = NO_MOUNTS) -> FastAPI:
     app.add_route("/metrics", health.metrics)
     tables = tables_of(mounts)
     text = msgspec.json.encode(document(tables, __version__))
+    messages = msgspec.json.encode(asyncapi_document(__version__))
 
     async def openapi(_: Request) -> Response:
         return Response(text, media_type="application/json")
 
+    async def asyncapi(_: Request) -> Response:
+        return Response(messages, media_type="application/json")
+
     app.add_route("/openapi.json", openapi)
+    app.add_route("/asyncapi.json", asyncapi)
     for extend in mounts.extend:
         extend(app, gateway)
     for prefix, routes in tables.items():

@@ -50,6 +50,7 @@ class Health:
                 if not isinstance(verdict, Allowed):
                     raise Forbidden(verdict.message)
             await hub.parts.stats.get()
+            await hub.figures.scrape()
         except HoldfastError as error:
             return problem_response(error, hub.request_id())
         return PlainTextResponse(hub.metrics.render())

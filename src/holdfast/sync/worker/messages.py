@@ -74,6 +74,8 @@ class Applied(NamedTuple):
     """Whether dependents are left for the sweeper."""
     frees_work: bool = False
     """Whether a task may be ready now that was not before."""
+    late: int = 0
+    """Results of runs that had lost their task."""
 
 
 class AskDecision(Protocol):
@@ -137,10 +139,12 @@ def apply_messages(messages: Sequence[Inbound], batch: Batch) -> Script[Applied]
     yield call_rows(own("write_receivers"), [*changed], now=batch.now)
     yield from _add_tallies(projects, outcomes, acks)
     yield from apply.finish(work, batch.record_id, batch.dialect)
+    has_refusals = any(ack.refused for ack in acks)
     frees_work = any(
         task.status is QUEUED or task.limits or task.has_dependents for task in work.tasks.values()
     )
-    return Applied(_answers(outcomes, acks), work.is_cut_short, frees_work)
+    late = sum(event.kind == "task.late" for event in work.events) if has_refusals else 0
+    return Applied(_answers(outcomes, acks), work.is_cut_short, frees_work, late)
 
 
 def _add_tallies(

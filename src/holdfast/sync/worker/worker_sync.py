@@ -18,6 +18,7 @@ from holdfast.core.speaking import Voice
 from holdfast.core.task import DEFAULT_PROJECT, RunId, Status, Task
 from holdfast.core.worker_protocol import Greeting, Reception
 from holdfast.core.worker_wire import HeldRunState, LostRun, Renew
+from holdfast.engine.meters import LATE
 from holdfast.errors import BatchTooLarge
 from holdfast.metrics import Meter, NullMeter
 from holdfast.store.store import Store
@@ -111,6 +112,8 @@ class WorkerSync:
         answers = applied.answers
         outcomes = [answer.outcome for answer in answers]
         figures.count(self._meter, outcomes, [answer.ack for answer in answers])
+        if applied.late:
+            self._meter.count(LATE, applied.late, kind="worker")
         if Reception.APPLY in outcomes:
             self.on_changed(applied.frees_work)
         return answers

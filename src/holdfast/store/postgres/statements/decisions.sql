@@ -75,6 +75,11 @@ WHERE state = 'open' AND (:node::text IS NULL OR node = :node::text) AND (:after
       WHERE a.name = ANY(:assignees::text[]))))
 ORDER BY id DESC LIMIT :limit::int;
 
+-- name: count_open_decisions
+-- index: holdfast_decision_open
+-- returns: n
+SELECT count(*) AS n FROM holdfast_decision WHERE state = 'open';
+
 -- name: find_decisions
 -- As `open_decisions`, in any state.
 -- index: holdfast_decision_pkey

@@ -75,6 +75,11 @@ WHERE state = 'open' AND (:node IS NULL OR node = :node) AND (:after IS NULL OR 
       JOIN json_each(:assignees) m ON m.value = a.value)))
 ORDER BY id DESC LIMIT :limit;
 
+-- name: count_open_decisions
+-- index: holdfast_decision_open
+-- returns: n
+SELECT count(*) AS n FROM holdfast_decision WHERE state = 'open';
+
 -- name: find_decisions
 -- As `open_decisions`, in any state.
 -- index: holdfast_decision (primary key)

@@ -136,6 +136,14 @@ SELECT state, lost_at IS NOT NULL AS is_lost, seen_at < :since::float8 AS is_sil
     min(split_part(position, ':', 2)::bigint) FILTER (WHERE split_part(position, ':', 1) = :epoch::text) AS read_to
 FROM holdfast_node WHERE project = :project::text AND registered_at IS NOT NULL GROUP BY 1, 2, 3;
 
+-- name: live_positions
+-- How far the live nodes of all projects have read. There are few nodes.
+-- returns: kind read_to
+SELECT kind, split_part(position, ':', 2)::bigint AS read_to
+FROM holdfast_node WHERE registered_at IS NOT NULL AND lost_at IS NULL AND seen_at >= :since::float8
+  AND split_part(position, ':', 1) = :epoch::text
+LIMIT :limit::bigint;
+
 -- name: unread_since
 -- When the first event after an offset was written.
 -- index: holdfast_feed_offset

@@ -137,6 +137,14 @@ SELECT state, lost_at IS NOT NULL AS is_lost, seen_at < :since AS is_silent, cou
         FILTER (WHERE substr(position, 1, instr(position, ':') - 1) = :epoch) AS read_to
 FROM holdfast_node WHERE project = :project AND registered_at IS NOT NULL GROUP BY 1, 2, 3;
 
+-- name: live_positions
+-- How far the live nodes of all projects have read. There are few nodes.
+-- returns: kind read_to
+SELECT kind, CAST(substr(position, instr(position, ':') + 1) AS integer) AS read_to
+FROM holdfast_node WHERE registered_at IS NOT NULL AND lost_at IS NULL AND seen_at >= :since
+  AND substr(position, 1, instr(position, ':') - 1) = :epoch
+LIMIT :limit;
+
 -- name: unread_since
 -- When the first event after an offset was written.
 -- index: holdfast_feed (primary key)
