@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from holdfast.client.http import path_of
 from holdfast.client.node.identity import Identity, read_identity
 from holdfast.client.node.journal import Journal
 from holdfast.client.node.node import Node as OfflineClient
@@ -15,7 +16,6 @@ from holdfast.core import codec
 from holdfast.errors import HoldfastError
 from holdfast.queue.queue import Queue
 from holdfast.sim.draw import Draw
-from holdfast.sim.hub.gateway import ADMIN_TOKEN
 from holdfast.sim.hub.links import http_of
 from holdfast.sim.hub.sockets import Sockets
 from holdfast.sim.hub_history import Replicas
@@ -38,6 +38,7 @@ class OfflineNode:
         self._draw = draw
         self._folder = folder
         self._journal = Journal(":memory:")
+        self._join_token: str | None = None
         self.is_calm = False
 
     async def main(self, node: Node, _: Queue) -> None:
@@ -47,7 +48,8 @@ class OfflineNode:
             node_id=self.name, project=PROJECT, capabilities=["execute", "sync", "fence"]
         )
         http = http_of(node, draw, self._sockets, identity.credential)
-        client = OfflineClient(self._folder, identity, self._journal, http, ADMIN_TOKEN)
+        await self._get_join_token(node, draw)
+        client = OfflineClient(self._folder, identity, self._journal, http, self._join_token)
         while True:
             await node.clock.sleep(CALM_SECONDS if self.is_calm else draw.wait(ACT_SECONDS))
             try:
@@ -56,6 +58,18 @@ class OfflineNode:
                 if error.code in {"internal", "engine-failed"}:
                     raise
                 node.cluster.trace.sometimes(f"offline {error.code}")
+
+    async def _get_join_token(self, node: Node, draw: Draw) -> None:
+        """An administrator hands the node a token, which it keeps."""
+        admin = http_of(node, draw.stream("admin"), self._sockets)
+        while self._join_token is None:
+            try:
+                path = path_of("join-tokens")
+                answer = await admin.call("POST", path, {"project": PROJECT, "uses": 1})
+                # A repeated request is answered without the secret.
+                self._join_token = answer.body.get("token")
+            except HoldfastError:
+                await node.clock.sleep(1.0)
 
     async def _act(self, client: OfflineClient, node: Node, draw: Draw) -> None:
         verbs = ("create", "edit", "edit", "label", "end", "claim", "sync", "sync")
