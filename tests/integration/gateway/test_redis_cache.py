@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from redis.asyncio import Redis as Client
 from holdfast.bus.redis import client_for
 from holdfast.clock import VirtualClock
 from holdfast.core.event import Event, Position
-from holdfast.gateway.feed.redis_cache import AWAY_SECONDS, RedisCache, stream_of
+from holdfast.gateway.feed.redis_cache import AWAY_SECONDS, RedisCache, place_of, stream_of
 from holdfast.store.feed import Page
 from proof.lab.servers import Redis
 from tests.feed_support import ScriptedFeed
@@ -141,3 +142,23 @@ async def test_without_redis_the_store_serves() -> None:
         assert len(await page(cache, 1)) == 4
         assert cache.hits == 1, "it is used again after a while"
         await client.aclose()
+
+
+async def test_a_copy_of_a_file_has_another_stream(client: Client, tmp_path: Path) -> None:
+    """A copied database has the epoch of its original: neither gets the events of the other."""
+    files = [tmp_path / "original.db", tmp_path / "copy.db"]
+    feeds = [ScriptedFeed(), ScriptedFeed()]
+    caches = []
+    for file, feed in zip(files, feeds, strict=True):
+        file.touch()
+        for n in range(5):
+            feed.commit("task.enqueued", task=f"{file.stem}-{n}")
+        caches.append(RedisCache(feed, client, VirtualClock(), place=place_of(file)))
+    original, copy = caches
+    await page(copy, 0)
+    await page(original, 0)
+    events = await page(original, 2)
+    assert original.hits == 1
+    assert [event.task_id for event in events] == ["original-2", "original-3", "original-4"]
+    assert place_of(files[0]) == place_of(files[0]) != place_of(files[1])
+    assert place_of(None) == ""

@@ -1,6 +1,7 @@
 """A replay cache in Redis between a gateway and its store.
 
-Each epoch of the feed has one stream. An entry has the event's offset as its id, `<offset>-0`, so that a
+Each epoch of the feed has one stream, and so has each file of a store on SQLite: a copy of the file has the
+same epoch. An entry has the event's offset as its id, `<offset>-0`, so that a
 missing event is seen by counting. Every gateway appends the pages that it reads from the store, and the old
 events of a client that reconnects to any gateway come from here.
 Promises: a page is served only if it is whole: it starts after the requested position and has no hole.
@@ -15,11 +16,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Sequence
+from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.clock import Clock
+from holdfast.core.codec import digest
 from holdfast.core.event import Event, Position
 from holdfast.core.subscription import FeedBounds
 from holdfast.gateway.feed.ports import FeedSource
@@ -60,11 +64,19 @@ class RedisCache:
     """See `FeedSource`. `store` is the source that it caches."""
 
     def __init__(
-        self, store: FeedSource, client: Redis, clock: Clock, *, events_max: int = EVENTS_MAX
+        self,
+        store: FeedSource,
+        client: Redis,
+        clock: Clock,
+        *,
+        place: str = "",
+        events_max: int = EVENTS_MAX,
     ) -> None:
+        """`place`: what tells the database from its copies (`place_of`)."""
         self._store = store
         self._client = client
         self._clock = clock
+        self._place = place
         self._events_max = events_max
         self._head = Position("", 0)
         """The end of what this gateway has read from the store."""
@@ -139,7 +151,10 @@ class RedisCache:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 rows: Any = await self._client.xrange(
-                    stream_of(after.epoch), min=f"({after.offset}-0", max="+", count=limit
+                    stream_of(after.epoch, self._place),
+                    min=f"({after.offset}-0",
+                    max="+",
+                    count=limit,
                 )
             return _contiguous(rows, after)
         except Exception as error:
@@ -169,7 +184,7 @@ class RedisCache:
         await self._client.eval(
             APPEND,
             1,
-            stream_of(first.epoch),
+            stream_of(first.epoch, self._place),
             first.offset,
             self._events_max,
             KEEP_SECONDS,
@@ -216,9 +231,18 @@ class _Cached(msgspec.Struct, frozen=True, array_like=True):
 _DECODE: Final = msgspec.json.Decoder(_Cached).decode
 
 
-def stream_of(epoch: str) -> str:
+def stream_of(epoch: str, place: str = "") -> str:
     """The name of the stream of an epoch."""
-    return f"holdfast:feed:{epoch}"
+    return f"holdfast:feed:{epoch}:{place}" if place else f"holdfast:feed:{epoch}"
+
+
+def place_of(file: Path | None) -> str:
+    """What tells the file of a database from its copies: its machine and its identity there. A server notices
+    itself that it is a copy, and starts an epoch: it has no place."""
+    if file is None:
+        return ""
+    status = file.stat()
+    return digest(gethostname(), str(status.st_dev), str(status.st_ino))
 
 
 def _run_of(events: Sequence[Event]) -> list[Event]:

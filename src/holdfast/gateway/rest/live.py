@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -24,7 +25,7 @@ from holdfast.gateway.feed.hub import Hub as FeedHub
 from holdfast.gateway.feed.metrics import FeedMeter
 from holdfast.gateway.feed.ports import FeedSource, Refused, Session
 from holdfast.gateway.feed.prepare import WithOutput
-from holdfast.gateway.feed.redis_cache import RedisCache
+from holdfast.gateway.feed.redis_cache import RedisCache, place_of
 from holdfast.gateway.feed.source import StoreSource
 from holdfast.gateway.feed.sse import StreamFull, open_stream
 from holdfast.gateway.feed.summary import StoreSummary
@@ -49,7 +50,9 @@ class Live:
         self._cache: RedisCache | None = None
         if gateway.settings.redis is not None:
             client = redis_client(gateway.settings.redis)
-            source = self._cache = RedisCache(source, client, hub.clock)
+            file = hub.store.file
+            place = place_of(None if file is None else Path(file.path))
+            source = self._cache = RedisCache(source, client, hub.clock, place=place)
         reads = LiveReads(hub.store)
         feed_hub = FeedHub(
             source,
