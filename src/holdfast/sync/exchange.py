@@ -177,7 +177,8 @@ class Exchange:
             stones |= gone
             read += PULL_STEP
             size += sum(len(codec.dumps([task.payload, task.result])) for task in found)
-        there = {task.id for task in tasks}
+        # A task answers to its name, and to its id in the store.
+        there = {name for task in tasks for name in (task.id, task.task_id)}
         missing = [name for name in asked[:read] if name not in there and name not in stones]
         is_cut = read < len(asked)
         return PullAnswer(tasks, stones, missing, clock, head, None, None, is_cut)
@@ -275,9 +276,9 @@ class Exchange:
 
         def script() -> Script[tuple[list[SyncTask], dict[str, Tombstone]]]:
             ids = yield from resolve(project, names)
-            tasks = yield from read_tasks(list(ids.values()))
-            there = {task.id for task in tasks}
-            rest = [name for name in names if name not in there]
+            tasks = yield from read_tasks(list(dict.fromkeys(ids.values())))
+            there = {task.task_id for task in tasks}
+            rest = [name for name in names if ids.get(name) not in there]
             rows = yield call(own("tombstones"), project=project, client_ids=rest)
             return tasks, {row[0]: Tombstone(row[1], row[2]) for row in rows}
 
@@ -301,9 +302,14 @@ def read_page(project: str, after: str, limit: int) -> Script[list[SyncTask]]:
 
 
 def views_of(tasks: Sequence[Task]) -> Script[list[SyncTask]]:
-    rows = (yield call(own("sync_rows"), ids=[task.id for task in tasks])) if tasks else []
-    by_id = {row[2]: SyncRow(*row) for row in rows}
+    by_id = yield from read_rows([task.id for task in tasks])
     return [view(task, row_of(task, by_id)) for task in tasks]
+
+
+def read_rows(ids: Sequence[str]) -> Script[dict[str, SyncRow]]:
+    """The sync rows of tasks, by their ids. A task that no node has named has none."""
+    rows = (yield call(own("sync_rows"), ids=list(ids))) if ids else []
+    return {row[2]: SyncRow(*row) for row in rows}
 
 
 def _hash(task: SyncTask, entry: ClientEntry | None) -> str | None:

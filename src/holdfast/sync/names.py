@@ -45,7 +45,6 @@ def _find(name: str, project: str | None) -> Script[list[Found]]:
         ids = yield from resolve(project, [name])
         return [Found(task_id, project) for task_id in ids.values()]
     rows = yield call(own("tasks_named"), client_id=name)
-    if rows:
-        return [Found(row[1], row[0]) for row in rows]
     tasks: list[Task] = yield call("get_tasks", ids=[name])
-    return [Found(task.id, task.project) for task in tasks]
+    hits = {row[1]: Found(row[1], row[0]) for row in rows}
+    return [*({task.id: Found(task.id, task.project) for task in tasks} | hits).values()]

@@ -133,14 +133,13 @@ def _read(request: Push, now: float) -> Script[PushState]:
 
 
 def resolve(project: str, names: Sequence[str]) -> Script[dict[str, str]]:
-    """The task ids of names: those of the project, then ids of its tasks."""
+    """The task ids of names: those that nodes gave in the project, then ids of its tasks. A name never
+    stands for two tasks: none is given that an id of the project has, and no id that a name has."""
     rows = yield call(own("named_tasks"), project=project, client_ids=list(names))
     found: dict[str, str] = {row[0]: row[1] for row in rows}
     rest = [name for name in names if name not in found]
     tasks: list[Task] = (yield call("get_tasks", ids=rest)) if rest else []
-    others = yield call("clients_of", ids=[task.id for task in tasks])
-    named = {row[0] for row in others}
-    return found | {t.id: t.id for t in tasks if t.project == project and t.id not in named}
+    return found | {task.id: task.id for task in tasks if task.project == project}
 
 
 def _answer(

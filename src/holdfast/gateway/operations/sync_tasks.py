@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,9 +13,9 @@ from holdfast.core.intervention_args import make_wish
 from holdfast.core.rights import Operation
 from holdfast.core.sync_errors import SyncError
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor
-from holdfast.errors import Conflict
+from holdfast.errors import Conflict, InProgress
 from holdfast.gateway.operations import sync_views as views
-from holdfast.gateway.operations.call import Answer, Call
+from holdfast.gateway.operations.call import Answer, Call, stored
 from holdfast.gateway.operations.sync import Ack, acknowledge, commands
 from holdfast.gateway.operations.sync_call import (
     named_task,
@@ -24,9 +25,12 @@ from holdfast.gateway.operations.sync_call import (
 )
 from holdfast.queue.by import By
 from holdfast.queue.interventions import Details
-from holdfast.store.interventions import Act
+from holdfast.store.interventions import Act, Issued
+from holdfast.sync.access.recorded import Recorded
 from holdfast.sync.claims import Sign, TaskClaims
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
+from holdfast.sync.exchange import read_rows
+from holdfast.sync.sync_task import row_of, view
 
 O = Operation  # noqa: E741
 ERRORS = {
@@ -178,7 +182,17 @@ async def intervene(call: Call, body: InterveneBody) -> Answer:
     operation = O.TASKS_FORCE if is_force else O.TASKS_INTERVENE
     actor = call.authorise(operation, project=found.project, noun="task", id=body.task_id).actor
     wish = make_wish(body.type, body.reason, views.read_args(body.args))
-    by = By(actor, body.reason, body.expected_version)
+    rows = await call.hub.store.read(lambda: read_rows([found.task_id]))
+
+    def answer(issued: Issued) -> Answer:
+        state = view(issued.task, row_of(issued.task, rows))
+        intervention = {**views.intervention(issued.intervention), "taskId": state.id}
+        task = views.task(state, call.hub.now())
+        return Answer(
+            {"success": True, "intervention": intervention, "task": task, "dryRun": False}
+        )
+
+    by = _by(call, operation, actor, body, answer)
     given = _seconds("expiresInMs", body.expires_in_ms)
     expires = EXPIRES_SECONDS if given is None else given
     details = Details(
@@ -189,22 +203,39 @@ async def intervene(call: Call, body: InterveneBody) -> Answer:
     )
     use_cases = call.hub.parts.interventions
     try:
-        if body.dry_run:
-            foreseen = await use_cases.foresee(found.task_id, wish, by)
-            state = await seen_task(call, found.task_id)
-            shown = {**views.dry_run(foreseen), "taskId": state.id}
-        else:
-            issued = await use_cases.issue(found.task_id, wish, by, details)
-            state = await seen_task(call, found.task_id)
-            shown = {
-                "intervention": {**views.intervention(issued.intervention), "taskId": state.id}
-            }
+        if not body.dry_run:
+            return answer(await use_cases.issue(found.task_id, wish, by, details))
+        foreseen = await use_cases.foresee(found.task_id, wish, by)
+    except InProgress:
+        raise
     except Conflict as error:
         state = await seen_task(call, found.task_id)
         name = ERRORS.get(error.code, SyncError.INVALID_TRANSITION)
         return refused(call, name, str(error), state)
-    task = views.task(state, call.hub.now())
-    return Answer({"success": True, **shown, "task": task, "dryRun": body.dry_run})
+    state = await seen_task(call, found.task_id)
+    shown = {**views.dry_run(foreseen), "taskId": state.id}
+    return Answer(
+        {"success": True, **shown, "task": views.task(state, call.hub.now()), "dryRun": True}
+    )
+
+
+def _by(
+    call: Call,
+    operation: Operation,
+    actor: str,
+    body: InterveneBody,
+    answer: Callable[[Issued], Answer],
+) -> By:
+    """Who intervenes, with the answer for a request with a key. The intervention writes its own audit row."""
+    repeatable = None if body.dry_run else call.repeatable(operation)
+    if repeatable is None:
+        return By(actor, body.reason, body.expected_version)
+    beside = Recorded(
+        lambda _outcome, _now: (),
+        repeatable=repeatable,
+        answer=lambda outcome: stored(answer(outcome)) if isinstance(outcome, Issued) else None,
+    )
+    return By(actor, body.reason, body.expected_version, beside)
 
 
 async def interventions(call: Call, name: str, limit: int, after: str | None) -> Answer:

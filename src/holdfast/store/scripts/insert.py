@@ -8,7 +8,7 @@ parent had ended just after the insert.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -35,6 +35,10 @@ class Inserted(msgspec.Struct, frozen=True, gc=False):
     status: Status
     created: bool
     """False: an earlier request created the task."""
+
+
+NAMED: Final = "named"
+"""The mark of an id that a node has given to another task of the project as its name."""
 
 
 def may_wait(group: Sequence[Submission]) -> bool:
@@ -97,10 +101,12 @@ def _answer_repeats(
     keyed = [s.task for s in group if s.task.idempotency_key is not None]
     rows = yield call_rows(
         "find_existing",
-        [(s.task.id,) for s in group],
+        [(s.task.id, s.task.project) for s in group],
         types=[task.type for task in keyed],
         keys=[task.idempotency_key for task in keyed],
     )
+    named = {row[0] for row in rows if row[4] == NAMED}
+    rows = [row for row in rows if row[4] != NAMED]
     by_id = {row[0]: row for row in rows}
     by_key = {(row[1], row[2]): row for row in rows if row[2] is not None}
     answers: dict[str, Inserted] = {}
@@ -123,6 +129,11 @@ def _answer_repeats(
             first = first_by_key[key]
             _check_same(submission, (first.id, *key, first.request_hash))
             answers[task.id] = Inserted(first.id, first.status, False)
+        elif task.id in named:
+            raise DuplicateTask(
+                f"a node of project '{task.project}' has a task with the name '{task.id}': "
+                "choose another id or leave it out"
+            )
         else:
             first_by_key[key] = task
             fresh.append(submission)
