@@ -23,6 +23,8 @@ from holdfast.errors import IdempotencyConflict
 PREFIX: Final = "ivn_"
 EXPIRES_SECONDS: Final = 3_600.0
 REASON_CHARS_MAX: Final = 500
+NO_REASON: Final = "no reason given"
+"""What is recorded for a call that needs no reason. An intervention has one."""
 FORCE_REASON_CHARS_MIN: Final = 10
 FALLBACK_SECONDS: Final = 60.0
 

@@ -55,11 +55,11 @@ class RemoteParts:
             gateways, http, self.settings, definitions, meter=meter, wires=wires
         )
         runtime = self.runtime
-        self.tasks = RemoteTasks(http, runtime.waiters)
+        self.interventions = RemoteInterventions(http)
+        self.tasks = RemoteTasks(http, runtime.waiters, self.interventions)
         self.queues = RemoteQueues(http)
         self.schedules = RemoteSchedules(http)
         self.dead_letters = RemoteDeadLetters(http, self.tasks)
-        self.interventions = RemoteInterventions(http)
         self.decisions = RemoteDecisions(http)
         self.locks = RemoteLocks(http)
         self.nodes = RemoteNodes(http)

@@ -11,14 +11,16 @@ from holdfast.client.http import Http, path_of
 from holdfast.core import codec
 from holdfast.core.check import PAGE_MAX, check_name, check_number, check_page
 from holdfast.core.event import Event
+from holdfast.core.intervention import NO_REASON, InterventionType
+from holdfast.core.intervention_args import make_wish
 from holdfast.core.submit import encode_payload
 from holdfast.core.task import Status, Task
-from holdfast.errors import Conflict, IllegalTransition, NotFound
+from holdfast.errors import NotFound
 from holdfast.queue import views
 from holdfast.queue.by import By
 from holdfast.queue.details import TaskDetails
-from holdfast.queue.tasks import REFUSALS
 from holdfast.queue.why import Why
+from holdfast.remote.operators import RemoteInterventions
 from holdfast.remote.waiters import RemoteWaiters
 
 BODIES_MAX: Final = 100
@@ -28,8 +30,14 @@ BODIES_MAX: Final = 100
 class RemoteTasks:
     """The use cases of tasks."""
 
-    def __init__(self, http: Http, waiters: Callable[[], RemoteWaiters]) -> None:
+    def __init__(
+        self,
+        http: Http,
+        waiters: Callable[[], RemoteWaiters],
+        interventions: RemoteInterventions,
+    ) -> None:
         self._http = http
+        self._interventions = interventions
         self._waiters = waiters
 
     async def look_up(self, task_id: str) -> Task | None:
@@ -104,13 +112,13 @@ class RemoteTasks:
 
     async def cancel(self, task_id: str, by: By) -> Task:
         """Aborts the task. A running handler is cancelled."""
-        return await self.operate("abort", task_id, by)
+        return await self._intervene(task_id, InterventionType.ABORT, by)
 
     async def pause(self, task_id: str, by: By) -> Task:
-        return await self.operate("pause", task_id, by)
+        return await self._intervene(task_id, InterventionType.PAUSE, by)
 
     async def resume(self, task_id: str, by: By) -> Task:
-        return await self.operate("resume", task_id, by)
+        return await self._intervene(task_id, InterventionType.RESUME, by)
 
     async def edit(self, task_id: str, payload: object, by: By, *, merge: bool = False) -> Task:
         """Replaces the payload of a waiting or dead task. With `merge`, replaces only these fields."""
@@ -124,23 +132,11 @@ class RemoteTasks:
             (await self._http.call("PATCH", path_of("tasks", task_id), body)).body
         )
 
-    async def operate(self, action: str, task_id: str, by: By) -> Task:
-        """Changes one task. The actor is the principal of the token."""
-        check_name("task_id", task_id)
-        task = await self.get(task_id)
-        if by.expected_version is not None and task.version != by.expected_version:
-            raise REFUSALS["version-conflict"](
-                f"task {task_id} is at version {task.version}, not {by.expected_version}"
-            )
-        body = {"action": action, "ids": [str(task_id)], "reason": by.reason}
-        answer = (await self._http.call("POST", path_of("operations"), body)).body
-        now = await self.get(task_id)
-        if not answer["done"]:
-            code = answer["skipped"][0]["reason"] if answer["skipped"] else "illegal-transition"
-            if code != "already-applied":
-                kind = IllegalTransition if not answer["skipped"] else REFUSALS.get(code, Conflict)
-                raise kind(f"task {task_id} is {now.status}: it cannot {action}")
-        return now
+    async def _intervene(self, task_id: str, type: InterventionType, by: By) -> Task:
+        """Changes one task. The gateway sends the change to its runner at once. The actor is the principal of
+        the token."""
+        wish = make_wish(type, by.reason or NO_REASON)
+        return (await self._interventions.issue(task_id, wish, by)).task
 
 
 def _quoted(text: str) -> str:

@@ -117,7 +117,8 @@ async def test_operators_calls(sqlite_gateway: Server) -> None:
             await queue.cancel(waiting)
         assert await queue.get_task("missing") is None
         kinds = [event.kind for event in await queue.history(waiting)]
-        assert kinds == ["task.enqueued", "task.edited", "task.aborted"]
+        audited = ["intervention.issued", "intervention.applied"]
+        assert kinds == ["task.enqueued", "task.edited", "task.aborted", *audited]
         events = [event.kind async for event in queue.events(follow=False)]
         assert "task.aborted" in events
         with pytest.raises(UnknownType):
@@ -162,6 +163,25 @@ async def test_an_abort_cancels_the_handler(sqlite_gateway: Server) -> None:
         await marked("abort started")
         assert (await queue.cancel(handle)).status is Status.ABORTED
         await marked("abort cancelled")
+
+
+@pytest.mark.parametrize("is_embedded", [False, True], ids=["remote", "embedded"])
+async def test_a_running_handler_learns_of_an_operator_before_its_renewal(
+    gateway: Server, url: str, is_embedded: bool
+) -> None:
+    """The next renewal comes after the test has failed."""
+    beside = TaskQueue(url) if is_embedded else queue_with_handlers(gateway.address)
+    async with queue_with_handlers(gateway.address, lease_seconds=12 * SECONDS) as queue:
+        for name, change in (("cancel", beside.cancel), ("pause", beside.pause_task)):
+            handle = await queue.enqueue("forever", {"name": name})
+            await marked(f"{name} started")
+            await change(handle.id, reason="enough")
+            await marked(f"{name} cancelled")
+        [paused] = await queue.find_tasks(status=Status.PAUSED)
+        assert (await beside.resume_task(paused.id)).status is Status.QUEUED
+        issued = await queue.parts.interventions.list(paused.id)
+        assert [row.type.value for row in issued] == ([] if is_embedded else ["RESUME", "PAUSE"])
+    await beside.stop()
 
 
 async def test_a_stop_gives_running_tasks_back(sqlite_gateway: Server) -> None:

@@ -21,13 +21,11 @@ from holdfast.cli.options import (
 )
 from holdfast.cli.session import by
 from holdfast.cli.use_cases import UseCases
-from holdfast.core.intervention import DryRun, InterventionType as Type
+from holdfast.core.intervention import NO_REASON, DryRun, InterventionType as Type
 from holdfast.core.intervention_args import make_wish
 from holdfast.core.task import Task
 
 Why = Annotated[str, Parameter(help="Why; recorded and audited.")]
-NO_REASON: Final = "no reason given"
-"""What is recorded for a command that needs no reason. An intervention has one."""
 
 
 @Parameter(name="*")

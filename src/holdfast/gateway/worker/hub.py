@@ -18,11 +18,21 @@ from holdfast.core.speaking import NodeAct, Voice
 from holdfast.core.task import Task
 from holdfast.core.transition import Refusal
 from holdfast.core.worker_protocol import Greeting, Reception
-from holdfast.core.worker_wire import Ask, ClaimedTask, HeldRunState, Hello, LostRun, Renew
+from holdfast.core.worker_wire import (
+    Ask,
+    ClaimedTask,
+    DrainFrame,
+    GatewayMessage,
+    HeldRunState,
+    Hello,
+    LostRun,
+    Renew,
+)
 from holdfast.errors import HoldfastError
 from holdfast.gateway.worker.calls import WorkerCalls
 from holdfast.gateway.worker.offer import offer_of
 from holdfast.gateway.worker.ports import CommandSource, Listen, NoCommands, WorkerPrincipal
+from holdfast.gateway.worker.taken import TakenRuns
 from holdfast.gateway.worker.work_news import WorkNews
 from holdfast.queue.by import By
 from holdfast.store.store import Store
@@ -65,8 +75,8 @@ class Ending(Protocol):
         """Ends the session after what is queued was sent."""
         ...
 
-    def drain(self, within_seconds: float) -> None:
-        """Asks the worker to send what it has and to close."""
+    def push(self, message: GatewayMessage) -> None:
+        """Sends a message that answers none."""
         ...
 
     def recheck(self) -> None:
@@ -104,6 +114,7 @@ class WorkerHub:
         """When the schedules of a node are announced again."""
         self._sessions: dict[str, Ending] = {}
         self._left = asyncio.Event()
+        self.taken = TakenRuns(store, clock)
 
     async def hello(self, principal: WorkerPrincipal, hello: Hello) -> tuple[Greeting, str]:
         """Starts an incarnation, or goes on with one. NodeFenced or UnknownNode if it may not speak. Also
@@ -176,6 +187,8 @@ class WorkerHub:
                 tasks = await self.claim(worker, ask)
                 remaining = deadline - self.clock.monotonic()
                 if isinstance(tasks, Refusal) or tasks or remaining <= 0:
+                    if not isinstance(tasks, Refusal):
+                        self.taken.add(worker.voice.node, [task.run for task in tasks])
                     return tasks
                 await self._work.wait(queues_of(worker.hello), stir, ended, remaining)
                 if ended.is_set():
@@ -219,7 +232,9 @@ class WorkerHub:
         if again_at is not None and again_at <= self.clock.monotonic():
             await self._announce(node, worker.project, hello)
         served = {"types": list(hello.types), "queues": list(queues_of(hello))}
-        return await self.sync.renew(worker.voice, renew, worker.project, served)
+        renewed = await self.sync.renew(worker.voice, renew, worker.project, served)
+        self.taken.add(node, renewed.kept)
+        return renewed
 
     async def offered(self, tasks: Sequence[Task]) -> tuple[ClaimedTask, ...]:
         """Claimed tasks as they travel, with the answers to what their earlier runs asked."""
@@ -242,16 +257,20 @@ class WorkerHub:
     def heartbeat_ms(self) -> int:
         return int(LEASE_SECONDS / RENEWALS * 1000)
 
-    def enter(self, node: str, session: Ending) -> None:
+    def enter(self, node: str, session: Ending, held: Iterable[HeldRunState] = ()) -> None:
         """A session speaks for a node; an earlier one of the same node ends."""
         earlier = self._sessions.get(node)
         self._sessions[node] = session
+        if earlier is not session:
+            self.taken.enter(node)
+        self.taken.add(node, held)
         if earlier is not None and earlier is not session:
             earlier.end(Replaced("a newer connection of this worker speaks now"))
 
     def leave(self, node: str, session: Ending) -> None:
         if self._sessions.get(node) is session:
             del self._sessions[node]
+            self.taken.leave(node)
             self._announced.pop(node, None)
             self._left.set()
 
@@ -260,10 +279,15 @@ class WorkerHub:
         for session in list(self._sessions.values()):
             session.recheck()
 
+    def lose(self, node: str, lost: LostRun) -> None:
+        """Says to a connected worker that it has lost a run."""
+        if (session := self._sessions.get(node)) is not None:
+            session.push(lost)
+
     async def end_sessions(self) -> None:
         """Ends all sessions because the gateway stops. Workers get a moment to close by themselves."""
         for session in self._sessions.values():
-            session.drain(DRAIN_SECONDS)
+            session.push(DrainFrame(within_ms=int(DRAIN_SECONDS * 1000)))
         self._left.clear()
         deadline = self.clock.monotonic() + DRAIN_SECONDS
         while self._sessions and (rest := deadline - self.clock.monotonic()) > 0:

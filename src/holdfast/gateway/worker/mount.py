@@ -6,6 +6,7 @@ dispatchers, waiting workers and readers of the feed. gRPC is served where grpci
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -32,6 +33,7 @@ from holdfast.gateway.worker.commands import StoredCommands
 from holdfast.gateway.worker.door import WorkerDoor
 from holdfast.gateway.worker.hub import WorkerHub
 from holdfast.gateway.worker.principals import WorkerAuth
+from holdfast.gateway.worker.taken import TAKING
 from holdfast.gateway.worker.websocket import FRAME_BYTES_MAX, serve_websocket
 from holdfast.sync.worker.worker_sync import WorkerSync
 
@@ -116,6 +118,9 @@ class WorkerMount:
     async def running(self) -> AsyncIterator[None]:
         """Ends the connections of workers before the server stops: they connect to another gateway."""
         unlisten = [self._feed.listen(kind, self.hub.recheck_all) for kind in ACCESS_KINDS]
+        taken = self.hub.taken
+        unlisten += [self._feed.listen(kind, taken.wake) for kind in TAKING]
+        looking = asyncio.create_task(taken.run(self.hub.lose), name="holdfast-taken-runs")
         async with AsyncExitStack() as stack:
             if self._settings.grpc_listens is not None:
                 await stack.enter_async_context(self._serving_grpc(self._settings.grpc_listens))
@@ -124,6 +129,7 @@ class WorkerMount:
             finally:
                 for end in unlisten:
                     end()
+                looking.cancel()
                 self._commands.close()
                 await self.hub.end_sessions()
         await self.sync.close()

@@ -26,7 +26,6 @@ from holdfast.core.worker_wire import (
     Ask,
     CallFrame,
     CommandAck,
-    DrainFrame,
     ErrorFrame,
     GatewayMessage,
     Goodbye,
@@ -130,9 +129,9 @@ class WorkerSession:
         """See `hub.Ending`."""
         self._fail(error)
 
-    def drain(self, within_seconds: float) -> None:
+    def push(self, message: GatewayMessage) -> None:
         """See `hub.Ending`."""
-        self._put(DrainFrame(within_ms=int(within_seconds * 1000)))
+        self._put(message)
 
     def recheck(self) -> None:
         """See `hub.Ending`."""
@@ -193,7 +192,7 @@ class WorkerSession:
         self._incarnation = greeting.receiver.incarnation
         self._watch.joined(credential, self._principal.node)
         if self._is_lasting:
-            self._hub.enter(self._principal.node, self)
+            self._hub.enter(self._principal.node, self, hello.held)
         position = await self._hub.position()
         self._put(
             Welcome(
@@ -244,6 +243,7 @@ class WorkerSession:
             )
         self._frames += 1
         self._bytes += size
+        self._hub.taken.reported(self._principal.node, message.changes)
         future = self._hub.sync.put(
             Inbound(
                 self._principal.node,

@@ -113,3 +113,13 @@ WHERE status IN ('running', 'stuck') AND node = :node AND claim_id = :claim_id O
 -- returns: fence ends
 SELECT fence, start + size AS ends FROM holdfast_output
 WHERE task_id = :task_id AND stream = :stream ORDER BY fence DESC, stream DESC, start DESC LIMIT 1;
+
+-- name: ended_runs
+-- Runs that are over. A run with a command for its worker is not called taken: the command says it.
+-- index: holdfast_task (primary key), holdfast_intervention_task
+-- returns: task_id fence is_taken
+SELECT r.task_id, r.fence, t.fence <> r.fence AND NOT EXISTS (
+    SELECT 1 FROM holdfast_intervention i
+    WHERE i.task_id = r.task_id AND i.target_fence = r.fence AND i.state IN ('issued', 'delivered')) AS is_taken
+FROM {rows: task_id text, fence integer} JOIN holdfast_task t ON t.id = r.task_id
+WHERE t.fence <> r.fence OR t.status NOT IN ('running', 'stuck');
