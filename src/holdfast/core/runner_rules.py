@@ -84,10 +84,14 @@ def report(task: Task, command: c.Report, now: float) -> Ruling:
 
 
 def _progress(task: Task, command: c.Report) -> str | None:
+    """The progress after the report. One that merges changes the fields it has; an empty text removes one."""
     text = command.progress_json
-    if text is None or not command.merge or task.progress_json is None:
+    if text is None or not command.merge:
         return text
-    return edits.merged(task.progress_json, text) or text
+    whole = codec.loads(edits.merged(task.progress_json or "{}", text) or text)
+    if not isinstance(whole, dict):
+        return text
+    return codec.dumps({field: value for field, value in whole.items() if value != ""})
 
 
 def get_stuck(task: Task, command: c.GetStuck, now: float) -> Transition:

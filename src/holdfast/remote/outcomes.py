@@ -114,7 +114,7 @@ def report_change(instruction: Instruction, report: Report, ids: Ids) -> Change:
         task_id=instruction.task_id,
         fence=fence,
         progress=progress.get("done"),
-        note=progress.get("note"),
+        note=progress.get("note", ""),  # a report without a note removes the one before it
     )
 
 

@@ -379,3 +379,14 @@ def test_an_edit_keeps_who_submitted_a_task_with_four_eyes(metadata: str) -> Non
     assert isinstance(refused, Refusal)
     more = c.Edit("user:ann", metadata_json='{"four_eyes":true,"submitted_by":"user:ann","x":1}')
     assert isinstance(decide(task, Instruction("t", more), NOW), Transition)
+
+
+def test_a_report_that_merges_removes_a_field_by_an_empty_text() -> None:
+    task = task_in(Status.RUNNING, progress_json='{"done":0.1,"note":"start","phase":"a"}')
+    merging = c.Report('{"done":0.5,"note":""}', merge=True)
+    moved = decide(task, Instruction("t", merging, fence=task.fence), NOW)
+    assert isinstance(moved, Transition)
+    assert moved.after.progress == {"done": 0.5, "phase": "a"}
+    whole = decide(task, Instruction("t", c.Report('{"done":0.5}'), fence=task.fence), NOW)
+    assert isinstance(whole, Transition)
+    assert whole.after.progress == {"done": 0.5}
