@@ -220,3 +220,5 @@ class Instruction(msgspec.Struct, frozen=True, gc=False):
     command: Command
     fence: int | None = None
     version: int | None = None
+    node: str | None = None
+    """The remote node that sends it. A result that comes too late names it."""

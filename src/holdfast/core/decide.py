@@ -103,7 +103,7 @@ def claim(
 
 
 def started(task: Task, now: float) -> NewEvent:
-    data = {"node": task.node, "attempt": task.attempts}
+    data = {"node": task.node, "attempt": task.attempts, "fence": task.fence}
     return NewEvent("task.started", now, task.id, task.type, data, task.event_project, task.version)
 
 

@@ -109,18 +109,22 @@ class Current(msgspec.Struct, frozen=True):
     result_json: str | None = None
     request_hash: str = ""
     """The hash of the request that created the task."""
+    fences: frozenset[int] | None = None
+    """The fences under which the sender has run the task. None: not looked up, any ended one counts."""
 
 
 STATUSES: Final[dict[str, Status]] = {status.value: status for status in Status}
 
 
 def actor_of(item: PushItem, current: Current) -> Actor:
-    """Who speaks. A fence that was never granted makes no former runner."""
+    """Who speaks. A fence that was never granted, or to another node, makes no former runner."""
     if _names_last_claim(item, current):
         return Actor.RUNNER if is_held(current) else Actor.FORMER
+    held = current.fences
     if item.fence is not None:
-        return Actor.FORMER if _has_ended(item.fence, current) else Actor.NODE
-    return Actor.FORMER if item.claim_id is not None else Actor.NODE
+        was_held = held is None or item.fence in held
+        return Actor.FORMER if was_held and _has_ended(item.fence, current) else Actor.NODE
+    return Actor.FORMER if item.claim_id is not None and held != frozenset() else Actor.NODE
 
 
 def is_held(current: Current) -> bool:

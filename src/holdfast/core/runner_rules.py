@@ -163,6 +163,8 @@ def stale(task: Task, instruction: c.Instruction, now: float) -> Ruling:
     events: tuple[NewEvent, ...] = ()
     if isinstance(command, c.Complete | c.Fail):
         data: dict[str, Any] = {"fence": instruction.fence, "current_fence": task.fence}
+        if instruction.node is not None:
+            data["node"] = instruction.node
         if isinstance(command, c.Complete):
             with_result(data, command.result_json)
         else:

@@ -161,6 +161,7 @@ def keep_evidence(
     data: dict[str, Any] = {
         "fence": fence_of(pushed, current) or 0,
         "current_fence": task.fence,
+        "node": sender.node,
     }
     if item.error is not None:
         data["error"] = item.error.message

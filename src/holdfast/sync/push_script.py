@@ -24,13 +24,14 @@ from holdfast.core.item_wire import InvalidItem
 from holdfast.core.push import fence_of
 from holdfast.core.speaking import Voice
 from holdfast.core.sync_errors import MEANINGS, SyncError
-from holdfast.core.task import LEASED, Task
+from holdfast.core.task import LEASED, Status, Task
 from holdfast.core.verdict import Action, Resolution, Verdict
 from holdfast.errors import InvalidInput
 from holdfast.store.columns import new_values
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
+from holdfast.store.scripts.holders import fences_of
 from holdfast.store.scripts.sync_log import log_expired
 from holdfast.store.scripts.work import Work
 from holdfast.sync import push_effects as effects
@@ -177,6 +178,9 @@ def _judged(
         current = current_of(
             task, state.row(task), node=sender.node, incarnation=sender.incarnation
         )
+        if _names_a_run(item):
+            fences = yield from fences_of(task.id, sender.node)
+            current = replace(current, fences=_with_claim(fences, state.row(task), sender.node))
     pushed = push_item(item, current, node=sender.node, incarnation=sender.incarnation_of(item))
     stone = state.tombstones.get(item.id)
     verdict = judge(pushed, current, state.strategies, is_deleted=stone is not None)
@@ -217,6 +221,18 @@ def _sign(state: PushState, item: Item, sender: Sender, first: int) -> None:
     for n in range(first, len(events)):
         if events[n].task_id == task_id:
             events[n] = replace(events[n], data={**events[n].data, **signature})
+
+
+def _names_a_run(item: Item) -> bool:
+    """Whether it says which run it ends: a result of a run that has ended is evidence."""
+    is_end = item.status in (Status.COMPLETED, Status.FAILED)
+    return is_end and (item.fence is not None or item.claim_id is not None)
+
+
+def _with_claim(fences: frozenset[int], row: SyncRow, node: str) -> frozenset[int]:
+    """With the latest claim, which is kept longer than the history."""
+    is_own = row.claim_node == node and row.claim_fence is not None
+    return fences | {row.claim_fence} if is_own and row.claim_fence else fences
 
 
 def _accepted(

@@ -38,7 +38,7 @@ async def test_a_claim_starts_an_attempt_under_a_new_fence(
     )
     event = (await read_all(store))[-1]
     assert (event.kind, event.task_id, event.at) == ("task.started", "a", clock.now())
-    assert event.data == {"node": "node-x", "attempt": 1}
+    assert event.data == {"node": "node-x", "attempt": 1, "fence": 1}
     await check_counters(store)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.claim_by_id import ClaimById
+from holdfast.core.command import Instruction, Pause
 from holdfast.core.intervention import AckOutcome
 from holdfast.core.node_identity import NodeState
 from holdfast.core.speaking import NodeAct, Voice
@@ -108,3 +109,17 @@ async def test_one_claim_at_two_gateways_gets_one_offer(
         one_offer, other = await asyncio.gather(first.claim(2, f"c{n}"), twin.claim(2, f"c{n}"))
         assert len(one_offer) == 2
         assert [task.run for task in one_offer] == [task.run for task in other]
+
+
+async def test_a_late_result_names_its_sender_and_comes_from_no_other(
+    store: Store, sync: WorkerSync
+) -> None:
+    await put(store, "t")
+    worker, other = await Worker(sync).start(), await Worker(sync, "w2").start()
+    await worker.claim()
+    await store.apply([Instruction("t", Pause("user:ann"))])
+    late = TaskChange(task_id="t", fence=1, status="completed", result_json='"r"')
+    assert [refused.code for refused in (await other.send(late)).refused] == ["lease-lost"]
+    assert [refused.code for refused in (await worker.send(late)).refused] == ["lease-lost"]
+    events = [event for event in await store.feed.history("t") if event.kind == "task.late"]
+    assert [(event.data["node"], event.data["fence"]) for event in events] == [("w1", 1)]

@@ -14,6 +14,7 @@ from holdfast.gateway.connections import CONNECTIONS_MAX, Door
 from holdfast.gateway.worker.door import WorkerDoor
 from holdfast.gateway.worker.principals import WorkerAuth
 from holdfast.store.decisions import Asked
+from holdfast.sync.names import find_task
 from tests.integration.gateway.support import ADMIN, Site
 from tests.integration.gateway.test_sync_v2 import Forge, joined
 
@@ -196,3 +197,30 @@ async def test_a_worker_that_joined_counts_for_its_node(memory_site: Site) -> No
     for one in admitted:
         one.close()
     assert not site.gateway.opened
+
+
+async def test_only_the_node_that_held_a_fence_sends_its_late_result(site: Site) -> None:
+    holder, other = await joined(site, "n1"), await joined(site, "n2")
+    await holder.create("a")
+    fence = (await holder.claim("a"))["lock"]["fence"]
+    admin = Forge(site, "n1", ADMIN)
+    await admin.post("/intervene", type="RELEASE_LOCK", taskId="a", reason="it hangs")
+    late = {"id": "a", "expectedVersion": 1, "status": "completed", "result": "r"}
+    for named in ({"fence": fence}, {"claimId": "guessed"}):
+        forged = await other.one(**late, **named)
+        assert (forged["success"], forged["error"], forged.get("late")) == (
+            False,
+            "NOT_RUNNER",
+            None,
+        )
+    result = await holder.one(**late, fence=fence)
+    assert (result["error"], result["late"]) == ("LOCK_LOST", True)
+    found = await find_task(site.hub.store, "a", project="proj", projects={"proj"})
+    events = [
+        event.data
+        for event in await site.hub.store.feed.history(found.task_id)
+        if event.kind == "task.late"
+    ]
+    assert [(data["node"], data["fence"], data["result"]) for data in events] == [
+        ("n1", fence, "r")
+    ]

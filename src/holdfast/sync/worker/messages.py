@@ -47,6 +47,7 @@ from holdfast.errors import InvalidInput
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
+from holdfast.store.scripts.holders import fences_of
 from holdfast.store.scripts.work import Work
 from holdfast.sync.tally import write_tally
 from holdfast.sync.worker.figures import tallies
@@ -270,7 +271,7 @@ class _Effect:
         if is_running and fence == task.fence and task.node != self._message.node:
             return Refusal(task.id, "not-runner", f"another node runs task {task.id}", (), task)
         if isinstance(change, TaskChange) and (change.fence or is_running):
-            return self._change_task(change, task, fence)
+            return (yield from self._change_task(change, task, fence))
         if not is_running or fence != task.fence:
             text = f"this node does not run task {task.id} under fence {fence} (now {task.fence})"
             return Refusal(task.id, "lease-lost", text, (), task)
@@ -284,10 +285,15 @@ class _Effect:
             case TaskChange():
                 raise AssertionError("handled above")
 
-    def _change_task(self, change: TaskChange, task: Task, fence: int) -> Refusal | None:
-        by = Reporter(f"node:{self._message.node}", self._batch.now)
+    def _change_task(self, change: TaskChange, task: Task, fence: int) -> Script[Refusal | None]:
+        node = self._message.node
+        by = Reporter(f"node:{node}", self._batch.now)
         command = command_of(change, task, by)
-        ruling = apply.carry_out(self._work, Instruction(task.id, command, fence=fence))
+        if fence != task.fence and fence not in (yield from fences_of(task.id, node)):
+            text = f"node '{node}' has not run task {task.id} under fence {fence}"
+            return Refusal(task.id, "lease-lost", text, (), task)
+        instruction = Instruction(task.id, command, fence=fence, node=node)
+        ruling = apply.carry_out(self._work, instruction)
         return ruling if isinstance(ruling, Refusal) else None
 
     def _output(

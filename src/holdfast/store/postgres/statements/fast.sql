@@ -64,7 +64,7 @@ WITH lane AS MATERIALIZED (
     INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
     SELECT :record_id::text::bigint, count(*), :now::float8,
         '[' || string_agg(:event_head::text || to_json(id)::text || ',' || to_json(type)::text
-                          || :event_node::text || attempts || '},' || CASE project WHEN 'default' THEN '""' ELSE to_json(project)::text END || ',' || version || ']', ',' ORDER BY priority, due_at, nth) || ']',
+                          || :event_node::text || attempts || ',"fence":' || fence || '},' || CASE project WHEN 'default' THEN '""' ELSE to_json(project)::text END || ',' || version || ']', ',' ORDER BY priority, due_at, nth) || ']',
         (SELECT json_agg(d)::text FROM (
             SELECT json_build_array(project, queue, type, priority, s.status, s.sign * count(*)) AS d
             FROM taken, (VALUES ('queued', -1), ('running', 1)) s(status, sign)
@@ -106,7 +106,7 @@ WITH taken AS (
     INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
     SELECT :record_id::text::bigint, 1, :now::float8,
         '[' || :event_head::text || to_json(id)::text || ',' || to_json(type)::text || :event_node::text || attempts
-            || '},' || CASE project WHEN 'default' THEN '""' ELSE to_json(project)::text END || ',' || version || ']]',
+            || ',"fence":' || fence || '},' || CASE project WHEN 'default' THEN '""' ELSE to_json(project)::text END || ',' || version || ']]',
         json_build_array(json_build_array(project, queue, type, priority, 'queued', -1),
                          json_build_array(project, queue, type, priority, 'running', 1))::text
     FROM taken
