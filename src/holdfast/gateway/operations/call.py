@@ -174,6 +174,11 @@ class Call:
             await self.hub.store.run(lambda _dialect, _ids, now: repeatable.hold(now))
         return repeatable
 
+    async def check_answered(self, operation: Operation) -> None:
+        """`Replayed` if the request was answered before: for an act that is judged before its transaction."""
+        if (repeatable := self.repeatable(operation)) is not None:
+            await self.hub.store.run(lambda _dialect, _ids, now: repeatable.look(now))
+
     async def end_repeatable(self, repeatable: Repeatable | None, answer: Answer) -> None:
         """Stores the answer of such an act."""
         if repeatable is not None:

@@ -12,6 +12,7 @@ from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.check import check_whole
 from holdfast.core.rights import Operation
 from holdfast.core.task import Task
+from holdfast.errors import IllegalTransition
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.tasks import BODIES_MAX, readable, task_answer, task_by
 from holdfast.queue import views
@@ -134,7 +135,11 @@ async def _change(
     by = task_by(
         call, operation, task, body.reason, expected_version=body.expected_version, details=seen
     )
-    return task_answer(call, await act(by), seen)
+    try:
+        return task_answer(call, await act(by), seen)
+    except IllegalTransition:
+        await call.check_answered(operation)  # a repeat finds what the first request has ended
+        raise
 
 
 async def _change_all(

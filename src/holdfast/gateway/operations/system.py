@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -262,17 +262,28 @@ async def _create(call: Call, new: NewToken, reason: str) -> Answer:
 
 
 async def rotate_token(call: Call, token_id: str, *, reason: str = "") -> Answer:
-    by = _token_by(call, token_id, {"rotated": True}, reason)
+    by = _token_by(
+        call,
+        token_id,
+        {"rotated": True},
+        reason,
+        lambda token: _token_answer(call, token, None, 200),
+    )
     issued = await call.hub.tokens.rotate(token_id, by)
     return _token_answer(call, issued.token, issued.secret, 200)
 
 
 async def revoke_token(call: Call, token_id: str, *, reason: str = "") -> Answer:
-    by = _token_by(call, token_id, {"revoked": True}, reason)
-    return Answer(hub_views.token(await call.hub.tokens.revoke(token_id, by), call.hub.now()))
+    def shown(token: Token) -> Answer:
+        return Answer(hub_views.token(token, call.hub.now()))
+
+    by = _token_by(call, token_id, {"revoked": True}, reason, shown)
+    return shown(await call.hub.tokens.revoke(token_id, by))
 
 
-def _token_by(call: Call, token_id: str, detail: object, reason: str) -> By:
+def _token_by(
+    call: Call, token_id: str, detail: object, reason: str, answer: Callable[[Token], Answer]
+) -> By:
     actor = call.authorise_store(O.TOKENS_MANAGE).actor
     return call.by(
         O.TOKENS_MANAGE,
@@ -280,7 +291,7 @@ def _token_by(call: Call, token_id: str, detail: object, reason: str) -> By:
         subject=token_id,
         actor=actor,
         reason=reason,
-        answer=lambda token: _token_answer(call, token, None, 200),
+        answer=answer,
         detail=detail,
     )
 

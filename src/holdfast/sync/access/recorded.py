@@ -65,6 +65,11 @@ class Repeatable:
             raise Replayed(rules.answer(verdict.outcome))
         self._lease = rules.started(verdict)
 
+    def look(self, now: float) -> Script[None]:
+        """`Replayed` if the key has an answer; else nothing."""
+        yield from self.begin(now)
+        yield from self.give_up(now)
+
     def end(self, answer: codec.Json, now: float) -> Script[None]:
         """Stores the answer."""
         assert self._lease is not None, "begin runs first"

@@ -1,0 +1,210 @@
+"""Every call that changes something honours `Idempotency-Key`, or is listed here with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from holdfast.core.decision import make_question
+from holdfast.gateway.rest.app import tables_of
+from holdfast.store.scripts.decisions import Asked
+from tests.integration.gateway.support import ADMIN, Site
+from tests.integration.gateway.test_hub_admin import conflict_of, joined
+
+EXEMPT = {
+    "POST /api/v2/sync/nodes/register": "bootId: a repeat within a minute gets the same incarnation",
+    "POST /api/v1/ws-tickets": "a ticket opens one connection; a repeat makes another",
+    "PUT /api/v1/types": "writes the same rows again",
+    "POST /api/v2/sync/nodes/{node_id}/heartbeat": "says that a node lives; its acks end commands once",
+    "POST /api/v2/sync/handshake/{project}": "compares",
+    "POST /api/v2/sync/pull/{project}": "reads",
+    "POST /api/v2/sync/push/{project}": "mutationId of each item",
+    "POST /api/v2/sync/tasks/{task_id}/claim": "claimId",
+    "POST /api/v2/sync/tasks/{task_id}/heartbeat": "the fence; totals and progress only rise",
+    "POST /api/v2/sync/tasks/{task_id}/release": "a repeat is answered released: false",
+    "POST /api/v2/sync/fix-expired-locks": "a lock expires once",
+}
+Case = Callable[[Site], Awaitable[tuple[str, Any]]]
+"""Prepares a call; returns its path and body."""
+
+
+def fixed(path: str, body: Any = None) -> Case:
+    async def case(_: Site) -> tuple[str, Any]:
+        return path, body
+
+    return case
+
+
+def of_task(suffix: str, body: Any) -> Case:
+    async def case(site: Site) -> tuple[str, Any]:
+        return f"/tasks/{(await site.task())['id']}{suffix}", body
+
+    return case
+
+
+def of_dead(suffix: str, body: Any) -> Case:
+    async def case(site: Site) -> tuple[str, Any]:
+        task_id = (await site.task())["id"]
+        node = await joined(site, "runner", "default")
+        claim = await node.post(f"/tasks/{task_id}/claim", lockDuration=60_000)
+        assert claim.status_code == 200, claim.text
+        fence = claim.json()["lock"]["fence"]
+        error = {"message": "no", "retryable": False}
+        await node.push(id=task_id, expectedVersion=1, status="failed", error=error, fence=fence)
+        shown = (await site.ask("GET", f"/tasks/{task_id}")).json()
+        assert shown["status"] == "failed", shown
+        return suffix.format(task_id=task_id), body
+
+    return case
+
+
+def of_node(verb: str) -> Case:
+    async def case(site: Site) -> tuple[str, Any]:
+        await joined(site)
+        return f"/nodes/plugin-a/{verb}", {"reason": "r"}
+
+    return case
+
+
+def of_queue(verb: str) -> Case:
+    async def case(site: Site) -> tuple[str, Any]:
+        await site.task()
+        if verb == "resume":
+            await site.ask("POST", "/queues/default/pause", {})
+        return f"/queues/default/{verb}", {"reason": "r"}
+
+    return case
+
+
+def of_schedule(suffix: str, body: Any) -> Case:
+    async def case(site: Site) -> tuple[str, Any]:
+        await site.ask("PUT", "/schedules/nightly", SCHEDULE)
+        if suffix == "/resume":
+            await site.ask("POST", "/schedules/nightly/pause", {})
+        return f"/schedules/nightly{suffix}", body
+
+    return case
+
+
+def of_token(suffix: str) -> Case:
+    async def case(site: Site) -> tuple[str, Any]:
+        made = await site.ask("POST", "/tokens", {"name": "t", "roles": ["viewer"]})
+        return f"/tokens/{made.json()['id']}{suffix}", None
+
+    return case
+
+
+async def settled(site: Site) -> tuple[str, Any]:
+    return f"/conflicts/{await conflict_of(site)}/settle", {"take": "server", "reason": "r"}
+
+
+async def decided(site: Site) -> tuple[str, Any]:
+    task_id = (await site.task())["id"]
+    node = await joined(site, "runner", "default")
+    claim = await node.post(f"/tasks/{task_id}/claim", lockDuration=60_000)
+    question = make_question("Go?", key="go", options=("yes",))
+    fence = claim.json()["lock"]["fence"]
+    asked = await site.hub.store.decisions.ask(task_id, fence, question)
+    assert isinstance(asked, Asked)
+    return f"/decisions/{asked.decision.id}", {"choice": "yes"}
+
+
+async def revoked_lock(site: Site) -> tuple[str, Any]:
+    await site.hub.locks._locks.acquire("door", wait=1)
+    return "/locks/door/revoke", {"reason": "r"}
+
+
+async def intervened(site: Site) -> tuple[str, Any]:
+    task_id = (await site.task())["id"]
+    return "!/intervene", {"type": "PAUSE", "taskId": task_id, "reason": "r"}
+
+
+SCHEDULE = {"spec": "0 3 * * *", "type": "mail"}
+PAUSE = {"type": "PAUSE", "reason": "r"}
+V1 = "/api/v1"
+V2 = "/api/v2/sync"
+CASES: dict[str, Case] = {
+    f"POST {V1}/tasks": fixed("/tasks", {"type": "mail"}),
+    f"POST {V1}/tasks/batch": fixed("/tasks/batch", {"tasks": [{"type": "mail"}]}),
+    f"PATCH {V1}/tasks/{{task_id}}": of_task("", {"payload": {"n": 2}, "reason": "r"}),
+    f"POST {V1}/tasks/{{task_id}}/copy": of_task("/copy", {"reason": "r"}),
+    f"POST {V1}/tasks/{{task_id}}/interventions": of_task("/interventions", PAUSE),
+    f"POST {V1}/decisions/{{decision_id}}": decided,
+    f"POST {V1}/conflicts/{{conflict_id}}/settle": settled,
+    f"POST {V1}/queues/{{name}}/pause": of_queue("pause"),
+    f"POST {V1}/queues/{{name}}/resume": of_queue("resume"),
+    f"POST {V1}/dead-letters/replay": of_dead("/dead-letters/replay", {"reason": "r"}),
+    f"POST {V1}/dead-letters/discard": of_dead("/dead-letters/discard", {"reason": "r"}),
+    f"POST {V1}/dead-letters/{{task_id}}/replay": of_dead(
+        "/dead-letters/{task_id}/replay", {"reason": "r"}
+    ),
+    f"POST {V1}/dead-letters/{{task_id}}/discard": of_dead(
+        "/dead-letters/{task_id}/discard", {"reason": "r"}
+    ),
+    f"POST {V1}/operations": fixed(
+        "/operations", {"action": "pause", "q": "status:queued", "reason": "r"}
+    ),
+    **{
+        f"POST {V1}/nodes/{{node_id}}/{verb}": of_node(verb)
+        for verb in ("cordon", "uncordon", "drain", "quarantine", "revoke")
+    },
+    f"POST {V1}/join-tokens": fixed("/join-tokens", {"project": "web"}),
+    f"POST {V1}/locks/{{resource}}/revoke": revoked_lock,
+    f"PUT {V1}/schedules/{{name}}": fixed("/schedules/nightly", SCHEDULE),
+    f"DELETE {V1}/schedules/{{name}}": of_schedule("", None),
+    f"POST {V1}/schedules/{{name}}/pause": of_schedule("/pause", {"reason": "r"}),
+    f"POST {V1}/schedules/{{name}}/resume": of_schedule("/resume", {"reason": "r"}),
+    f"POST {V1}/schedules/{{name}}/run": of_schedule("/run", {"reason": "r"}),
+    f"POST {V1}/tokens": fixed("/tokens", {"name": "t", "roles": ["viewer"]}),
+    f"DELETE {V1}/tokens/{{token_id}}": of_token(""),
+    f"POST {V1}/tokens/{{token_id}}/rotate": of_token("/rotate"),
+    f"POST {V1}/projects": fixed("/projects", {"id": "shop"}),
+    f"PATCH {V1}/projects/{{project}}": fixed("/projects/default", {"strategy": "manual"}),
+    f"POST {V2}/intervene": intervened,
+}
+SECRETS = ("token", "credential", "secret")
+
+
+def changing() -> set[str]:
+    return {
+        f"{route.method} {prefix}{route.path}"
+        for prefix, routes in tables_of().items()
+        for route in routes
+        if route.method != "GET"
+    }
+
+
+def test_every_call_that_changes_something_is_here() -> None:
+    assert changing() == CASES.keys() | EXEMPT.keys()
+    assert not CASES.keys() & EXEMPT.keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_repeat_gets_the_first_answer(memory_site: Site, name: str) -> None:
+    site = memory_site
+    path, body = await CASES[name](site)
+    prefix = V2 if path.startswith("!") else V1
+    headers = {"Authorization": f"Bearer {ADMIN}", "Idempotency-Key": "k1"}
+    given: dict[str, Any] = {"headers": headers} | ({} if body is None else {"json": body})
+    method = name.partition(" ")[0]
+    url = prefix + path.removeprefix("!")
+    first = await site.client.request(method, url, **given)
+    assert first.status_code in (200, 201, 202), first.text
+    assert "Idempotency-Replayed" not in first.headers
+    events = (await site.hub.store.feed.head()).offset
+    again = await site.client.request(method, url, **given)
+    assert again.headers.get("Idempotency-Replayed") == "true", again.text
+    assert again.status_code == first.status_code
+    assert (await site.hub.store.feed.head()).offset == events
+    shown, repeated = first.json(), again.json()
+    for secret in SECRETS:  # a secret is shown once
+        if shown.get(secret) is not None and isinstance(shown[secret], str):
+            shown.pop(secret), repeated.pop(secret, None)
+    assert repeated == shown
+    if body is not None:
+        other = await site.client.request(
+            method, url, headers=headers, json={**body, "reason": "another"}
+        )
+        assert other.status_code == 422, other.text
