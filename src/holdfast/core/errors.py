@@ -25,6 +25,7 @@ __all__ = [
     "PreconditionFailed",
     "RateLimited",
     "SelfApproval",
+    "SlowConsumer",
     "TaskNotClaimable",
     "TooLarge",
     "Unauthenticated",
@@ -111,6 +112,16 @@ class RateLimited(HoldfastError):
     def __init__(self, message: str, *, retry_after_seconds: float = 1.0) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+
+
+class SlowConsumer(HoldfastError):
+    """The client does not read what it is sent. The connection has ended."""
+
+    code = "slow-consumer"
+    retryable = True
+    http_status = 408
+    grpc_status = "RESOURCE_EXHAUSTED"
+    exit_code = 10
 
 
 class UnknownNode(NotFound):

@@ -9,16 +9,16 @@ Never: takes the node or the project from a message.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Final
 
 from holdfast.core.check import check_text, check_whole
-from holdfast.core.errors import Forbidden, Malformed, RateLimited
+from holdfast.core.errors import Forbidden, Malformed, RateLimited, SlowConsumer
 from holdfast.core.speaking import Voice
 from holdfast.core.transition import Refusal
 from holdfast.core.wire import WHOLE_MAX
-from holdfast.core.worker_protocol import Reception, Window, merge_acks
+from holdfast.core.worker_protocol import Reception, Window
 from holdfast.core.worker_wire import (
     CHANGES_MAX,
     PROTOCOL,
@@ -41,16 +41,19 @@ from holdfast.core.worker_wire import (
     WorkerMessage,
     change_count,
 )
-from holdfast.errors import BatchTooLarge, HoldfastError, StoreUnavailable
+from holdfast.errors import BatchTooLarge, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.gateway.shown import shown_detail
 from holdfast.gateway.worker.credential import CredentialWatch, Recheck, always
 from holdfast.gateway.worker.hub import Greeted, WorkerHub, not_speaking, stop_all
+from holdfast.gateway.worker.outlet import Outlet
 from holdfast.gateway.worker.ports import WorkerPrincipal
 from holdfast.sync.errors import NodeFenced, UnknownNode
 from holdfast.sync.worker.messages import Inbound, MessageAnswer
 
 REQUESTS_MAX: Final = 16
 """Asks and renewals that a session answers at the same time."""
+COMMIT_SECONDS: Final = 30.0
+"""How long the end of a session waits for messages that need a row which another transaction holds."""
 FLUSH_SECONDS: Final = 5.0
 """How long the end of a session waits for the peer to take what is queued."""
 _ENDS: Final = (Malformed, Forbidden, RateLimited, NodeFenced, UnknownNode)
@@ -84,9 +87,8 @@ class WorkerSession:
         """Asks that wait for work, by claim id. The event ends the wait."""
         self._hello: Hello | None = None
         self._incarnation = 0
-        self._out: deque[GatewayMessage] = deque()
-        self._ready = asyncio.Event()
-        self._is_done = False
+        self._outlet = Outlet(hub.clock)
+        self._put = self._outlet.put
         self._frames = 0
         self._bytes = 0
         self._freed = (0, 0)
@@ -109,10 +111,9 @@ class WorkerSession:
                 self._fail(error)
             if reader.done() and not self._end.done():
                 await self._answered()
-            self._is_done = True
-            self._ready.set()
+            self._outlet.finish()
             # A peer that reads nothing must not hold the session.
-            await asyncio.wait({writer}, timeout=FLUSH_SECONDS)
+            await asyncio.wait({writer}, timeout=self._flush_seconds())
             if self._end.done():
                 self._end.result()
             if writer.done():
@@ -155,6 +156,8 @@ class WorkerSession:
                 self._refuse(error)
             except HoldfastError as error:
                 self._refuse(error)
+            # Each message may lead to answers: a worker that takes none is not read further.
+            await self._outlet.room()
 
     async def _receive(self, message: WorkerMessage, size: int) -> None:
         match message:
@@ -342,6 +345,7 @@ class WorkerSession:
                     name = getattr(command, "id", "") or getattr(command, "decision_id", "")
                     if name not in sent:
                         sent.add(name)
+                        await self._outlet.room()
                         self._put(command)
                 await self._hub.commands.wait(node)
         except HoldfastError as error:
@@ -354,36 +358,30 @@ class WorkerSession:
             ErrorFrame(code=error.code, detail=shown_detail(error), retryable=error.retryable)
         )
 
-    def _put(self, message: GatewayMessage) -> None:
-        """Queues a message. Acknowledgements that wait become one."""
-        last = self._out[-1] if self._out else None
-        if isinstance(message, SyncAck) and isinstance(last, SyncAck):
-            merged = merge_acks(last, message)
-            if merged is not None:
-                self._out[-1] = merged
-                return
-        self._out.append(message)
-        self._ready.set()
-
     async def _write(self, send: Send) -> None:
-        while True:
-            while self._out:
-                message = self._out.popleft()
-                if isinstance(message, SyncAck):
-                    # Before it is sent: the worker may answer before this task goes on.
-                    self._frames -= self._freed[0]
-                    self._bytes -= self._freed[1]
-                    self._freed = (0, 0)
-                await send(message)
-            if self._is_done:
-                return
-            self._ready.clear()
-            await self._ready.wait()
+        while (message := await self._outlet.take()) is not None:
+            if isinstance(message, SyncAck):
+                # Before it is sent: the worker may answer before this task goes on.
+                self._frames -= self._freed[0]
+                self._bytes -= self._freed[1]
+                self._freed = (0, 0)
+            await send(message)
+
+    def _flush_seconds(self) -> float:
+        """How long the peer has to take what is queued."""
+        error = self._end.exception() if self._end.done() else None
+        return 0.0 if isinstance(error, SlowConsumer) else FLUSH_SECONDS
 
     async def _answered(self) -> None:
         """Waits until what was read has its answer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(COMMIT_SECONDS):
+                while self._commits and not self._end.done():
+                    waits: set[asyncio.Future[Any]] = {*self._commits, self._end}
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if self._commits:
-            await asyncio.wait(set(self._commits))  # each ends: the store answers or fails
+            # They may still be made: a repeat is known.
+            self._fail(StoreBusy("a row that is needed is held: send the messages again"))
         if not self._is_lasting:
             # A request over HTTP waits for its tasks. A stream that has ended gets none.
             while self._requests and not self._end.done():

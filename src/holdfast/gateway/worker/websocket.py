@@ -6,6 +6,7 @@ Promises: one message a text frame. What is not a message closes with 4400, a fr
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
@@ -20,7 +21,7 @@ from holdfast.gateway.shown import shown_detail
 from holdfast.gateway.worker import json_codec
 from holdfast.gateway.worker.hub import WorkerHub
 from holdfast.gateway.worker.ports import Admitted
-from holdfast.gateway.worker.session import Received, WorkerSession
+from holdfast.gateway.worker.session import FLUSH_SECONDS, Received, WorkerSession
 
 FRAME_BYTES_MAX: Final = 4_194_304
 """Above the largest result with its escapes."""
@@ -28,6 +29,7 @@ CLOSE_CODES: Final = {
     "malformed": 4400,
     "unauthenticated": 4401,
     "forbidden": 4403,
+    "slow-consumer": 4408,
     "node-fenced": 4409,
     "replaced": 4409,
     "unknown-node": 4409,
@@ -101,15 +103,21 @@ def decoded(data: bytes) -> WorkerMessage | HoldfastError:
 
 
 async def _close(websocket: WebSocket, code: int, error: HoldfastError | None) -> None:
+    """Says why and closes. A peer that reads nothing does not hold this up."""
     try:
-        if error is not None:
-            frame = ErrorFrame(
-                code=error.code, detail=shown_detail(error), retryable=error.retryable
-            )
-            await websocket.send_text(json_codec.encode(frame).decode())
-        await websocket.close(code, error.code if error else "")
+        async with asyncio.timeout(FLUSH_SECONDS):
+            await _say_and_close(websocket, code, error)
+    except TimeoutError:
+        log.debug("a worker does not read: its connection is dropped")
     except (WebSocketDisconnect, RuntimeError):
         log.debug("a worker has gone before its answer")
+
+
+async def _say_and_close(websocket: WebSocket, code: int, error: HoldfastError | None) -> None:
+    if error is not None:
+        frame = ErrorFrame(code=error.code, detail=shown_detail(error), retryable=error.retryable)
+        await websocket.send_text(json_codec.encode(frame).decode())
+    await websocket.close(code, error.code if error else "")
 
 
 def bearer(header: str) -> str:
