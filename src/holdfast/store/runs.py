@@ -86,7 +86,7 @@ async def finish(
             decided = await apply(instructions, wait=False, brief=brief)
         except RowHeld:
             # Not a task but something that they share, such as a limit. The caller finds out whose.
-            decided = [held_by_another(instruction) for instruction in instructions]
+            decided = [held_by_another(instruction.task_id) for instruction in instructions]
         answers.update(zip(rest, decided, strict=True))
         if held := [n for n in rest if is_held(answers[n])]:
             # Usually by a short transaction of Holdfast: a claim that came too late for the task.

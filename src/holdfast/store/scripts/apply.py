@@ -83,16 +83,16 @@ def _answer(
     work: Work, instruction: Instruction, held: Collection[str], coming: set[str]
 ) -> Ruling:
     if instruction.task_id in held:
-        return held_by_another(instruction)
+        return held_by_another(instruction.task_id)
     if instruction.task_id in coming and isinstance(instruction.command, Replay):
         return _comes_back(instruction)
     return carry_out(work, instruction)
 
 
-def held_by_another(instruction: Instruction) -> Refusal:
-    """The refusal of an instruction that was skipped because another transaction holds the task."""
-    text = f"another transaction holds task {instruction.task_id}: try again in a moment"
-    return Refusal(instruction.task_id, HELD, text)
+def held_by_another(task_id: str) -> Refusal:
+    """The refusal of a change that was skipped because another transaction holds the task."""
+    text = f"another transaction holds task {task_id}: try again in a moment"
+    return Refusal(task_id, HELD, text)
 
 
 def _comes_back(instruction: Instruction) -> Refusal:

@@ -2,7 +2,8 @@
 
 Promises: the receiver rows commit with the effects, so a repeated message changes nothing. Every change of a
 task is fenced, and made only by the node that holds the task. A refused change is answered with the state of
-its task; its message counts as applied, so a bad change never blocks what follows.
+its task; its message counts as applied, so a bad change never blocks what follows. With `skips_held` this
+includes changes of tasks that another transaction holds: the worker sends them again.
 Never: decides a transition (`core.decide` does), or whether a node may connect (the gateway does).
 """
 
@@ -98,6 +99,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks as they were claimed, by id: see `plain.KnownTasks`."""
     dialect: Dialect
     ask_decision: AskDecision | None = None
+    skips_held: bool = False
+    """Refuses changes of tasks that another transaction holds, with the code `held`, and waits for none."""
 
 
 def apply_messages(messages: Sequence[Inbound], batch: Batch) -> Script[Applied]:
@@ -187,12 +190,16 @@ class _Effect:
         self._batch = batch
         self._message = Inbound("", 0, 0, Changes())
         self._refused: list[ChangeRefused] = []
+        self._held: Mapping[str, Task] = {}
+        """Tasks that another transaction holds, as they were before it."""
         self._completed: Collection[str] = ()
         """Tasks that `complete_known` or `complete_plain` has completed."""
 
     def complete_known(self, messages: Sequence[Inbound]) -> Script[bool]:
         """Completes known tasks in one statement, without reading them first: it checks fence and version.
         Returns whether this was all that the messages ask for. Messages with anything else are left alone."""
+        if self._batch.skips_held:
+            return False  # the statement waits for its rows
         moves = known_completions(messages, self._batch.known, self._batch.now)
         if moves:
             self._completed = yield from self._batch.dialect.fast.complete_plain(
@@ -211,7 +218,10 @@ class _Effect:
         ]
         ids = sorted({*wrong_ids, *(change.task_id for change in changes)} - {""})
         if ids:
-            self._work.load((yield call(lock_of(changes), ids=ids)))
+            lock = lock_of(changes, skips_held=self._batch.skips_held)
+            self._work.load((yield call(lock, ids=ids)))
+            if self._batch.skips_held and (left := [i for i in ids if i not in self._work.tasks]):
+                self._held = {task.id: task for task in (yield call("get_tasks", ids=left))}
         streams = [
             Stream(task.id, task.fence, change.stream)
             for change in changes
@@ -263,6 +273,9 @@ class _Effect:
         return self._refused, ends
 
     def _one(self, change: Change, ends: dict[str, int]) -> Script[Refusal | None]:
+        held = self._held.get(change.task_id)
+        if held is not None and held.project == self._message.project:
+            return apply.held_by_another(held.id)
         task = self._work.tasks.get(change.task_id)
         if task is None or task.project != self._message.project:
             return Refusal(change.task_id, "not-found", f"task {change.task_id} does not exist")

@@ -26,9 +26,12 @@ def in_order(changes: Changes) -> Iterator[Change]:
     yield from (change for change in changes.task if not is_report(change))
 
 
-def lock_of(changes: Sequence[Change]) -> str:
-    """The lock statement: reports need the weaker one, see `store.scripts.apply`."""
-    return "lock_tasks" if any(map(_ends_run, changes)) else "lock_reporting"
+def lock_of(changes: Sequence[Change], *, skips_held: bool = False) -> str:
+    """The lock statement: reports need the weaker one, see `store.scripts.apply`. `skips_held`: it skips
+    the rows that another transaction holds."""
+    if any(map(_ends_run, changes)):
+        return "lock_free_tasks" if skips_held else "lock_tasks"
+    return "lock_free_family" if skips_held else "lock_reporting"
 
 
 def _ends_run(change: Change) -> bool:

@@ -7,6 +7,7 @@ times do not. Never: knows a transport or a credential; the caller names the nod
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -21,6 +22,7 @@ from holdfast.core.worker_wire import HeldRunState, LostRun, Renew
 from holdfast.engine.meters import LATE
 from holdfast.errors import BatchTooLarge
 from holdfast.metrics import Meter, NullMeter
+from holdfast.store.port import RowHeld
 from holdfast.store.store import Store
 from holdfast.sync.speaking import heard
 from holdfast.sync.worker import figures, receivers
@@ -41,6 +43,8 @@ LEASE_SECONDS_MIN: Final = 5.0
 LEASE_SECONDS_MAX: Final = 3_600.0
 LEASE_SECONDS: Final = 60.0
 """The lease of a worker that asks for none."""
+SKIP_SECONDS: Final = 1.0
+"""How long messages skip held tasks after one was met. Else each of them would wait for its rows first."""
 HELD_MAX: Final = 1_000
 """Runs in one renewal."""
 
@@ -73,6 +77,8 @@ class WorkerSync:
     ) -> None:
         """`on_changed` is called after commits that changed tasks: others may wait for their events."""
         self.store = store
+        self._clock = clock
+        self._skips_until = 0.0
         self.on_changed = on_changed
         self._meter: Meter = NullMeter() if meter is None else meter
         self._ask_decision = ask_decision
@@ -90,7 +96,15 @@ class WorkerSync:
         return await receivers.hello(self.store, start)
 
     async def apply(self, messages: Sequence[Inbound]) -> list[MessageAnswer]:
-        """Applies messages in one transaction."""
+        """Applies messages in one transaction. Changes of tasks that another transaction holds are refused
+        with the code `held`. RowHeld if it holds a row that tasks share, e.g. of a limit."""
+        if self._clock.monotonic() >= self._skips_until:
+            with suppress(RowHeld):
+                return await self._apply(messages, skips_held=False)
+            self._skips_until = self._clock.monotonic() + SKIP_SECONDS
+        return await self._apply(messages, skips_held=True)
+
+    async def _apply(self, messages: Sequence[Inbound], *, skips_held: bool) -> list[MessageAnswer]:
         store = self.store
         first, second = store.ids.record(store.now()), store.ids.record(store.now())
         applied = await store.run(
@@ -103,8 +117,10 @@ class WorkerSync:
                     known=self._known.tasks,
                     dialect=dialect,
                     ask_decision=self._ask_decision,
+                    skips_held=skips_held,
                 ),
-            )
+            ),
+            wait_seconds=0.0,
         )
         if applied.is_cut_short:
             store.cascades.on_cut_short()
