@@ -14,6 +14,7 @@ from holdfast.core import capacity, failure as failures
 from holdfast.core.command import Cancel, Complete, Fail, Release, RunnerCommand, Snooze
 from holdfast.core.submit import RESULT_BYTES_MAX, encode_payload
 from holdfast.core.task import FailureKind, Task, timeout_of
+from holdfast.core.text import lines
 from holdfast.engine.context import Context, Services
 from holdfast.engine.deadlines import Deadlines
 from holdfast.engine.execute import Executor, invoke
@@ -150,8 +151,8 @@ def _described(task: Task, error: BaseException, duration: float) -> Fail:
 
 
 def _reason(reason: object) -> str:
-    """The reason of a handler as text that every store can write."""
-    return failures.storable(str(reason))[: failures.MESSAGE_CHARS_MAX]
+    """The reason of a handler as text that every store and gateway accepts."""
+    return lines(failures.storable(str(reason)))[: failures.MESSAGE_CHARS_MAX]
 
 
 def _is_cancelled() -> bool:

@@ -79,7 +79,12 @@ def compose_remote(basis: RemoteBasis) -> RemoteEngine:
     outcomes = RemoteOutcomes(link, clock)
     completer = Completer(clock, outcomes, committed, measures.written, batch_max=OUTCOMES_MAX)
     services = RemoteServices(
-        link, outcomes, basis.ids, lambda: engine.runs, completer.count_fenced
+        link,
+        outcomes,
+        basis.ids,
+        clock,
+        runs=lambda: engine.runs,
+        on_refused=completer.count_fenced,
     )
     runner = TaskRunner(
         clock, basis.handlers, executor, services, default_timeout=config.task_timeout

@@ -1,16 +1,21 @@
 """What a handler's context asks of the gateway. Implements `engine.context.Services`.
 
-Promises: a write waits out an interruption of the link, so that one costs no attempt. A step of `once` is
-fenced by the run of its task. Never: takes a caller's transaction: there is no database here.
+Promises: a write waits out an interruption of the link, an outage of the database behind it, and a row that
+another transaction holds, so that none of them costs an attempt. Only a refusal of the run ends the run; a
+refusal of a value is raised as the error that it is. A step of `once` is fenced by the run of its task.
+Never: takes a caller's transaction: there is no database here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain, repeat
 from typing import Any, Final
 
 import msgspec
 
+from holdfast.client.problems import problem
+from holdfast.clock import Clock
 from holdfast.core.command import Instruction, Report
 from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.decision import Decision, Question
@@ -18,17 +23,23 @@ from holdfast.core.ids import Ids
 from holdfast.core.ledger import EntryLease, EntryRequest, EntryVerdict, Outcome, Runner
 from holdfast.core.ledger_wire import decode_verdict
 from holdfast.core.task import RunId, Task
+from holdfast.core.worker_wire import ChangeRefused
+from holdfast.engine.loop import OUTAGE_SECONDS
 from holdfast.engine.owned_runs import OwnedRuns
-from holdfast.errors import LeaseLost, NotSupported
+from holdfast.errors import LeaseLost, NotSupported, StoreUnavailable
 from holdfast.remote.link import Link
-from holdfast.remote.outbox import Unknown
+from holdfast.remote.outbox import Fate, Unknown
 from holdfast.remote.outcomes import RemoteOutcomes, report_change
 from holdfast.store.decisions import Asked
+from holdfast.store.scripts.apply import HELD
 
 NO_TX: Final = (
     "this worker has no database, so a step cannot be part of a transaction (ctx.once with tx): leave tx out "
     "and pass lease.id to the outside system, or run this task on a worker with the database"
 )
+
+RUN_ENDED: Final = frozenset({"lease-lost", "not-runner", "not-found", "illegal-transition"})
+"""Refusals of a report that mean: this runner does not have the task any more."""
 
 
 class RemoteServices:
@@ -39,12 +50,15 @@ class RemoteServices:
         link: Link,
         outcomes: RemoteOutcomes,
         ids: Ids,
+        clock: Clock,
+        *,
         runs: Callable[[], OwnedRuns],
         on_refused: Callable[[], None],
     ) -> None:
         self._link = link
         self._outcomes = outcomes
         self._ids = ids
+        self._clock = clock
         self._runs = runs
         self._on_refused = on_refused
 
@@ -54,12 +68,23 @@ class RemoteServices:
         owned = self._runs().by_id.get(run)
         if owned is None or self._link.has_failed:
             return _lost(run)
-        change = report_change(instruction, instruction.command, self._ids)
-        fate = (await self._link.report([change]))[0]
+        fate = await self._fate(instruction, instruction.command)
         if isinstance(fate, Unknown) and self._runs().by_id.get(run) is owned:
             # The run was not among those that the gateway called lost, so the change was applied.
             fate = None
+        if isinstance(fate, ChangeRefused) and fate.code not in RUN_ENDED:
+            raise problem(400, {"code": fate.code, "detail": fate.detail})
         return self._outcomes.ruling(owned.current, instruction, fate)
+
+    async def _fate(self, instruction: Instruction, report: Report) -> Fate:
+        """What became of a report. It is sent again while another transaction holds the task."""
+        for pause in chain(OUTAGE_SECONDS, repeat(OUTAGE_SECONDS[-1])):
+            change = report_change(instruction, report, self._ids)
+            fate = (await self._link.report([change]))[0]
+            if not isinstance(fate, ChangeRefused) or fate.code != HELD:
+                return fate
+            await self._clock.sleep(pause)
+        raise AssertionError("unreachable")
 
     def holds_up(self, tx: object) -> bool:
         return False
@@ -89,7 +114,7 @@ class RemoteServices:
         """Asks a person. The gateway pauses the task, unless the question was answered before."""
         run = RunId(task.id, task.fence)
         try:
-            answer = await self._link.call("ask", run, question=msgspec.to_builtins(question))
+            answer = await self._outlast("ask", run, question=msgspec.to_builtins(question))
         except LeaseLost as error:
             return Refusal(task.id, "lease-lost", str(error), (), None)
         match answer["kind"]:
@@ -102,10 +127,21 @@ class RemoteServices:
 
     async def _call(self, verb: str, run: RunId, **arguments: object) -> Any:
         try:
-            return await self._link.call(verb, run, **arguments)
+            return await self._outlast(verb, run, **arguments)
         except LeaseLost:
             self._on_refused()
             raise
+
+    async def _outlast(self, verb: str, run: RunId, **arguments: object) -> Any:
+        """Repeats a call while the database behind the gateway does not answer it."""
+        for pause in chain(OUTAGE_SECONDS, repeat(OUTAGE_SECONDS[-1])):
+            try:
+                return await self._link.call(verb, run, **arguments)
+            except StoreUnavailable:
+                if self._link.has_failed:
+                    raise
+            await self._clock.sleep(pause)
+        raise AssertionError("unreachable")
 
     def _run_of(self, task_id: str) -> RunId:
         for run in self._runs().by_id:

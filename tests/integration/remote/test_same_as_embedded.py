@@ -1,0 +1,126 @@
+"""The same handlers with odd values, on workers with the database and behind a gateway: the same outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from holdfast import Cancel, Context, Snooze, TaskQueue
+from holdfast.app import use_gateway
+from holdfast.core.submit import PAYLOAD_BYTES_MAX, RESULT_BYTES_MAX
+from holdfast.core.task import ENDED, Task
+from holdfast.errors import HoldfastError
+from holdfast.queue.queue import Queue
+from tests.integration.remote.support import ADMIN, SECONDS, Server
+
+
+def nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+ODD: dict[str, Callable[[], Any]] = {
+    "depth 32": lambda: nested(32),
+    "depth 33": lambda: nested(33),
+    "depth 500": lambda: nested(500),
+    "NUL": lambda: "a\0b",
+    "ESC": lambda: "\x1b[31mred\x1b[0m",
+    "separators": lambda: "a\u2028b\x85c\x0bd",
+    "bidi": lambda: "a\u202eb",
+    "surrogate": lambda: "a\ud800b",
+    "NUL in a key": lambda: {"a\0": {"\x1b": "\ud800"}},
+    "too large": lambda: "x" * (RESULT_BYTES_MAX + 1),
+    "large": lambda: '"' * (PAYLOAD_BYTES_MAX // 2 - 2),
+    "integer": lambda: 10**300,
+    "infinity": lambda: float("inf"),
+    "object": lambda: Ellipsis,
+}
+"""Values that a database, a codec, a terminal or a bound may refuse."""
+SAMPLES = ("save", "save and go on", "progress", "result", "raise", "cancel", "snooze", "once")
+
+
+async def odd(use: str, name: str, ctx: Context) -> object:
+    value = ODD[name]()
+    match use:
+        case "save":
+            await ctx.save(value)
+        case "save and go on":
+            try:
+                await ctx.save(value)
+            except HoldfastError as error:
+                await ctx.save("second")
+                return [error.code, type(error).__name__]
+        case "progress":
+            await ctx.progress(0.5, note=value if isinstance(value, str) else repr(value)[:50])
+        case "result":
+            return value
+        case "raise":
+            raise ValueError(value)
+        case "cancel":
+            return Cancel(value)
+        case "snooze":
+            return "again" if ctx.task.fence > 1 else Snooze(0.0, value)
+        case "once":
+
+            async def step(_: object) -> Any:
+                return value
+
+            return await ctx.once("step", step) == value
+    return "went on"
+
+
+async def outcomes(queue: Queue, kind: str) -> dict[tuple[str, str], str]:
+    """Runs all samples. Returns the ids of their tasks."""
+    keys = [(use, name) for use in SAMPLES for name in ODD]
+    async with asyncio.timeout(SECONDS):
+        handles = await asyncio.gather(
+            *[queue.enqueue(kind, {"use": use, "name": name}) for use, name in keys]
+        )
+        await asyncio.gather(*[handle.wait() for handle in handles])
+    return {key: handle.id for key, handle in zip(keys, handles, strict=True)}
+
+
+def shown(task: Task) -> dict[str, object]:
+    """What must not depend on where the handler ran."""
+    failure = task.failure
+    evidence = None
+    if failure is not None:
+        # The names of the types differ; a traceback has the frames of its process.
+        evidence = (failure.kind, failure.error_type, failure.message)
+    return {
+        "status": task.status,
+        "attempts": (task.attempts, task.deaths, task.fence),
+        "result": task.result_json,
+        "failure": evidence,
+        "checkpoint": task.checkpoint_json,
+        "progress": task.progress_json,
+        "held_by": task.held_by,
+    }
+
+
+async def test_odd_values_have_the_same_outcome_behind_a_gateway(gateway: Server, url: str) -> None:
+    settings: dict[str, Any] = {
+        "lease_seconds": 30.0,
+        "base_retry_delay": 0.01,
+        "default_max_attempts": 1,
+    }
+    local, remote = TaskQueue(url, **settings), TaskQueue("sqlite://", **settings)
+    local.task(name="embedded")(odd)
+    remote.task(name="remote")(odd)
+    use_gateway(remote, gateway.address, ADMIN)
+    async with local:
+        embedded_ids = await outcomes(local, "embedded")
+        async with remote:
+            remote_ids = await outcomes(remote, "remote")
+        store = (await local.open()).store
+        rows = await store.reads.get([*embedded_ids.values(), *remote_ids.values()])
+    different = {
+        key: (shown(rows[embedded_ids[key]]), shown(rows[remote_ids[key]]))
+        for key in embedded_ids
+        if shown(rows[embedded_ids[key]]) != shown(rows[remote_ids[key]])
+    }
+    assert different == {}
+    assert all(task.status in ENDED for task in rows.values())
