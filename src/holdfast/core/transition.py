@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -11,6 +11,9 @@ from holdfast.core import codec
 from holdfast.core.event import NewEvent
 from holdfast.core.gate import gate_of
 from holdfast.core.task import ENDED, LEASED, RUNNING, Failure, Status, Task, may_move
+
+HELD: Final = "held"
+"""Code of a refusal: another transaction holds the lock on the task."""
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):

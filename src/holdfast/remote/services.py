@@ -23,6 +23,7 @@ from holdfast.core.ids import Ids
 from holdfast.core.ledger import EntryLease, EntryRequest, EntryVerdict, Outcome, Runner
 from holdfast.core.ledger_wire import decode_verdict
 from holdfast.core.task import RunId, Task
+from holdfast.core.transition import HELD
 from holdfast.core.worker_wire import ChangeRefused
 from holdfast.engine.loop import OUTAGE_SECONDS
 from holdfast.engine.owned_runs import OwnedRuns
@@ -31,7 +32,6 @@ from holdfast.remote.link import Link
 from holdfast.remote.outbox import Fate, Unknown
 from holdfast.remote.outcomes import RemoteOutcomes, report_change
 from holdfast.store.decisions import Asked
-from holdfast.store.scripts.apply import HELD
 
 NO_TX: Final = (
     "this worker has no database, so a step cannot be part of a transaction (ctx.once with tx): leave tx out "

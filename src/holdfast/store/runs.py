@@ -14,12 +14,13 @@ import msgspec
 from holdfast.core.command import Expire, Instruction
 from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.task import RunId, Task
+from holdfast.core.transition import HELD
 from holdfast.errors import StoreUnavailable
 from holdfast.store.access import Access
 from holdfast.store.beside import Beside
 from holdfast.store.fast.finish import finish as fast_finish
 from holdfast.store.port import RowHeld
-from holdfast.store.scripts.apply import HELD, held_by_another
+from holdfast.store.scripts.apply import held_by_another
 from holdfast.store.scripts.sync_log import ExpiryLog
 
 HELD_LEASE_SECONDS: Final = 1.0

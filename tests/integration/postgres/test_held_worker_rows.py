@@ -16,8 +16,8 @@ import pytest
 from holdfast.clock import SystemClock
 from holdfast.core.limit import LimitRule
 from holdfast.core.task import Status
+from holdfast.core.transition import HELD
 from holdfast.core.worker_wire import CheckpointChange, OutputChunk, TaskChange
-from holdfast.store.scripts.apply import HELD
 from holdfast.store.store import Store
 from holdfast.sync.worker.messages import MessageAnswer
 from holdfast.sync.worker.worker_sync import WorkerSync

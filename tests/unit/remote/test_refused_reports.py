@@ -15,6 +15,7 @@ from holdfast.core.decide import Refusal, Transition
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
 from holdfast.core.task import Priority, RunId, Status, Task
+from holdfast.core.transition import HELD
 from holdfast.core.worker_log import Change
 from holdfast.core.worker_wire import ChangeRefused, CheckpointChange
 from holdfast.engine.owned_run import OwnedRun
@@ -29,7 +30,6 @@ from holdfast.errors import (
 from holdfast.remote.outbox import Fate
 from holdfast.remote.outcomes import RemoteOutcomes
 from holdfast.remote.services import RUN_ENDED, RemoteServices
-from holdfast.store.scripts.apply import HELD
 
 
 def claimed() -> Task:

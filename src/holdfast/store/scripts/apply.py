@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from holdfast.core.command import Instruction, Replay, Report
 from holdfast.core.decide import Refusal, Ruling, Transition, decide
 from holdfast.core.event import NewEvent
+from holdfast.core.transition import HELD
 from holdfast.store.beside import Beside, begin
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import cascade, limits
@@ -33,8 +34,6 @@ class Applied(NamedTuple):
 
 BRIEF_MILLISECONDS: Final = "50"
 """Lock timeout for ending one task. It is short, because other requests may queue behind this one."""
-HELD: Final = "held"
-"""Refusal code: another transaction holds the lock on the task."""
 
 
 def apply(

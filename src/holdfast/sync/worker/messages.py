@@ -15,14 +15,14 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from holdfast.core import codec, speaking
+from holdfast.core import speaking
 from holdfast.core.check import check_choice
 from holdfast.core.command import Instruction, Report
 from holdfast.core.event import NewEvent
 from holdfast.core.node_identity import NodeState
 from holdfast.core.output import Placement, StreamName
 from holdfast.core.speaking import NodeStanding, Voice
-from holdfast.core.task import LEASED, QUEUED, Status, Task
+from holdfast.core.task import LEASED, QUEUED, Task
 from holdfast.core.totals import reported
 from holdfast.core.transition import Refusal, new_event
 from holdfast.core.wire import WHOLE_MAX
@@ -55,6 +55,7 @@ from holdfast.sync.worker.figures import tallies
 from holdfast.sync.worker.live_rows import LiveRows, Stream, own
 from holdfast.sync.worker.ordering import Change, in_order, lock_of
 from holdfast.sync.worker.plain import Inbound, completion, known_completions
+from holdfast.sync.worker.refusals import shown
 
 _SUCCESS: Final = "already-applied"
 SHUT_OUT_INCARNATION: Final = WHOLE_MAX + 1
@@ -370,39 +371,13 @@ class _Effect:
     def _shown(self, change: Change, refusal: Refusal, fence: int) -> ChangeRefused:
         task = self._work.tasks.get(refusal.task_id)
         may_see = task is not None and task.project == self._message.project
-        return ChangeRefused(
-            task_id=refusal.task_id,
-            code=refusal.code,
-            detail=refusal.message,
-            what=_WHAT[type(change)],
-            fence=fence,
-            state_json=codec.dumps(state_of(task)) if task is not None and may_see else "",
-        )
+        return shown(change, refusal, fence, task if may_see else None)
 
 
 _OUTPUT_REFUSED: Final = {
     Placement.GAP: "output starts at {start}, but it ends at {end}: send from there",
     Placement.MISMATCH: "the bytes from {start} on differ from those that were sent before",
 }
-_WHAT: Final[dict[type, str]] = {
-    TaskChange: "task",
-    OutputChunk: "output",
-    CheckpointChange: "checkpoint",
-    MetricsChange: "metrics",
-}
-
-
-def state_of(task: Task) -> dict[str, object]:
-    """The state that a refusal carries. Payload and result are left out."""
-    return {
-        "id": task.id,
-        "status": task.status.value,
-        "version": task.version,
-        "fence": task.fence,
-        "attempt": task.attempts,
-        "node": task.node,
-        "desired": "paused" if task.held_by and task.status is Status.PAUSED else "run",
-    }
 
 
 __all__ = ["AskDecision", "Batch", "Inbound", "MessageAnswer", "apply_messages"]
