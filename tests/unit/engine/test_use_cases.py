@@ -11,7 +11,7 @@ import pytest
 
 import holdfast.queue
 from holdfast import Status, Task, TaskQueue
-from holdfast.errors import Conflict, IllegalTransition, InvalidInput, NotFound
+from holdfast.errors import Conflict, IllegalTransition, InvalidInput, NotFound, VersionConflict
 from holdfast.primitives.locks import Locks
 from holdfast.queue.by import By
 from holdfast.queue.dead_letters import DeadFilter
@@ -126,15 +126,26 @@ async def test_a_version_of_a_thing_that_has_none_is_refused(queue: TaskQueue) -
     async with harness(queue), Locks.connect("sqlite://") as locks:
         parts = queue.parts
         for asked in (
-            parts.queues.pause("default", by),
-            parts.schedules.put("hourly", by, spec="@every 60", type="work"),
-            parts.schedules.remove("hourly", by),
             parts.dead_letters.replay_all(DeadFilter(), by),
             parts.dead_letters.discard_all(DeadFilter(), by),
             LockAdmin(locks).revoke("attic", by),
         ):
             with pytest.raises(InvalidInput, match="has no version"):
                 await asked
+
+
+async def test_an_old_version_of_a_queue_or_schedule_is_refused(queue: TaskQueue) -> None:
+    by = By(expected_version=1)
+    async with harness(queue):
+        parts = queue.parts
+        for asked in (
+            parts.queues.pause("default", by),
+            parts.schedules.put("hourly", by, spec="@every 60", type="work"),
+        ):
+            with pytest.raises(VersionConflict):
+                await asked
+        with pytest.raises(NotFound):
+            await parts.schedules.remove("hourly", by)
         assert not (await parts.queues.get("default")).is_paused
         assert await parts.schedules.list() == []
 
