@@ -25,7 +25,6 @@ class SubmitOptions(TypedDict, total=False):
     max_attempts: int
     delay_seconds: float
     timeout_seconds: float | None
-    progress_timeout_seconds: float | None
     key: str
     idempotency_key: str
     id: str

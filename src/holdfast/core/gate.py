@@ -41,6 +41,11 @@ def is_held(task: Task) -> bool:
     return task.held_by is not None and task.status in _WAITING
 
 
+def desired(task: Task) -> str:
+    """`paused` for a task that a hold, a pause or a decision keeps from running, else `run`."""
+    return "paused" if task.status is Status.PAUSED or is_held(task) else "run"
+
+
 def is_of_node(held_by: str | None) -> bool:
     """Whether a node holds the task, not an operator."""
     return held_by is not None and held_by.startswith(NODE_ACTOR)

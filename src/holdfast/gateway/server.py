@@ -157,6 +157,7 @@ async def _first(serving: asyncio.Task[None], event: asyncio.Event) -> None:
 def _uvicorn(app: Any, settings: ServerSettings, started: asyncio.Event) -> uvicorn.Server:
     import uvicorn
 
+    from holdfast.gateway.feed.feed import PING_SECONDS, PONG_SECONDS
     from holdfast.gateway.feed.protocol import FeedProtocol
     from holdfast.gateway.feed.requests import FRAME_BYTES_MAX
 
@@ -179,6 +180,8 @@ def _uvicorn(app: Any, settings: ServerSettings, started: asyncio.Event) -> uvic
         ws=FeedProtocol,
         ws_per_message_deflate=False,
         ws_max_size=FRAME_BYTES_MAX,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PONG_SECONDS,
         lifespan="off",
         access_log=False,
         log_config=None,

@@ -10,6 +10,7 @@ import logging
 
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.redaction import DEFAULT
+from holdfast.core.worker_wire import ErrorFrame
 from holdfast.errors import HoldfastError, StoreUnavailable
 
 log = logging.getLogger("holdfast.gateway")
@@ -22,3 +23,8 @@ def shown_detail(error: HoldfastError) -> str:
         kind = (type(error).__doc__ or "").partition("\n")[0].rstrip(".")
         return f"{kind}: try again"
     return DEFAULT.text(str(error))
+
+
+def error_frame(error: HoldfastError) -> ErrorFrame:
+    """The error as a worker gets it, on every transport."""
+    return ErrorFrame(code=error.code, detail=shown_detail(error), retryable=error.retryable)

@@ -6,24 +6,26 @@ raises a typed error, and nothing is written. A full queue raises QueueFull.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from holdfast.core.check import check_name, shown
-from holdfast.core.pressure import ACCEPTED
+from holdfast.core.pressure import ACCEPTED, Pressure
 from holdfast.core.submit import BATCH_MAX, Submission, submit, submit_like
 from holdfast.engine.handlers import TypeConfig
 from holdfast.engine.parameters import check_payload
-from holdfast.errors import BatchTooLarge, InvalidInput
+from holdfast.errors import BatchTooLarge, InvalidInput, QueueFull
 from holdfast.queue.handle import Source, TaskHandle
 from holdfast.queue.pressure import Backpressure
 from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.queue.types import EnqueueOptions, KnownTypes
-from holdfast.store.beside import Beside
+from holdfast.store.beside import Beside, OnlyRepeats
 
 _NO_OPTIONS: Final = EnqueueOptions()
 _NAMES: Final = EnqueueOptions.__struct_fields__
+MakeBeside = Callable[[Pressure], Beside]
+"""Makes what an insert writes beside its tasks, once the pressure of the queue is known."""
 
 
 def check_options(given: Mapping[str, object], *, allowed: tuple[str, ...] = ()) -> None:
@@ -87,7 +89,7 @@ class Producer:
         options: EnqueueOptions,
         tx: object,
         *,
-        beside: Beside | None = None,
+        beside: MakeBeside | None = None,
     ) -> TaskHandle:
         """Enqueues one task. `beside` writes further rows in its transaction."""
         session = self._sessions.ready or await self._sessions.opened()
@@ -109,21 +111,22 @@ class Producer:
             resources, config, type, payload, id=id, options=options, now=now
         )
         queue = submission.task.queue
-        if self._pressure.is_at_ease(queue, now):
+        rows = None
+        if beside is None and self._pressure.is_at_ease(queue, now):
             pressure = ACCEPTED
         else:
-            pressure = await self._pressure.judge(resources.store, queue, 1, in_tx=tx is not None)
+            pressure, rows = await self._admit(resources, [submission], beside, tx)
         new_tasks = session.new_tasks or session.open_new_tasks
         if tx is not None:
             inserted = (await new_tasks.insert_in_tx([submission], tx))[0]
-        elif submission.is_plain and beside is None:
+        elif submission.is_plain and rows is None:
             inserted = await new_tasks.insert_plain(submission)
         else:
-            inserted = (await new_tasks.insert([submission], beside))[0]
+            inserted = (await new_tasks.insert([submission], rows))[0]
         return TaskHandle(inserted, pressure, self._source)
 
     async def enqueue_many(
-        self, tasks: Iterable[Mapping[str, Any]], tx: object, *, beside: Beside | None = None
+        self, tasks: Iterable[Mapping[str, Any]], tx: object, *, beside: MakeBeside | None = None
     ) -> list[TaskHandle]:
         """Enqueues all tasks, or none. `beside` writes further rows in their transaction."""
         resources = await self._sessions.open()
@@ -133,15 +136,37 @@ class Producer:
         for type_name in _types(items):
             await self._types.find(resources.store, type_name)
         group = self._submissions(resources, items)
-        pressure = await self._pressure.judge_group(resources.store, group, in_tx=tx is not None)
+        pressure, rows = await self._admit(resources, group, beside, tx)
         if not group:
             return []
         new_tasks = session.open_new_tasks
         if tx is not None:
             inserted = await new_tasks.insert_in_tx(group, tx)
         else:
-            inserted = await new_tasks.insert(group, beside)
+            inserted = await new_tasks.insert(group, rows)
         return [TaskHandle(answer, pressure, self._source) for answer in inserted]
+
+    async def _admit(
+        self,
+        resources: Resources,
+        group: Sequence[Submission],
+        beside: MakeBeside | None,
+        tx: object,
+    ) -> tuple[Pressure, Beside | None]:
+        """The pressure, and what the insert writes beside. In a full queue the insert answers a repeat of
+        an earlier request, and raises QueueFull for a new one. In the caller's transaction QueueFull comes
+        before the insert: it cannot be undone."""
+        refusal = None
+        try:
+            in_tx = tx is not None
+            pressure = await self._pressure.judge_group(resources.store, group, in_tx=in_tx)
+        except QueueFull as error:
+            may_repeat = beside or any(one.task.request_hash is not None for one in group)
+            if tx is not None or not may_repeat:
+                raise
+            pressure, refusal = Pressure.UNDER_PRESSURE, error
+        rows = None if beside is None else beside(pressure)
+        return pressure, rows if refusal is None else OnlyRepeats(refusal, rows)
 
     def _submission(
         self,

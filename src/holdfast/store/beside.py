@@ -33,6 +33,25 @@ class Beside:
         return ()
 
 
+class OnlyRepeats(Beside):
+    """Refuses an insert that would add a task. A repeat of an earlier insert is answered."""
+
+    __slots__ = ("_inner", "_refusal")
+
+    def __init__(self, refusal: Exception, inner: Beside | None) -> None:
+        self._refusal = refusal
+        self._inner = inner
+
+    def before(self, now: float) -> Script[None]:
+        yield from begin(self._inner, now)
+
+    def after(self, outcome: object, now: float) -> Script[Sequence[NewEvent]]:
+        assert isinstance(outcome, list)
+        if any(inserted.created for inserted in outcome):
+            raise self._refusal
+        return (yield from end(self._inner, outcome, now))
+
+
 def begin(beside: Beside | None, now: float) -> Script[None]:
     """The script of `before`."""
     if beside is not None:

@@ -191,8 +191,8 @@ class SyncTask(msgspec.Struct, frozen=True):
     project: str
     type: str
     status: Status
-    is_wanted: bool
-    """False: it is held, paused or waits for a decision."""
+    desired: str
+    """See `core.gate.desired`."""
     version: int
     fence: int
     attempt: int
@@ -227,14 +227,13 @@ DEFAULT_LEASE_SECONDS: Final = 300.0
 
 def view(task: Task, row: SyncRow) -> SyncTask:
     is_by_server = task.version > row.written_version
-    is_wanted = task.status is not Status.PAUSED and not gate.is_held(task)
     return SyncTask(
         id=row.client_id,
         task_id=task.id,
         project=task.project,
         type=task.type,
         status=task.status,
-        is_wanted=is_wanted,
+        desired=gate.desired(task),
         version=task.version,
         fence=task.fence,
         attempt=task.attempts,

@@ -63,9 +63,14 @@ class Site:
 
 
 @asynccontextmanager
-async def open_site(url: str, mounts: Mounts = NO_MOUNTS, **settings: Any) -> AsyncIterator[Site]:
+async def open_site(
+    url: str,
+    mounts: Mounts = NO_MOUNTS,
+    queue_settings: dict[str, Any] | None = None,
+    **settings: Any,
+) -> AsyncIterator[Site]:
     metrics = new_metrics()
-    queue = TaskQueue(url, meter=metrics)
+    queue = TaskQueue(url, meter=metrics, **queue_settings or {})
 
     queue.register_handler("mail", _mail)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.gateway.support import Site, problem
+from tests.integration.gateway.support import Site, open_site, problem
 
 KEY = {"Idempotency-Key": "key-1"}
 
@@ -190,3 +190,22 @@ async def test_probes_need_no_token(site: Site) -> None:
     metrics = await site.client.get("/metrics")
     assert metrics.status_code == 200, "the client is on this machine"
     assert "holdfast_" in metrics.text
+
+
+async def test_a_repeat_in_a_full_queue_has_the_first_answer(url: str) -> None:
+    async with open_site(url, queue_settings={"max_depth": 10}) as site:
+        pressures = []
+        for n in range(10):
+            key = {"Idempotency-Key": f"key-{n}"}
+            made = await site.ask("POST", "/tasks", {"type": "mail"}, headers=key)
+            again = await site.ask("POST", "/tasks", {"type": "mail"}, headers=key)
+            assert (again.status_code, again.json()) == (made.status_code, made.json())
+            pressures.append(made.json()["pressure"])
+        assert (pressures[0], pressures[-1]) == ("accepted", "under_pressure")
+        refused = await site.ask(
+            "POST", "/tasks", {"type": "mail"}, headers={"Idempotency-Key": "new"}
+        )
+        assert problem(refused) == (429, "queue-full")
+        batch = {"tasks": [{"type": "mail"}]}
+        refused = await site.ask("POST", "/tasks/batch", batch, headers={"Idempotency-Key": "new"})
+        assert problem(refused) == (429, "queue-full")

@@ -238,6 +238,25 @@ async def test_backpressure_is_a_typed_answer(queue: TaskQueue) -> None:
         assert (await queue.enqueue("echo")).pressure is Pressure.ACCEPTED
 
 
+async def test_a_full_queue_answers_a_repeat(queue: TaskQueue) -> None:
+    """A producer that lost an answer repeats its request. The task is in the queue already."""
+    queue.register_handler("echo", echo)
+    async with harness(queue, max_depth=2):
+        await queue.pause_queue()
+        by_key = await queue.enqueue("echo", idempotency_key="k")
+        await queue.enqueue("echo", id="chosen")
+        repeated = await queue.enqueue("echo", idempotency_key="k")
+        assert (repeated.id, repeated.created) == (by_key.id, False)
+        assert (await queue.enqueue("echo", id="chosen")).created is False
+        batch = await queue.enqueue_many([{"type": "echo", "idempotency_key": "k"}])
+        assert [handle.id for handle in batch] == [by_key.id]
+        with pytest.raises(QueueFull):
+            await queue.enqueue("echo", idempotency_key="new")
+        with pytest.raises(QueueFull):
+            await queue.enqueue_many([{"type": "echo", "idempotency_key": n} for n in ("k", "new")])
+        assert len(await queue.parts.tasks.find()) == 2
+
+
 async def test_backpressure_counts_blocked_tasks(queue: TaskQueue) -> None:
     """Every task that has not started counts, in any waiting status."""
     queue.register_handler("echo", echo)

@@ -245,7 +245,7 @@ async def run_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
         project=schedule.project,
     )
     handle = await call.hub.parts.producer.enqueue(
-        schedule.type, loads(schedule.payload_json), None, options, None, beside=beside
+        schedule.type, loads(schedule.payload_json), None, options, None, beside=lambda _: beside
     )
     return answer(await call.hub.parts.tasks.get(handle.id))
 

@@ -67,7 +67,7 @@ def task(seen: SyncTask, now: float, *, bodies: bool = True) -> dict[str, Any]:
         "projectId": seen.project,
         "type": seen.type,
         "status": seen.status.value,
-        "desired": "run" if seen.is_wanted else "paused",
+        "desired": seen.desired,
         "version": seen.version,
         "fence": seen.fence,
         "attempt": seen.attempt,

@@ -15,6 +15,7 @@ from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.errors import PreconditionFailed
 from holdfast.core.four_eyes import with_submitter
 from holdfast.core.merge_patch import merge_patch
+from holdfast.core.pressure import ACCEPTED, Pressure
 from holdfast.core.rights import Operation
 from holdfast.core.search import Query, parse
 from holdfast.core.submit import BATCH_MAX, METADATA_BYTES_MAX, encode_payload
@@ -26,7 +27,7 @@ from holdfast.gateway.operations.call import Answer, Call, missing, stored
 from holdfast.queue import views
 from holdfast.queue.by import By
 from holdfast.queue.details import TaskDetails
-from holdfast.queue.enqueue import check_options
+from holdfast.queue.enqueue import MakeBeside, check_options
 from holdfast.queue.types import EnqueueOptions
 from holdfast.store.search import After, TaskRow, search
 from holdfast.store.store import Inserted
@@ -191,20 +192,20 @@ async def history(call: Call, task_id: str) -> Answer:
 async def submit(call: Call, body: TaskBody) -> Answer:
     """Enqueues one task."""
     options = _options(call, body)
-    pressure = "accepted"
 
-    def answer(inserted: Inserted, task: Task) -> Answer:
+    def answer(inserted: Inserted, task: Task, pressure: Pressure) -> Answer:
         view = {"task": views.task(task, call.hub.now()), "created": inserted.created}
-        view["pressure"] = pressure
+        view["pressure"] = pressure.value
         return Answer(view, 201 if inserted.created else 200, task.version)
 
-    beside = _beside(call, answer)
+    beside = _beside(
+        call, lambda rows, tasks, pressure: answer(rows[0], tasks[rows[0].task_id], pressure)
+    )
     handle = await call.hub.parts.producer.enqueue(
         body.type, body.payload, _given_id(body), options, None, beside=beside
     )
-    pressure = handle.pressure.value
     task = await call.hub.parts.tasks.get(handle.id)
-    return answer(Inserted(handle.id, handle.status, handle.created), task)
+    return answer(Inserted(handle.id, handle.status, handle.created), task, handle.pressure)
 
 
 async def submit_batch(call: Call, body: BatchBody) -> Answer:
@@ -213,33 +214,28 @@ async def submit_batch(call: Call, body: BatchBody) -> Answer:
         raise BatchTooLarge(f"{len(body.tasks)} tasks: at most {BATCH_MAX} are allowed, split it")
     call.authorise_any(O.TASKS_SUBMIT)
     items = [_item(call, task) for task in body.tasks]
-    repeatable = call.repeatable(O.TASKS_SUBMIT)
-    beside = (
-        None
-        if repeatable is None
-        else RecordedInsert(
-            lambda inserted, _: stored(_batch_answer(inserted)), repeatable=repeatable
-        )
-    )
+    beside = _beside(call, lambda inserted, _, pressure: _batch_answer(inserted, pressure))
     handles = await call.hub.parts.producer.enqueue_many(items, None, beside=beside)
     rows = [Inserted(handle.id, handle.status, handle.created) for handle in handles]
-    return _batch_answer(rows, handles[0].pressure.value if handles else "accepted")
+    return _batch_answer(rows, handles[0].pressure if handles else ACCEPTED)
 
 
-def _batch_answer(rows: list[Inserted], pressure: str = "accepted") -> Answer:
+def _batch_answer(rows: list[Inserted], pressure: Pressure) -> Answer:
     items = [
         {"id": row.task_id, "status": row.status.value, "created": row.created} for row in rows
     ]
-    return Answer({"items": items, "pressure": pressure}, 201)
+    return Answer({"items": items, "pressure": pressure.value}, 201)
 
 
-def _beside(call: Call, answer: Callable[[Inserted, Task], Answer]) -> RecordedInsert | None:
+def _beside(
+    call: Call, answer: Callable[[list[Inserted], dict[str, Task], Pressure], Answer]
+) -> MakeBeside | None:
     """Keeps the answer for a repeat, if the request has a key."""
     repeatable = call.repeatable(O.TASKS_SUBMIT)
     if repeatable is None:
         return None
-    return RecordedInsert(
-        lambda rows, tasks: stored(answer(rows[0], tasks[rows[0].task_id])), repeatable=repeatable
+    return lambda pressure: RecordedInsert(
+        lambda rows, tasks: stored(answer(rows, tasks, pressure)), repeatable=repeatable
     )
 
 
@@ -361,7 +357,7 @@ async def copy(call: Call, task_id: str, body: CopyBody) -> Answer:
         ),
     )
     handle = await call.hub.parts.producer.enqueue(
-        task.type, payload, None, options, None, beside=beside
+        task.type, payload, None, options, None, beside=lambda _: beside
     )
     made = await call.hub.parts.tasks.get(handle.id)
     return answer(Inserted(handle.id, handle.status, True), made)

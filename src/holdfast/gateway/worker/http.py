@@ -14,9 +14,9 @@ import msgspec
 
 from holdfast.core.check import check_number
 from holdfast.core.errors import Malformed
-from holdfast.core.redaction import DEFAULT
-from holdfast.core.worker_wire import ErrorFrame, GatewayMessage, WorkerMessage
+from holdfast.core.worker_wire import GatewayMessage, WorkerMessage
 from holdfast.errors import BatchTooLarge, HoldfastError
+from holdfast.gateway.shown import error_frame
 from holdfast.gateway.worker import json_codec
 from holdfast.gateway.worker.hub import ASK_WAIT_SECONDS_MAX, WorkerHub
 from holdfast.gateway.worker.ports import WorkerPrincipal
@@ -40,8 +40,7 @@ class Answer(msgspec.Struct, frozen=True):
     def body(self) -> bytes:
         messages: list[GatewayMessage] = list(self.messages)
         if self.error is not None:
-            code, detail = self.error.code, DEFAULT.text(str(self.error))
-            messages.append(ErrorFrame(code=code, detail=detail, retryable=self.error.retryable))
+            messages.append(error_frame(self.error))
         return msgspec.json.encode({"messages": messages})
 
 

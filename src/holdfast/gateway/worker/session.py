@@ -42,7 +42,7 @@ from holdfast.core.worker_wire import (
     change_count,
 )
 from holdfast.errors import BatchTooLarge, HoldfastError, StoreBusy, StoreUnavailable
-from holdfast.gateway.shown import shown_detail
+from holdfast.gateway.shown import error_frame, shown_detail
 from holdfast.gateway.worker.credential import CredentialWatch, Recheck, always
 from holdfast.gateway.worker.hub import Greeted, WorkerHub, not_speaking, stop_all
 from holdfast.gateway.worker.outlet import Outlet
@@ -354,9 +354,7 @@ class WorkerSession:
     # -- out ---------------------------------------------------------------------------------------
 
     def _refuse(self, error: HoldfastError) -> None:
-        self._put(
-            ErrorFrame(code=error.code, detail=shown_detail(error), retryable=error.retryable)
-        )
+        self._put(error_frame(error))
 
     async def _write(self, send: Send) -> None:
         while (message := await self._outlet.take()) is not None:

@@ -15,9 +15,9 @@ from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from holdfast.core.errors import Malformed, TooLarge, Unauthenticated
-from holdfast.core.worker_wire import PROTOCOL, ErrorFrame, GatewayMessage, WorkerMessage
+from holdfast.core.worker_wire import PROTOCOL, GatewayMessage, WorkerMessage
 from holdfast.errors import HoldfastError
-from holdfast.gateway.shown import shown_detail
+from holdfast.gateway.shown import error_frame
 from holdfast.gateway.worker import json_codec
 from holdfast.gateway.worker.hub import WorkerHub
 from holdfast.gateway.worker.ports import Admitted
@@ -115,8 +115,7 @@ async def _close(websocket: WebSocket, code: int, error: HoldfastError | None) -
 
 async def _say_and_close(websocket: WebSocket, code: int, error: HoldfastError | None) -> None:
     if error is not None:
-        frame = ErrorFrame(code=error.code, detail=shown_detail(error), retryable=error.retryable)
-        await websocket.send_text(json_codec.encode(frame).decode())
+        await websocket.send_text(json_codec.encode(error_frame(error)).decode())
     await websocket.close(code, error.code if error else "")
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 
 from holdfast.client import models
-from holdfast.core import codec
+from holdfast.core import codec, gate
 from holdfast.core.dependency import DependencyPolicy
-from holdfast.core.gate import is_held
 from holdfast.core.priority import parse as parse_priority
 from holdfast.core.task import Failure, FailureKind, Priority, Status, Task
 from holdfast.core.wire import preview
@@ -37,7 +36,7 @@ def task(of: Task, now: float, details: TaskDetails | None = None) -> View:
             result_bytes=_size(of.result_json),
             error=of.error,
             client_id=beside.client_id,
-            desired="paused" if of.status is Status.PAUSED or is_held(of) else "run",
+            desired=gate.desired(of),
             lease_until=at(of.lease_until),
             payload=of.payload,
             result=of.result,

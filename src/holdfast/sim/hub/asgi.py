@@ -10,6 +10,7 @@ from typing import Any, Final
 import httpx2
 from starlette.websockets import WebSocket
 
+from holdfast.gateway.feed.feed import PING_SECONDS
 from holdfast.gateway.feed.websocket import serve_websocket as serve_feed
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.rest import sync_v2, v1
@@ -23,7 +24,6 @@ from holdfast.sim.hub.sockets import End, Frame, Request, Sockets
 from holdfast.sim.node import Node
 
 FEED_PATH: Final = f"{v1.PREFIX}/ws"
-PING_SECONDS: Final = 20.0
 Message = MutableMapping[str, Any]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core import codec
-from holdfast.core.task import Status, Task
+from holdfast.core import codec, gate
+from holdfast.core.task import Task
 from holdfast.core.transition import Refusal
 from holdfast.core.worker_wire import (
     ChangeRefused,
@@ -45,5 +45,5 @@ def _state_of(task: Task) -> dict[str, object]:
         "fence": task.fence,
         "attempt": task.attempts,
         "node": task.node,
-        "desired": "paused" if task.held_by and task.status is Status.PAUSED else "run",
+        "desired": gate.desired(task),
     }
