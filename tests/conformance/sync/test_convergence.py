@@ -1,8 +1,9 @@
 """Three nodes that work offline converge, under each strategy.
 
 Each node edits copies of the tasks, claims and ends them, pushes its mutations late, repeated and in any
-order, restarts, and loses answers. A node adopts the state of every refusal and pulls what changed. In the
-end all replicas equal the server.
+order, restarts, and loses answers. Some items are not valid, some become too large when they are merged, some
+have a report beside content. A node adopts the state of every refusal and pulls what changed. In the end all
+replicas equal the server, and all content was applied or is in a conflict that an answer named.
 """
 
 from __future__ import annotations
@@ -11,23 +12,41 @@ import asyncio
 import random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings, strategies as st
+import msgspec
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from holdfast.clock import VirtualClock
-from holdfast.core.item import Item, LabelChange
+from holdfast.core.item import LabelChange
+from holdfast.core.item_wire import read_item
 from holdfast.core.strategy import Strategy
 from holdfast.errors import Conflict, NotFound
 from holdfast.queue.by import By
 from holdfast.store.store import Store
+from holdfast.sync.conflicts import Conflicts
 from holdfast.sync.projects import Projects
+from holdfast.sync.push_state import ItemResult
+from holdfast.sync.rows import own
 from holdfast.sync.sync_task import SyncTask
 from tests.backends import SqliteBench
 from tests.conformance.sync.support import PROJECT, Plugin
+from tests.conformance.tasks.helpers import read_all
+from tests.statements import query
 
 NAMES = ("t0", "t1", "t2")
 NODES = ("n0", "n1", "n2")
-EDITS = ("payload", "metadata", "label", "unlabel", "complete", "fail", "report")
-ACTS = (*EDITS, "claim", "push", "late", "repeat", "restart", "pull")
+EDITS = (
+    "payload",
+    "metadata",
+    "label",
+    "unlabel",
+    "complete",
+    "fail",
+    "report",
+    "invalid",
+    "large",
+    "both",
+)
+ACTS = (*EDITS, "large", "both", "claim", "pull", "push", "late", "repeat", "restart", "pull")
 
 
 class Offline:
@@ -40,6 +59,8 @@ class Offline:
         self.sent: list[dict[str, Any]] = []
         self.cursor: str | None = None
         self.count = 0
+        self.named: set[str] = set()
+        """Conflicts that answers have named."""
 
     async def start(self) -> None:
         await self.plugin.start()
@@ -63,10 +84,11 @@ class Offline:
         if not items:
             return
         node = await self.plugin.row()
-        answer = await self.plugin.exchange.push(
-            self.plugin.voice, PROJECT, [Item(**item) for item in items]
-        )
+        read = [read_item(wire(item)) for item in items]
+        answer = await self.plugin.exchange.push(self.plugin.voice, PROJECT, read)
         self.sent += items
+        for item, result in zip(items, answer.pushed.results, strict=True):
+            self.judge(item, result)
         if not is_answered:
             return
         self.pending = [item for item in self.pending if item not in items]
@@ -80,6 +102,18 @@ class Offline:
                     "an answer has the state of the server"
                 )
                 self.adopt(result.state)
+
+    def judge(self, item: dict[str, Any], result: ItemResult) -> None:
+        """Content that is left to a person is recorded, and the answer names the record."""
+        if "a\nb" in item.get("labels", LabelChange()).add:
+            assert (result.success, result.error) == (False, "INVALID_INPUT")
+        if "VERSION_CONFLICT" in (
+            result.content_error,
+            result.resolution == "MANUAL" and result.error,
+        ):
+            assert result.conflict_id is not None, result
+        if result.conflict_id is not None:
+            self.named.add(result.conflict_id)
 
     async def pull(self) -> None:
         node = await self.plugin.row()
@@ -108,6 +142,9 @@ def edit(node: Offline, name: str, what: str, draw: random.Random) -> None:
         "unlabel": {"labels": LabelChange((), (draw.choice("ab"),))},
         "complete": {"status": "completed", "result": draw.randrange(3)},
         "fail": {"status": "failed", "result": None},
+        "invalid": {"labels": LabelChange(("a\nb",))},
+        "large": {"metadata": {draw.choice("pqr"): "y" * 12_000}},
+        "both": {"progress": draw.random(), "metadata": {"z": draw.randrange(5)}},
         "report": {"progress": draw.random(), "iteration": draw.randrange(4)},
     }
     node.edit(name, **fields[what])
@@ -172,10 +209,36 @@ async def check(store: Store, nodes: list[Offline]) -> None:
     for node in nodes:
         replica = {name: (seen.version, seen.content_hash) for name, seen in node.copies.items()}
         assert replica == expected
+    await check_conflicts(store, nodes)
     for seen in truth.copies.values():
         events = await store.feed.history(seen.task_id)
         ends = [e for e in events if e.kind in ("task.completed", "task.aborted")]
         assert len(ends) <= 1, "a terminal task never changes"
+
+
+async def check_conflicts(store: Store, nodes: list[Offline]) -> None:
+    """The records, the figures, the events and the answers agree: no effect of an undone item stays."""
+    rows = await Conflicts(store).list(PROJECT, limit=1_000)
+    figures = {row[0]: row[1] for row in await query(store, own("read_tally"), project=PROJECT)}
+    opened = [row for row in rows if row.state == "open"]
+    assert len(rows) == figures.get("conflicts_total", 0)
+    assert len(opened) == figures.get("conflicts_open", 0)
+    events = [e.data["conflict"] for e in await read_all(store) if e.kind == "conflict.recorded"]
+    assert sorted(events) == sorted(row.id for row in rows)
+    assert {row.id for row in rows} == {id for node in nodes for id in node.named}
+
+
+def wire(item: dict[str, Any]) -> bytes:
+    """The item as JSON."""
+    names = {"expected_version": "expectedVersion", "mutation_id": "mutationId"}
+    return msgspec.json.encode({names.get(name, name): value for name, value in item.items()})
+
+
+LEFT = [(0, 0, act) for act in ("metadata", "push", "both", "claim", "push")]
+"""A runner reports beside content on an old version."""
+TOO_LARGE = [(0, 0, "large"), (0, 0, "push"), (1, 0, "pull"), (1, 0, "large")]
+TOO_LARGE += [(0, 0, "label"), (0, 0, "push"), (1, 0, "push")]
+"""Content on an old version that is too large when it is merged."""
 
 
 @settings(
@@ -192,6 +255,12 @@ async def check(store: Store, nodes: list[Offline]) -> None:
         max_size=40,
     ),
 )
+@example("manual", 1, [*LEFT])
+@example("manual", 2, [*LEFT])
+@example("manual", 3, [*LEFT])
+@example("merge", 1, [*TOO_LARGE])
+@example("merge", 2, [*TOO_LARGE])
+@example("merge", 3, [*TOO_LARGE])
 def test_three_offline_nodes_converge(
     strategy: str, seed: int, steps: list[tuple[int, int, str]]
 ) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 from holdfast.core import codec
 from holdfast.core.conflict import judge
 from holdfast.core.content_hash import content_hash
+from holdfast.core.errors import TooLarge
 from holdfast.core.handshake import ClientEntry, ServerEntry, Tombstone, compare
+from holdfast.core.item_wire import InvalidItem, read_item
 from holdfast.core.merge import Stamp
 from holdfast.core.push import Current, PushItem
 from holdfast.core.strategy import (
@@ -24,6 +26,8 @@ from holdfast.core.task import Status
 from holdfast.core.verdict import Action
 
 Fields = dict[str, Any]
+BODY_MAX = 3_000
+"""Bytes of a push that the server takes."""
 
 
 class ModelTask:
@@ -152,6 +156,8 @@ class ModelServer:
         }
 
     async def push(self, body: Fields) -> Fields:
+        if len(codec.dumps(body)) > BODY_MAX:
+            raise TooLarge(f"the body is larger than {BODY_MAX} bytes")
         results = [self._apply(body["nodeId"], item) for item in body["tasks"]]
         return {"results": results, "serverClock": self.clock}
 
@@ -162,6 +168,8 @@ class ModelServer:
             known, answer = self.ledger[mutation_id]
             assert known == fingerprint, "a mutation id was used for another body"
             return {**answer, "duplicate": True}
+        if isinstance(read_item(codec.dumps(item).encode()), InvalidItem):
+            return {"taskId": name, **self._refused("INVALID_INPUT", self.tasks.get(name))}
         answer = {"taskId": name, **self._judged(node, item)}
         if answer["success"]:
             self.applied[mutation_id] = self.applied.get(mutation_id, 0) + 1
@@ -218,12 +226,15 @@ class ModelServer:
                 task.content, task.version = after, task.version + 1
                 return self._written(name)
             case _:
-                answer: Fields = {"success": False, "error": str(verdict.error)}
-                if task is not None:
-                    state = task.view()
-                    del state["payload"], state["result"]
-                    answer["serverState"] = state
-                return answer
+                return self._refused(str(verdict.error), task)
+
+    def _refused(self, error: str, task: ModelTask | None) -> Fields:
+        answer: Fields = {"success": False, "error": error}
+        if task is not None:
+            state = task.view()
+            del state["payload"], state["result"]
+            answer["serverState"] = state
+        return answer
 
     def _written(self, name: str) -> Fields:
         self.changes.append(name)

@@ -19,8 +19,9 @@ from holdfast.client.node.node import Node
 from holdfast.clock import VirtualClock
 from holdfast.core.ids import Ids
 from holdfast.core.strategy import Strategy
+from holdfast.errors import InvalidInput
 from tests.unit.client.client_support import http_of
-from tests.unit.client.sync_model import Fields, ModelServer
+from tests.unit.client.sync_model import BODY_MAX, Fields, ModelServer
 
 NAMES = st.sampled_from(["t1", "t1", "t2"])
 WHO = st.integers(0, 2)
@@ -86,8 +87,11 @@ class OfflineNodes(RuleBasedStateMachine):
     @initialize(strategy=st.sampled_from(list(Strategy)))
     def begin(self, strategy: Strategy) -> None:
         self.server = ModelServer(strategy)
+        self.count = 0
         self.members = [Member(name, self.server) for name in "abc"]
         self.made: set[str] = set()
+        self.hopeless: set[str] = set()
+        """Changes that the server can never take."""
         self.create(0, "t1", 0, labels=True)
         for member in self.members:
             member.sync()
@@ -112,7 +116,40 @@ class OfflineNodes(RuleBasedStateMachine):
                 "p": {"payload": value}, "m": {"metadata": {f"k{value % 2}": value}},
                 "l": {"add_labels": [f"l{value}"]}, "r": {"remove_labels": [f"l{value}", "new"]},
             }  # fmt: skip
-            self.made.add(node.edit(name, **changes[field]))
+            try:
+                self.made.add(node.edit(name, **changes[field]))
+            except InvalidInput:
+                assert self.count, "only on top of what is not valid"
+
+    @rule(who=WHO, name=NAMES, field=st.sampled_from(["labels", "metadata", "payload"]))
+    def write_what_is_not_valid(self, who: int, name: str, field: str) -> None:
+        """As another version of the client may have written it: too large, or against a rule."""
+        member = self.members[who]
+        if member.node.get(name) is None:
+            return
+        bad: Fields = {
+            "labels": {"add": ["a\nb"]},
+            "metadata": {"k0": "x" * 20_000},
+            "payload": "x" * BODY_MAX,
+        }
+        self.count += 1
+        mutation_id = f"bad-{self.count}"
+        log = member.journal.log(name)
+        replica = member.journal.replica(name)
+        version = log[-1].base_version if log else replica.version if replica else 0
+        member.journal.append(mutation_id, name, version, None, {field: bad[field]})
+        self.made.add(mutation_id)
+        if field == "labels":
+            # A later change of the same author may replace the others before they are sent.
+            self.hopeless.add(mutation_id)
+
+    @rule(who=WHO, count=st.integers(1, 6))
+    def write_much(self, who: int, count: int) -> None:
+        """More than one request can carry."""
+        node = self.members[who].node
+        for n in range(count):
+            if node.get(f"big-{n}") is None:
+                self.made.add(node.create(f"big-{n}", payload="x" * 1_200))
 
     @rule(who=WHO, name=NAMES)
     def ask_for_a_status(self, who: int, name: str) -> None:
@@ -174,6 +211,7 @@ class OfflineNodes(RuleBasedStateMachine):
         assert len(refused) == len(set(refused))
         assert set(refused).isdisjoint(self.server.applied)
         assert {*refused, *self.server.applied} <= self.made
+        assert self.hopeless <= set(refused), "what is refused for good is set aside, and seen"
 
 
 OfflineNodes.TestCase.settings = settings(max_examples=60, stateful_step_count=15)
