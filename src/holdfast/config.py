@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +20,7 @@ URL_DEFAULT: Final = "sqlite:///holdfast.db"
 GATEWAY_VARIABLE: Final = "HOLDFAST_GATEWAY"
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"
 KEYS: Final = ("url",)
+TABLES: Final = ("holdfast", "server", "sync", "keep", "intervention")
 
 
 class Resolved(NamedTuple):
@@ -56,18 +58,23 @@ def find_gateway(
     return None
 
 
-def read_table(path: Path, name: str) -> dict[str, Any]:
-    """A table of the file, e.g. [server]; empty when there is none."""
-    table = _document(path).get(name, {})
-    if not isinstance(table, dict):
-        raise BadConfig(f"{path.name}: '{name}' must be a table; write [{name}] above its keys")
-    return table
+def read_tables(path: Path) -> dict[str, dict[str, Any]]:
+    """The tables of the file, e.g. [server]; empty when there is no file."""
+    document = _document(path)
+    for name, table in document.items():
+        if not isinstance(table, dict):
+            raise BadConfig(f"{path.name}: '{name}' must be a table; write [{name}] above its keys")
+    return document
 
 
 def read_file(path: Path) -> dict[str, str]:
     """The [holdfast] table of the file; empty when there is no file."""
     document = _document(path)
     for key, value in document.items():
+        if key not in TABLES and isinstance(value, dict):
+            close = get_close_matches(key, TABLES, n=1)
+            text = f"did you mean [{close[0]}]?" if close else f"known: {', '.join(TABLES)}"
+            raise BadConfig(f"{path.name}: there is no table [{key}]; {text}")
         if not isinstance(value, dict) and key != "holdfast":
             raise BadConfig(
                 f"{path.name}: '{key}' is outside of a table and has no effect; write [holdfast] above it"

@@ -93,7 +93,7 @@ def test_json_is_noticed_even_in_a_line_that_cannot_be_parsed() -> None:
 
 def test_where_the_url_comes_from(tmp_path: Path) -> None:
     assert find_url(None, {}, tmp_path) == ("sqlite:///holdfast.db", "the default")
-    (tmp_path / "holdfast.toml").write_text('[holdfast]\nurl = "a"\n[other]\nx = 1\n')
+    (tmp_path / "holdfast.toml").write_text('[holdfast]\nurl = "a"\n[server]\nport = 1\n')
     assert find_url(None, {}, tmp_path) == ("a", "holdfast.toml")
     assert find_url(None, {"HOLDFAST_URL": "b"}, tmp_path) == ("b", "HOLDFAST_URL")
     assert find_url("c", {"HOLDFAST_URL": "b"}, tmp_path) == ("c", "--url")

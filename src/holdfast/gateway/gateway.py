@@ -21,6 +21,7 @@ class Gateway:
         self.hub = hub
         self.settings = settings
         hub.redaction = settings.redaction()
+        hub.expiry_seconds = settings.intervention.expiry_seconds
         self.auth = Authenticator(hub.tokens, admin_token=settings.admin_token)
         self.rates = RateLimit(settings.rate_per_second, settings.burst)
         self.addresses = AddressLimits()

@@ -10,6 +10,7 @@ from typing import Self, cast
 
 from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.core.ids import Ids
+from holdfast.core.intervention import EXPIRES_SECONDS
 from holdfast.core.redaction import DEFAULT
 from holdfast.gateway.figures import HubFigures
 from holdfast.metrics import Metrics
@@ -23,6 +24,7 @@ from holdfast.store.audit import AuditStore
 from holdfast.store.backends import secret_ids
 from holdfast.store.store import Store
 from holdfast.sync.access.tokens import Tokens
+from holdfast.sync.names import ClientNames
 
 
 class Hub:
@@ -45,12 +47,15 @@ class Hub:
             )
         )
         self.figures = HubFigures(metrics, resources.store, resources.bus, resources.clock)
+        self.names = ClientNames(resources.store)
         self.tokens = Tokens(resources.store)
         self.audit = AuditStore(resources.store)
         self.is_stopping = False
         """Whether requests that wait should be answered now."""
         self.grpc_port: int | None = None
         """Where this gateway serves gRPC to workers."""
+        self.expiry_seconds = EXPIRES_SECONDS
+        """How long the command of an intervention is sent, unless its request says it."""
         self.redaction = DEFAULT
         """The rules of the settings, once a gateway has them."""
 

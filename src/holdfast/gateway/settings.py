@@ -11,16 +11,31 @@ import msgspec
 from holdfast.core import codec
 from holdfast.core.check import check_positive, check_whole
 from holdfast.core.redaction import Redaction
+from holdfast.core.subscription import BUFFER_BYTES, STALL_SECONDS, FlowBounds
 from holdfast.core.token import check_bootstrap, check_listen
 from holdfast.errors import BadConfig
+from holdfast.gateway.feed.entries import RING_EVENTS
+from holdfast.gateway.sections import (
+    SECRET_BYTES_MAX,
+    InterventionSettings,
+    KeepSettings,
+    SyncSettings,
+    check_variables,
+    read_section,
+)
 
 ADMIN_TOKEN: Final = "HOLDFAST_ADMIN_TOKEN"
-PREFIX: Final = "HOLDFAST_SERVER__"
 BODY_BYTES: Final = 1_048_576
 DEPTH_MAX: Final = codec.DEPTH_MAX + 8
 RATE_PER_SECOND: Final = 100.0
 BURST: Final = 200
-SECRET_BYTES_MAX: Final = 10_000
+BUFFER_TOTAL_BYTES: Final = 268_435_456
+OTHERS: Final[dict[str, type[msgspec.Struct]]] = {
+    "sync": SyncSettings,
+    "keep": KeepSettings,
+    "intervention": InterventionSettings,
+}
+SECTIONS: Final = ("server", *OTHERS)
 LISTS: Final = ("origins", "redact_fields", "redact_patterns")
 """Settings that a variable gives with commas between their values."""
 
@@ -42,6 +57,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     body_bytes: int = BODY_BYTES
     rate_per_second: float = RATE_PER_SECOND
     burst: int = BURST
+    ring_events: int = RING_EVENTS
+    """Decoded events that the live feed keeps for clients that are a little behind."""
+    buffer_bytes: int = BUFFER_BYTES
+    """Unread bytes of a connection of the live feed, after which it is parked."""
+    buffer_total_bytes: int = BUFFER_TOTAL_BYTES
+    """Unread bytes of all connections, after which no further one is accepted."""
+    stall_seconds: float = STALL_SECONDS
+    """How long a parked connection may read nothing before it is closed."""
     redact_fields: tuple[str, ...] = ()
     """Names of fields whose values are hidden, beside those of `core.redaction.FIELDS`."""
     redact_patterns: tuple[str, ...] = ()
@@ -49,6 +72,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     admin_token: str | None = None
     has_tokens: bool = False
     """Whether the store has tokens, so that requests are authenticated without an admin token."""
+    sync: SyncSettings = SyncSettings()
+    keep: KeepSettings = KeepSettings()
+    intervention: InterventionSettings = InterventionSettings()
 
     def __post_init__(self) -> None:
         wrong = BadConfig
@@ -57,6 +83,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
             check_whole("grpc_port", self.grpc_port, least=-1, most=65_535, wrong=wrong)
         check_whole("body_bytes", self.body_bytes, least=1_024, most=2**30, wrong=wrong)
         check_whole("burst", self.burst, least=1, most=10**6, wrong=wrong)
+        for name, least, most in (
+            ("ring_events", 1, 10**7),
+            ("buffer_bytes", 4_096, 2**30),
+            ("buffer_total_bytes", 4_096, 2**40),
+        ):
+            check_whole(name, getattr(self, name), least=least, most=most, wrong=wrong)
+        check_positive("stall_seconds", self.stall_seconds, most=86_400, wrong=wrong)
         check_positive("rate_per_second", self.rate_per_second, most=1e6, wrong=wrong)
         if self.base_path and not (self.base_path.startswith("/") and self.base_path[-1] != "/"):
             raise BadConfig(f"base_path is '{self.base_path}': write it as /holdfast")
@@ -75,6 +108,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.grpc_port is None:
             return self.port + 1 if 0 < self.port < 65_535 else 0
         return None if self.grpc_port < 0 else self.grpc_port
+
+    @property
+    def flow(self) -> FlowBounds:
+        return FlowBounds(self.buffer_bytes, self.buffer_bytes // 4, self.stall_seconds)
 
     def redaction(self) -> Redaction:
         """The rules of this server."""
@@ -100,23 +137,22 @@ def admin_token(environ: Mapping[str, str]) -> str | None:
 
 
 def server_settings(
-    table: Mapping[str, object], environ: Mapping[str, str], flags: Mapping[str, object]
+    document: Mapping[str, Mapping[str, object]],
+    environ: Mapping[str, str],
+    flags: Mapping[str, object],
 ) -> ServerSettings:
-    """The settings from the table [server] of holdfast.toml, then HOLDFAST_SERVER__KEY, then flags. The last
-    that has a value wins; an unknown key is refused."""
-    given: dict[str, object] = dict(table)
-    for name, text in environ.items():
-        if name.startswith(PREFIX):
-            key = name.removeprefix(PREFIX).lower()
-            given[key] = tuple(text.split(",")) if key in LISTS else text
-    given |= {name: value for name, value in flags.items() if value is not None}
-    known = set(ServerSettings.__struct_fields__) - {"admin_token", "has_tokens"}
-    known |= {name for name in ("admin_token", "has_tokens") if name in flags}
-    if unknown := sorted(given.keys() - known):
-        raise BadConfig(
-            f"[server] has no setting '{unknown[0]}': it has {', '.join(sorted(known))}"
-        )
-    try:
-        return msgspec.convert(given, ServerSettings, strict=False)
-    except msgspec.ValidationError as error:
-        raise BadConfig(f"[server]: {error}") from None
+    """The settings of a server from the tables of holdfast.toml, the environment and flags."""
+    check_variables(environ, SECTIONS)
+    sections = {
+        name: read_section(kind, name, document.get(name, {}), environ, {})
+        for name, kind in OTHERS.items()
+    }
+    return read_section(
+        ServerSettings,
+        "server",
+        document.get("server", {}),
+        environ,
+        {**flags, **sections},
+        lists=LISTS,
+        hidden=("admin_token", "has_tokens", *OTHERS),
+    )

@@ -40,6 +40,10 @@ class FeedStore:
         """The position of the last event."""
         return await self._access.driver.read(lambda: scripts.head(self._access.dialect))
 
+    async def oldest(self) -> Position:
+        """The position before the oldest event that is kept."""
+        return await self._access.driver.read(scripts.oldest)
+
     async def history(self, task_id: str) -> list[Event]:
         """The events of one task."""
         access = self._access

@@ -82,6 +82,10 @@ class Reads:
     async def queues(self) -> list[QueuePause]:
         return await self._access.driver.read(read_queues)
 
+    async def schema_number(self) -> int:
+        """The number of the last migration of the store."""
+        return int((await self._access.rows("schema_number"))[0][0])
+
     async def oldest_due(self, queues: Sequence[str]) -> dict[str, float]:
         """The earliest due time of the tasks of each queue that wait for a worker."""
         rows = await self._access.rows("oldest_due", queues=list(queues))

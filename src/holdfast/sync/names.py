@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection
+from typing import Final
 
 import msgspec
 
@@ -16,12 +18,41 @@ from holdfast.store.store import Store
 from holdfast.sync.push_script import resolve
 from holdfast.sync.rows import own
 
+NAMES_MAX: Final = 10_000
+"""Tasks whose names a process remembers."""
+
 
 class Found(msgspec.Struct, frozen=True):
     """A task that a name stands for."""
 
     task_id: str
     project: str
+
+
+class ClientNames:
+    """The names that nodes gave to tasks. A task that has none keeps none: nodes name tasks when they create
+    them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._names: OrderedDict[str, str | None] = OrderedDict()
+
+    async def of(self, task_ids: Collection[str]) -> dict[str, str]:
+        """The names of those tasks that have one. One read for all that are not cached."""
+        missing = sorted({id for id in task_ids if id and id not in self._names})
+        names: dict[str, str | None] = {}
+        if missing:
+            rows = await self._store.read(lambda: _clients_of(missing))
+            names = dict.fromkeys(missing) | rows
+        names |= {id: self._names[id] for id in task_ids if id in self._names}
+        self._names.update(names)
+        while len(self._names) > NAMES_MAX:
+            self._names.popitem(last=False)
+        return {id: name for id, name in names.items() if name is not None}
+
+
+def _clients_of(ids: list[str]) -> Script[dict[str, str | None]]:
+    return {row[0]: row[1] for row in (yield call("clients_of", ids=ids))}
 
 
 async def find_task(

@@ -12,6 +12,7 @@ from holdfast.primitives.locks import (
     DistributedLock,
     Locks,
     OptimisticLockError,
+    TaskAlreadyAssignedError,
     update_with_retry,
 )
 from holdfast.primitives.locks.held import SUSPEND_CHECK_SECONDS
@@ -99,6 +100,36 @@ async def test_distributed_lock_acquires_extends_and_releases(locks: Locks, othe
         assert not await held.extend(1_000)
     with pytest.raises(InvalidInput):
         await mine.acquire("task:1", ttl=1.5)  # type: ignore[arg-type]
+
+
+async def test_a_task_is_assigned_by_one_of_two_callers(locks: Locks, others: Locks) -> None:
+    """The usual form of a program that assigns tasks under a lock."""
+    rows: dict[str, str | None] = {"7": None}
+
+    async def assign(lock: DistributedLock, task_id: str, worker: str) -> None:
+        handle = await lock.acquire(f"task:{task_id}")
+        if not handle:
+            raise ConcurrentModificationError("the task is being modified")
+        try:
+            if rows[task_id] is not None:
+                raise TaskAlreadyAssignedError(task_id)
+            with pytest.raises(ConcurrentModificationError):
+                await assign(rival, task_id, "w9")
+            assert await handle.extend(60_000) is True
+            rows[task_id] = worker
+        finally:
+            assert await handle.release() is True
+
+    mine, rival = DistributedLock(locks), DistributedLock(others)
+    await assign(mine, "7", "w1")
+    assert rows == {"7": "w1"}
+    with pytest.raises(TaskAlreadyAssignedError):
+        await assign(rival, "7", "w2")
+    free = await rival.acquire("task:7", ttl=1_000)
+    assert free is not None, "an error in the critical section releases the lock too"
+    assert await free.release() is True
+    assert await free.release() is False, "it is not held any more"
+    assert await free.extend(1_000) is False
 
 
 async def test_an_update_is_retried_after_a_version_conflict() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.store.reads import Reads
 from tests.integration.gateway.support import Site, open_site, problem
+from tests.integration.gateway.test_hub_admin import joined
 
 KEY = {"Idempotency-Key": "key-1"}
 
@@ -187,6 +189,8 @@ async def test_probes_need_no_token(site: Site) -> None:
     assert (await site.client.get("/healthz")).json() == {"status": "ok"}
     ready = await site.client.get("/readyz")
     assert (ready.status_code, ready.json()["status"]) == (200, "ok")
+    names = [check["name"] for check in ready.json()["checks"]]
+    assert names == ["store", "schema", "clock", "server"]
     metrics = await site.client.get("/metrics")
     assert metrics.status_code == 200, "the client is on this machine"
     assert "holdfast_" in metrics.text
@@ -209,3 +213,40 @@ async def test_a_repeat_in_a_full_queue_has_the_first_answer(url: str) -> None:
         batch = {"tasks": [{"type": "mail"}]}
         refused = await site.ask("POST", "/tasks/batch", batch, headers={"Idempotency-Key": "new"})
         assert problem(refused) == (429, "queue-full")
+
+
+async def test_a_migrated_store_is_not_ready(
+    memory_site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await memory_site.client.get("/readyz")).status_code == 200
+
+    async def newer(_: object) -> int:
+        return 999
+
+    monkeypatch.setattr(Reads, "schema_number", newer)
+    ready = await memory_site.client.get("/readyz")
+    assert ready.status_code == 503
+    (schema,) = [check for check in ready.json()["checks"] if check["name"] == "schema"]
+    assert not schema["ok"]
+    assert "999" in schema["detail"]
+
+
+async def test_events_name_the_task_as_nodes_do(site: Site) -> None:
+    """Also events that no push has caused."""
+    node = await joined(site, project="default")
+    await node.push(id="job-1", expectedVersion=0)
+    plain = await site.task()
+    task_id = (await site.ask("GET", "/tasks", q="type:external")).json()["items"][0]["id"]
+    for id in (task_id, plain["id"]):
+        body = {"type": "PAUSE", "reason": "r"}
+        await site.ask("POST", f"/tasks/{id}/interventions", body)
+    page = (await site.ask("GET", "/events", kinds="task.held")).json()
+    names = {item["task_id"]: item.get("client_id") for item in map(flat, page["items"])}
+    assert names == {task_id: "job-1", plain["id"]: None}
+    assert page["oldest"].endswith(":0")
+    again = (await site.ask("GET", "/events", kinds="task.held")).json()
+    assert again["items"] == page["items"], "from the cache"
+
+
+def flat(item: dict[str, Any]) -> dict[str, Any]:
+    return {**item, **item.get("data", {}), **item.get("payload", {})}

@@ -161,14 +161,14 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_settings_come_from_file_environment_and_flags(tmp_path: Path) -> None:
-    table = {"port": 1, "burst": 5, "origins": ["https://a"]}
+    table = {"server": {"port": 1, "burst": 5, "origins": ["https://a"]}}
     environ = {"HOLDFAST_SERVER__PORT": "2", "HOLDFAST_SERVER__ORIGINS": "https://b,https://c"}
     made = server_settings(table, environ, {"port": 3, "host": None})
     assert (made.port, made.burst, made.origins) == (3, 5, ("https://b", "https://c"))
     assert server_settings(table, environ, {}).port == 2
     for wrong in ({"burst": "x"}, {"body_bytes": 1}, {"base_path": "x/"}, {"rate_per_second": 0}):
         with pytest.raises(BadConfig):
-            server_settings(wrong, {}, {})
+            server_settings({"server": wrong}, {}, {})
     with pytest.raises(BadConfig):
         ServerSettings(client_ca="x")
     (tmp_path / "token").write_text(ADMIN + "\n")

@@ -16,7 +16,7 @@ from holdfast.cli.options import Flag
 from holdfast.cli.worker.command import LogLevel
 from holdfast.cli.worker.load import load_queue
 from holdfast.cli.worker.signals import INTERRUPTED, Stops
-from holdfast.config import FILE_NAME, find_url, read_table
+from holdfast.config import FILE_NAME, find_url, read_tables
 from holdfast.core.token import TokenKind, make_token
 from holdfast.gateway.server import Listening, Server, check_extra, new_metrics, store_name
 from holdfast.gateway.settings import admin_token, server_settings
@@ -67,13 +67,13 @@ def server(
         "client_ca": client_ca,
         "redis": redis,
     }
-    table = read_table(Path.cwd() / FILE_NAME, "server")
-    settings = server_settings(table, os.environ, {**flags, "admin_token": given})
+    tables = read_tables(Path.cwd() / FILE_NAME)
+    settings = server_settings(tables, os.environ, {**flags, "admin_token": given})
     printed = None
     if given is None:
         secret = bytes.fromhex(secret_ids().secret() + secret_ids().secret())
         printed = make_token(TokenKind.USER, secret).replace("hf_user_", "hf_admin_")
-        settings = server_settings(table, os.environ, {**flags, "admin_token": printed})
+        settings = server_settings(tables, os.environ, {**flags, "admin_token": printed})
     log_to_stderr(log_level, settings.redaction())
     metrics = new_metrics()
     queue: Queue
@@ -81,7 +81,9 @@ def server(
         queue = load_queue(workers)
     else:
         store_url = find_url(url, os.environ, Path.cwd()).value
-        queue = TaskQueue(store_url, meter=metrics, redis=settings.redis)
+        queue = TaskQueue(
+            store_url, meter=metrics, redis=settings.redis, **settings.keep.queue_settings()
+        )
     made = Server(queue, settings, metrics=metrics, loops=not no_loops)
     return asyncio.run(_run(made, queue, printed))
 

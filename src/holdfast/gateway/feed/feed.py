@@ -41,6 +41,7 @@ class LiveFeed:
         names: FeedNames | None = None,
         flow: FlowBounds | None = None,
         connections_max: int = CONNECTIONS_MAX,
+        buffer_total_bytes: int = BUFFER_TOTAL_BYTES,
     ) -> None:
         self.hub = hub
         self.authenticator = authenticator
@@ -48,6 +49,7 @@ class LiveFeed:
         self.names = names or FeedNames()
         self.flow = flow or FlowBounds()
         self._connections_max = connections_max
+        self._buffer_total_bytes = buffer_total_bytes
 
     async def start(self) -> None:
         await self.hub.start()
@@ -65,7 +67,9 @@ class LiveFeed:
     def is_full(self) -> bool:
         """Whether no further connection is accepted."""
         hub = self.hub
-        return len(hub.connections) >= self._connections_max or hub.buffered > BUFFER_TOTAL_BYTES
+        return (
+            len(hub.connections) >= self._connections_max or hub.buffered > self._buffer_total_bytes
+        )
 
     def hello(self, session: Session) -> Hello:
         """The first frame."""

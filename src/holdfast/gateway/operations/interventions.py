@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core import codec
 from holdfast.core.check import check_page, check_text
-from holdfast.core.intervention import EXPIRES_SECONDS, Intervention, InterventionType
+from holdfast.core.intervention import Intervention, InterventionType
 from holdfast.core.intervention_args import Wish, make_wish
 from holdfast.core.rights import Operation
 from holdfast.core.wire import make_cursor, parse_cursor
@@ -34,7 +34,7 @@ class InterventionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     intervention_id: str | None = None
     requested_by: str = ""
     expected_version: int | None = None
-    expires_in_seconds: float = EXPIRES_SECONDS
+    expires_in_seconds: float | None = None
     dry_run: bool = False
 
 
@@ -62,7 +62,9 @@ async def intervene(call: Call, task_id: str, body: InterventionBody) -> Answer:
         by,
         Details(
             id=body.intervention_id,
-            expires_seconds=body.expires_in_seconds,
+            expires_seconds=call.hub.expiry_seconds
+            if body.expires_in_seconds is None
+            else body.expires_in_seconds,
             claimed_by=check_text("requested_by", body.requested_by, most=200),
             act=Act(operation.value, call.request_id),
         ),

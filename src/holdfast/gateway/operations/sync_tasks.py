@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.check import check_number, check_page, check_text, check_whole
-from holdfast.core.intervention import EXPIRES_SECONDS, InterventionType
+from holdfast.core.intervention import InterventionType
 from holdfast.core.intervention_args import make_wish
 from holdfast.core.rights import Operation
 from holdfast.core.sync_errors import SyncError
@@ -194,7 +194,7 @@ async def intervene(call: Call, body: InterveneBody) -> Answer:
 
     by = _by(call, operation, actor, body, answer)
     given = _seconds("expiresInMs", body.expires_in_ms)
-    expires = EXPIRES_SECONDS if given is None else given
+    expires = call.hub.expiry_seconds if given is None else given
     details = Details(
         id=body.intervention_id,
         expires_seconds=check_number("expiresInMs", expires, least=1.0),

@@ -24,14 +24,15 @@ class Health:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._opened_at_schema = 0
 
     async def healthz(self, _: Request) -> Response:
         """Whether the process answers. It asks no store."""
         return _json({"status": "ok"})
 
     async def readyz(self, _: Request) -> Response:
-        """Whether the server can work: 503 if the store cannot be reached, or the server stops."""
-        checks = [await self._store(), self._loops()]
+        """Whether the server can work: 503 if the store is away or was migrated, or the server stops."""
+        checks = [await self._store(), await self._schema(), self._clock(), self._loops()]
         is_ready = all(check["ok"] for check in checks)
         body = {"status": "ok" if is_ready else "unavailable", "checks": checks}
         return _json(body, 200 if is_ready else 503)
@@ -61,6 +62,24 @@ class Health:
         except HoldfastError as error:
             return {"name": "store", "ok": False, "detail": error.code}
         return {"name": "store", "ok": True, "detail": ""}
+
+    async def _schema(self) -> dict[str, Any]:
+        """A store that another version has migrated since this server opened it is not served well."""
+        try:
+            number = await self._gateway.hub.store.reads.schema_number()
+        except HoldfastError as error:
+            return {"name": "schema", "ok": False, "detail": error.code}
+        self._opened_at_schema = self._opened_at_schema or number
+        detail = f"at migration {number}"
+        if number != self._opened_at_schema:
+            detail += f", opened at {self._opened_at_schema}: restart with the version of the store"
+        return {"name": "schema", "ok": number == self._opened_at_schema, "detail": detail}
+
+    def _clock(self) -> dict[str, Any]:
+        """The store's clock decides, so that a difference is said and does not count."""
+        hub = self._gateway.hub
+        gap = hub.clock.now() - hub.now()
+        return {"name": "clock", "ok": True, "detail": f"{gap:+.3f} s from the store's"}
 
     def _loops(self) -> dict[str, Any]:
         if self._gateway.is_stopping:

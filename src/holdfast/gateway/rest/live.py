@@ -24,7 +24,7 @@ from holdfast.gateway.feed.feed import FeedNames, LiveFeed
 from holdfast.gateway.feed.hub import Hub as FeedHub
 from holdfast.gateway.feed.metrics import FeedMeter
 from holdfast.gateway.feed.ports import FeedSource, Refused, Session
-from holdfast.gateway.feed.prepare import WithOutput
+from holdfast.gateway.feed.prepare import WithNames, WithOutput
 from holdfast.gateway.feed.redis_cache import RedisCache, place_of
 from holdfast.gateway.feed.source import StoreSource
 from holdfast.gateway.feed.sse import StreamFull, open_stream
@@ -58,9 +58,10 @@ class Live:
             source,
             hub.bus,
             hub.clock,
-            prepare=redacted(WithOutput(reads), hub.redaction),
+            prepare=redacted(WithNames(hub.names, WithOutput(reads)), hub.redaction),
             meter=FeedMeter(hub.metrics),
             keep_seconds=parts.settings.current.keep_events,
+            ring_events=gateway.settings.ring_events,
         )
         self._request_id = hub.request_id
         self.feed = LiveFeed(
@@ -79,6 +80,8 @@ class Live:
                 registered=Nodes(hub.store).find,
             ),
             names=FeedNames(__version__, hub.ids.token()),
+            flow=gateway.settings.flow,
+            buffer_total_bytes=gateway.settings.buffer_total_bytes,
         )
 
     @asynccontextmanager

@@ -17,7 +17,7 @@ from holdfast.core.schedule import SILENT_SECONDS
 from holdfast.core.speaking import NodeAct, Voice
 from holdfast.core.task import Task
 from holdfast.core.transition import Refusal
-from holdfast.core.worker_protocol import Greeting, Reception
+from holdfast.core.worker_protocol import Greeting, Reception, Window
 from holdfast.core.worker_wire import (
     Ask,
     ClaimedTask,
@@ -95,6 +95,7 @@ class WorkerHub:
         *,
         nodes: Nodes | None = None,
         gateway: str = "",
+        window: Window | None = None,
         commands: CommandSource | None = None,
         listen: Listen | None = None,
         on_scheduled: Callable[[], None] = lambda: None,
@@ -104,6 +105,7 @@ class WorkerHub:
         self.clock = clock
         self.sync = sync
         self.gateway = gateway
+        self.window = window or Window()
         self.commands: CommandSource = commands or NoCommands()
         self.calls = WorkerCalls(store, sync.on_changed)
         self._work = WorkNews(store, clock, listen)

@@ -63,6 +63,7 @@ class WorkerMount:
             on_changed=self._changed,
             meter=hub.metrics,
             ageing_seconds=hub.queue.settings.ageing_seconds,
+            gather_seconds=gateway.settings.sync.gather_seconds,
         )
         self.door = WorkerDoor(Door(gateway), WorkerAuth(gateway.auth))
         self._commands = StoredCommands(hub.store, partial(_listen, feed), hub.metrics)
@@ -71,6 +72,7 @@ class WorkerMount:
             hub.clock,
             self.sync,
             gateway=hub.ids.token(),
+            window=gateway.settings.sync.window,
             commands=self._commands,
             listen=lambda wake: hub.bus.subscribe(lambda _: wake(), WORK),
             on_scheduled=hub.parts.schedules.wake,

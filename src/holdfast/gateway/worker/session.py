@@ -80,7 +80,7 @@ class WorkerSession:
     ) -> None:
         self._hub = hub
         self._principal = principal
-        self._window = window or Window()
+        self._window = window or hub.window
         self._is_lasting = is_lasting
         self._watch = CredentialWatch(hub.clock, recheck, self._fail, on_joined)
         self._asks: dict[str, asyncio.Event] = {}

@@ -40,6 +40,7 @@ class LockHandle:
         self.lease = lease
         self.resource = lease.resource
         self.token = lease.claim_id
+        self._is_released = False
 
     @property
     def fence(self) -> int | None:
@@ -48,8 +49,9 @@ class LockHandle:
 
     async def release(self) -> bool:
         """False if the lock was no longer held."""
+        was_held, self._is_released = not self._is_released, True
         await self.lease.release()
-        return not self.lease.lost.is_set()
+        return was_held and not self.lease.lost.is_set()
 
     async def extend(self, ms: int) -> bool:
         """Makes the lock last at least `ms` milliseconds from now. False if it was no longer held."""

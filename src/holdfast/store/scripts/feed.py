@@ -93,6 +93,12 @@ def head(dialect: FeedDialect) -> Script[Position]:
     return Position(epoch, offset)
 
 
+def oldest() -> Script[Position]:
+    """The position before the oldest event that is kept."""
+    epoch, _, first = (yield call("feed_position"))[0]
+    return Position(epoch, first - 1)
+
+
 def read(dialect: FeedDialect, after: Position | None, limit: int) -> Script[Page | Reset]:
     """Up to `limit` events after the position. None reads from the oldest retained event."""
     yield from dialect.assign_offsets()

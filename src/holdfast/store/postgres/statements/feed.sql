@@ -3,6 +3,12 @@
 -- `ord` is drawn by the last statement of a transaction, when all its row locks are held. So of two transactions
 -- that change one task, the later has the higher `ord`.
 
+-- name: schema_number
+-- The last migration of the store.
+-- index: holdfast_migration_pkey
+-- returns: number
+SELECT max(number) AS number FROM holdfast_migration;
+
 -- name: append_record
 -- index: holdfast_feed_pkey
 INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)

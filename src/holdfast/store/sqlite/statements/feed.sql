@@ -1,5 +1,11 @@
 -- The feed: one record for each transaction. With one writer, offsets are assigned on insert.
 
+-- name: schema_number
+-- The last migration of the store.
+-- index: holdfast_migration (primary key)
+-- returns: number
+SELECT max(number) AS number FROM holdfast_migration;
+
 -- name: next_offset
 -- index: holdfast_feed (primary key)
 -- returns: next_offset

@@ -1,0 +1,108 @@
+"""The sections of a server's settings: their sources, what is refused, and that each has an effect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.config import TABLES, find_url
+from holdfast.core import worker_wire as wire
+from holdfast.errors import BadConfig
+from holdfast.gateway.rest.live import Live
+from holdfast.gateway.sections import InterventionSettings, SyncSettings
+from holdfast.gateway.settings import OTHERS, SECTIONS, ServerSettings, server_settings
+from tests.integration.gateway.support import open_site
+from tests.integration.worker.served import open_site as open_server
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference"
+
+
+def test_the_environment_counts_more_than_the_file(tmp_path: Path) -> None:
+    (tmp_path / "redis").write_text("redis://:secret@localhost/0\n")
+    document: dict[str, dict[str, object]] = {
+        "sync": {"window_frames": 3, "group_commit_ms": 5},
+        "keep": {"done": 60},
+    }
+    environ = {
+        "HOLDFAST_SYNC__WINDOW_FRAMES": "7",
+        "HOLDFAST_INTERVENTION__EXPIRY_SECONDS": "9.5",
+        "HOLDFAST_SERVER__REDIS_FILE": str(tmp_path / "redis"),
+    }
+    made = server_settings(document, environ, {})
+    assert (made.sync.window_frames, made.sync.gather_seconds) == (7, 0.005)
+    assert made.keep.queue_settings() == {"keep_done": 60}
+    assert made.intervention.expiry_seconds == 9.5
+    assert made.redis == "redis://:secret@localhost/0"
+
+
+@pytest.mark.parametrize(
+    ("document", "environ", "message"),
+    [
+        ({"sync": {"window_frame": 1}}, {}, "did you mean 'window_frames'"),
+        ({"server": {"prot": 1}}, {}, "did you mean 'port'"),
+        ({"server": {"admin_token": "x" * 40}}, {}, "no setting 'admin_token'"),
+        ({"server": {"sync": {}}}, {}, "no setting 'sync'"),
+        ({"sync": {"window_frames": 0}}, {}, "window_frames"),
+        ({"intervention": {"expiry_seconds": "soon"}}, {}, r"\[intervention\]"),
+        ({}, {"HOLDFAST_SYNK__WINDOW_FRAMES": "1"}, "did you mean 'sync'"),
+        ({}, {"HOLDFAST_KEEP__DAED": "1"}, "did you mean 'dead'"),
+        ({}, {"HOLDFAST_SERVER__REDIS_FILE": "/none"}, "cannot be read"),
+    ],
+)
+def test_what_is_not_known_or_not_valid_is_refused(
+    document: dict[str, Any], environ: dict[str, str], message: str
+) -> None:
+    with pytest.raises(BadConfig, match=message):
+        server_settings(document, environ, {})
+
+
+def test_an_unknown_table_is_refused_by_every_command(tmp_path: Path) -> None:
+    assert set(TABLES) == {"holdfast", *SECTIONS}
+    (tmp_path / "holdfast.toml").write_text("[sevrer]\nport = 1\n")
+    with pytest.raises(BadConfig, match=r"did you mean \[server\]"):
+        find_url(None, {}, tmp_path)
+
+
+async def test_the_settings_of_the_feed_have_an_effect() -> None:
+    bounds: dict[str, Any] = {"ring_events": 10, "buffer_bytes": 8_000, "stall_seconds": 3.0}
+    async with open_site("sqlite://", buffer_total_bytes=9_000, **bounds) as site:
+        feed = Live(site.gateway).feed
+        assert (feed.flow.high_bytes, feed.flow.low_bytes) == (8_000, 2_000)
+        assert feed.flow.stall_seconds == 3.0
+        assert not feed.is_full()
+        feed.hub.buffered = 9_001
+        assert feed.is_full()
+
+
+async def test_the_expiry_of_interventions_has_an_effect() -> None:
+    section = InterventionSettings(expiry_seconds=50.0)
+    async with open_site("sqlite://", intervention=section) as site:
+        task = await site.task()
+        body = {"type": "PAUSE", "reason": "r"}
+        made = await site.ask("POST", f"/tasks/{task['id']}/interventions", body)
+        row = await site.hub.store.interventions.get(made.json()["intervention"]["id"])
+        assert row is not None
+        assert row.expires_at - row.issued_at == pytest.approx(50.0)
+
+
+async def test_the_window_of_workers_has_an_effect(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/holdfast.db"
+    async with open_server(url, sync=SyncSettings(window_frames=5)) as site:
+        _, secret = await site.node_token("w1")
+        async with site.grpc(secret) as worker:
+            assert (await worker.hello()).window_frames == 5
+            await worker.send(wire.Goodbye())
+
+
+def test_every_setting_is_documented() -> None:
+    text = (PAGE / "server.md").read_text("utf-8")
+    settings = set(ServerSettings.__struct_fields__) - {"admin_token", "has_tokens", *OTHERS}
+    for name in settings:
+        assert f"`{name}`" in text, name
+    for section, kind in OTHERS.items():
+        assert f"`[{section}]`" in text, section
+        for field in msgspec.structs.fields(kind):
+            assert f"`{section}.{field.name}`" in text, field.name
