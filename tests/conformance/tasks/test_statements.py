@@ -151,6 +151,7 @@ def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
             "nodes",
             "latest_seen",
             "live_positions",
+            "schema_number",
             "projects",
             "prune_nodes",
             "queues",

@@ -55,6 +55,8 @@ class LockHandle:
 
     async def extend(self, ms: int) -> bool:
         """Makes the lock last at least `ms` milliseconds from now. False if it was no longer held."""
+        if self._is_released:
+            return False
         try:
             await self.lease.extend(_seconds(ms))
         except LeaseLost:

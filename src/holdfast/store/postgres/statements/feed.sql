@@ -5,7 +5,6 @@
 
 -- name: schema_number
 -- The last migration of the store.
--- index: holdfast_migration_pkey
 -- returns: number
 SELECT max(number) AS number FROM holdfast_migration;
 

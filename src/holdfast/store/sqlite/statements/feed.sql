@@ -2,7 +2,6 @@
 
 -- name: schema_number
 -- The last migration of the store.
--- index: holdfast_migration (primary key)
 -- returns: number
 SELECT max(number) AS number FROM holdfast_migration;
 
