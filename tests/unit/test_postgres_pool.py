@@ -201,3 +201,22 @@ async def test_the_wait_for_a_connection_has_a_limit(
     assert await pool.take(rank=rank) is only
     pool.back(only)
     await pool.close()
+
+
+async def test_a_close_waits_once_for_a_server_that_does_not_answer(lines: Lines) -> None:
+    pool = ConnectionPool("", SIZE)
+    for connection in [await pool.take() for _ in range(SIZE)]:
+        pool.back(connection)
+    closing = 0
+    all_closing = asyncio.Event()
+
+    async def close(timeout: float) -> None:
+        nonlocal closing
+        closing += 1
+        if closing == SIZE:
+            all_closing.set()
+        await all_closing.wait()
+
+    for line in lines.made:
+        line.close = close  # type: ignore[method-assign]
+    await asyncio.wait_for(pool.close(), 30.0)

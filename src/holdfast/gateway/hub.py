@@ -6,7 +6,9 @@ the store and the bus of its queue.
 
 from __future__ import annotations
 
-from typing import Self, cast
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Self, TypeVar, cast
 
 from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.core.ids import Ids
@@ -25,6 +27,8 @@ from holdfast.store.backends import secret_ids
 from holdfast.store.store import Store
 from holdfast.sync.access.tokens import Tokens
 from holdfast.sync.names import ClientNames
+
+T = TypeVar("T")
 
 
 class Hub:
@@ -50,8 +54,8 @@ class Hub:
         self.names = ClientNames(resources.store)
         self.tokens = Tokens(resources.store)
         self.audit = AuditStore(resources.store)
-        self.is_stopping = False
-        """Whether requests that wait should be answered now."""
+        self.stopping = asyncio.Event()
+        """Requests that wait are answered now."""
         self.grpc_port: int | None = None
         """Where this gateway serves gRPC to workers."""
         self.expiry_seconds = EXPIRES_SECONDS
@@ -63,6 +67,22 @@ class Hub:
     async def open(cls, queue: Queue, metrics: Metrics) -> Self:
         """Opens the store of the queue. It starts no workers."""
         return cls(queue, await queue.open(), metrics)
+
+    @property
+    def is_stopping(self) -> bool:
+        return self.stopping.is_set()
+
+    async def until_stop(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What the work returns. None: the gateway stops first, and the work is cancelled."""
+        working = asyncio.create_task(work)
+        stopping = asyncio.create_task(self.stopping.wait())
+        try:
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return await working if working.done() else None
+        finally:
+            for task in (working, stopping):
+                task.cancel()
+            await asyncio.gather(working, stopping, return_exceptions=True)
 
     def wake(self) -> None:
         """Hints at changed tasks: to dispatchers, to readers of the feed and to runners of this process."""

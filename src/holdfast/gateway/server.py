@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from holdfast.gateway.rest.app import Mounts
     from holdfast.gateway.settings import ServerSettings
 
-STOP_SECONDS: Final = 10
-"""How long a stop waits for running requests."""
+STOP_SECONDS: Final = 3
+"""How long a stop waits for running requests. Requests that only wait are answered at once."""
+SERVICES_SECONDS: Final = 2.0
+"""How long a stop waits for its live connections and its workers to end."""
 BACKLOG: Final = 2_048
 
 
@@ -133,8 +135,10 @@ class Server:
                 on_ready(_listening(listener, self._settings))
             await _first(serving, self._stopping)
         finally:
-            gateway.hub.is_stopping = True
-            await services.aclose()
+            gateway.hub.stopping.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SERVICES_SECONDS):
+                    await services.aclose()
             server.should_exit = True
             with suppress(asyncio.CancelledError):
                 await serving

@@ -90,7 +90,7 @@ async def read_events(
                 body = {"items": shown, "next": str(position), "head": str(page.head)}
                 return Answer({**body, "oldest": str(await call.hub.store.feed.oldest())})
             if not page.events:
-                await call.hub.clock.wait(stir, min(left, 1.0))
+                await call.hub.until_stop(call.hub.clock.wait(stir, min(left, 1.0)))
     finally:
         unsubscribe()
 

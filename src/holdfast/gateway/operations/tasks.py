@@ -159,9 +159,10 @@ async def get(call: Call, task_id: str, *, wait_seconds: float = 0.0) -> Answer:
     seconds = min(check_number("wait_seconds", wait_seconds), WAIT_SECONDS_MAX)
     if seconds and task.status not in ENDED:
         try:
-            task = await call.hub.parts.tasks.wait(task_id, seconds)
+            ended = await call.hub.until_stop(call.hub.parts.tasks.wait(task_id, seconds))
         except WaitTimeout:
-            task = await readable(call, O.TASKS_READ, task_id)
+            ended = None
+        task = ended or await readable(call, O.TASKS_READ, task_id)
     return task_answer(call, task, await call.hub.parts.tasks.details(task_id))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 import msgspec
@@ -117,6 +118,9 @@ class WorkerHub:
         self._sessions: dict[str, Ending] = {}
         self._left = asyncio.Event()
         self.taken = TakenRuns(store, clock)
+        self._waits: dict[asyncio.Event, None] = {}
+        """What ends the waits of asks and of requests for commands, also of those without a session."""
+        self._is_stopping = False
 
     async def hello(self, principal: WorkerPrincipal, hello: Hello) -> tuple[Greeting, str]:
         """Starts an incarnation, or goes on with one. NodeFenced or UnknownNode if it may not speak. Also
@@ -183,7 +187,7 @@ class WorkerHub:
     ) -> list[Task] | Refusal:
         """The tasks of an `Ask`. Waits for work up to its `wait_ms`, or until `ended`."""
         deadline = self.clock.monotonic() + min(ask.wait_ms / 1000, ASK_WAIT_SECONDS_MAX)
-        with self._work.listening(ended) as stir:
+        with self._waiting(ended), self._work.listening(ended) as stir:
             while True:
                 stir.clear()
                 tasks = await self.claim(worker, ask)
@@ -290,6 +294,9 @@ class WorkerHub:
         """Ends all sessions because the gateway stops. Workers get a moment to close by themselves."""
         for session in self._sessions.values():
             session.push(DrainFrame(within_ms=int(DRAIN_SECONDS * 1000)))
+        self._is_stopping = True
+        for ended in self._waits:
+            ended.set()
         self._left.clear()
         deadline = self.clock.monotonic() + DRAIN_SECONDS
         while self._sessions and (rest := deadline - self.clock.monotonic()) > 0:
@@ -300,14 +307,26 @@ class WorkerHub:
 
     async def wait_for_commands(self, node: str, seconds: float) -> None:
         """Waits until there may be a command for the node, at most these seconds."""
+        ended = asyncio.Event()
         waiting = asyncio.create_task(self.commands.wait(node))
-        timer = asyncio.create_task(self.clock.sleep(seconds))
+        waiting.add_done_callback(lambda _: ended.set())
         try:
-            await asyncio.wait({waiting, timer}, return_when=asyncio.FIRST_COMPLETED)
+            with self._waiting(ended):
+                await self.clock.wait(ended, seconds)
         finally:
             waiting.cancel()
-            timer.cancel()
-            await asyncio.gather(waiting, timer, return_exceptions=True)
+            await asyncio.gather(waiting, return_exceptions=True)
+
+    @contextmanager
+    def _waiting(self, ended: asyncio.Event) -> Iterator[None]:
+        """Within it a stop of the gateway sets the event."""
+        self._waits[ended] = None
+        if self._is_stopping:
+            ended.set()
+        try:
+            yield
+        finally:
+            self._waits.pop(ended, None)
 
 
 def queues_of(hello: Hello) -> tuple[str, ...]:

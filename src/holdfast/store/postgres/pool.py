@@ -28,6 +28,8 @@ LOOPS, RUNNERS, CALLERS = Rank
 RESERVED: Final = 3
 """Connections reserved for an engine: to claim, to complete, and for upkeep. Its runners may use one of
 them."""
+CLOSE_SECONDS: Final = 2.0
+"""How long a connection may take to close."""
 WAIT_SECONDS: Final = 30.0
 """The longest wait for a connection."""
 
@@ -223,10 +225,16 @@ class ConnectionPool:
     async def close(self) -> None:
         self._closed = True
         await self._watch.close()
-        while self._idle:
-            _, connection = self._idle.pop()
+        idle = [connection for _, connection in self._idle]
+        self._idle.clear()
+        for connection in idle:
             self._ages.pop(connection, None)
-            try:
-                await connection.close(timeout=2)
-            except postgres.GONE:
-                connection.terminate()
+        # At once: each one takes its whole time if the server does not answer.
+        await asyncio.gather(*map(_close, idle))
+
+
+async def _close(connection: Connection) -> None:
+    try:
+        await connection.close(timeout=CLOSE_SECONDS)
+    except postgres.GONE:
+        connection.terminate()
