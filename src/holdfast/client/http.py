@@ -11,6 +11,7 @@ import asyncio
 import random
 import ssl
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -137,6 +138,14 @@ class Http:
         raise GatewayUnavailable(
             f"no gateway answers at {names}: {failure!r}; is `holdfast server` running there?"
         ) from failure
+
+    def stream(
+        self, url: str, query: Mapping[str, str], read_seconds: float
+    ) -> AbstractAsyncContextManager[httpx2.Response]:
+        """The answer to a GET whose body is read as it comes. It is not repeated."""
+        timeout = httpx2.Timeout(self._timeout_seconds, read=read_seconds)
+        headers = self.headers() | {"accept": "text/event-stream"}
+        return self._client().stream("GET", url, params=query, headers=headers, timeout=timeout)
 
     async def _pause(self, failure: Exception, failures: int) -> None:
         seconds = failure.__dict__.get("retry_after_seconds")

@@ -1,4 +1,4 @@
-"""Watches the live feed by WebSocket.
+"""Watches the live feed by WebSocket, or as server-sent events where no WebSocket passes.
 
 Promises: the events of a channel come in order, each once, over any number of disconnections and at any
 gateway. `position` moves when the next item is asked for, so a caller that saves it after each item and
@@ -12,15 +12,21 @@ import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
-from typing import Any, Final, Literal, NoReturn, Self
+from typing import Any, Final, Literal, NoReturn, Protocol, Self
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidHandshake,
+    InvalidStatus,
+    WebSocketException,
+)
 from websockets.typing import Subprotocol
 
+from holdfast.client.event_stream import EventStream, NoStream, StreamEnded
 from holdfast.client.http import Http
-from holdfast.client.problems import problem
+from holdfast.client.problems import asks_to_retry, problem
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.watching import (
     CloseAction,
@@ -33,7 +39,7 @@ from holdfast.core.watching import (
     received,
     subscribe_frame,
 )
-from holdfast.errors import Conflict, FeedReset
+from holdfast.errors import Conflict, FeedReset, HoldfastError
 
 SUBPROTOCOL: Final = Subprotocol("holdfast.v1")
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -73,6 +79,14 @@ class _Ended(Exception):
         self.retry_after_ms = retry_after_ms
 
 
+class Feed(Protocol):
+    """A connection to the feed."""
+
+    async def send(self, message: str) -> None: ...
+
+    async def recv(self) -> str | bytes: ...
+
+
 Open = Callable[[Http, str], AbstractAsyncContextManager[ClientConnection]]
 """Opens a WebSocket to the feed of the gateway at this address."""
 
@@ -93,6 +107,7 @@ class Watch:
     ) -> None:
         """`open_connection`: a WebSocket by another way than the network, for a simulation."""
         self._open = open_connection or open_websocket
+        self._may_stream = open_connection is None
         self._http = http
         self._channel = channel
         self._snapshot = snapshot
@@ -100,6 +115,8 @@ class Watch:
         self._on_reset = on_reset
         self._watching = Watching(position)
         self._failures = 0
+        self._refusal: _Ended | None = None
+        """Why there is no WebSocket."""
         self._is_connected = False
         self._items = self._iterate()
         self.position = position
@@ -164,7 +181,7 @@ class Watch:
                 self._http.next_gateway(url)
                 await self._http.clock.sleep(pause)
 
-    async def _session(self, connection: ClientConnection) -> AsyncGenerator[WatchItem, None]:
+    async def _session(self, connection: Feed) -> AsyncGenerator[WatchItem, None]:
         """The items of one connection. Raises _Ended when it is over."""
         self._watching = connected(self._watching)
         self._is_connected = True
@@ -198,7 +215,7 @@ class Watch:
             raise FeedReset(*(str(message.get(name, "")) for name in names))
         return WatchItem("reset", None, message)
 
-    async def _start_over(self, connection: ClientConnection) -> None:
+    async def _start_over(self, connection: Feed) -> None:
         """Subscribes again with a snapshot. A reset of that subscription too is a failure."""
         self._snapshot = True
         self._failures += 1
@@ -206,7 +223,7 @@ class Watch:
             raise _Ended(CloseAction.RECONNECT, "the feed was reset twice")
         await self._subscribe(connection)
 
-    async def _subscribe(self, connection: ClientConnection) -> None:
+    async def _subscribe(self, connection: Feed) -> None:
         frame = subscribe_frame(
             self._watching, self._channel, snapshot=self._snapshot, kinds=self._kinds
         )
@@ -214,13 +231,26 @@ class Watch:
             await connection.send(msgspec.json.encode(frame).decode())
         except ConnectionClosed as error:
             raise _ended(error, {}) from None
+        except StreamEnded as error:
+            raise _Ended(CloseAction.RECONNECT, str(error)) from None
+        except NoStream:
+            raise self._refusal or _Ended(CloseAction.RECONNECT, "no feed") from None
+        except HoldfastError as error:
+            if not asks_to_retry(error):
+                raise
+            raise _Ended(CloseAction.RECONNECT, str(error)) from None
 
-    async def _connect(self, stack: AsyncExitStack, url: str) -> ClientConnection:
+    async def _connect(self, stack: AsyncExitStack, url: str) -> Feed:
+        self._refusal = None
         try:
-            connection = await stack.enter_async_context(self._open(self._http, url))
-        except InvalidStatus as error:
-            status = error.response.status_code
-            raise _Ended(after_refusal(status), f"the gateway answered {status}") from None
+            connection: Feed = await stack.enter_async_context(self._open(self._http, url))
+        except InvalidHandshake as error:
+            # Not every proxy lets a WebSocket pass. The answer to a plain request decides.
+            self._refusal = _refused(error)
+            if not self._may_stream or self._refusal.action is CloseAction.LOG_IN:
+                raise self._refusal from None
+            connection = stream = EventStream(self._http, url)
+            stack.push_async_callback(stream.close)
         except ssl.SSLCertVerificationError as error:
             raise GatewayUnavailable(
                 f"the certificate of {url} is not trusted: {error.verify_message}"
@@ -258,16 +288,26 @@ def _refuse(message: dict[str, Any]) -> NoReturn:
     raise error
 
 
-async def _receive(connection: ClientConnection, bye: dict[str, Any]) -> dict[str, Any]:
+async def _receive(connection: Feed, bye: dict[str, Any]) -> dict[str, Any]:
     try:
         message = msgspec.json.decode(await connection.recv())
     except ConnectionClosed as error:
         raise _ended(error, bye) from None
+    except StreamEnded as error:
+        retry_after_ms = bye.get("retry_after_ms")
+        raise _Ended(CloseAction.RECONNECT, str(error), retry_after_ms) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         message = None
     if not isinstance(message, dict):
         raise _Ended(CloseAction.RECONNECT, "a frame is not a JSON object")
     return message
+
+
+def _refused(error: InvalidHandshake) -> _Ended:
+    if isinstance(error, InvalidStatus):
+        status = error.response.status_code
+        return _Ended(after_refusal(status), f"the gateway answered {status}")
+    return _Ended(CloseAction.RECONNECT, f"no connection: {error!r}")
 
 
 def _ended(error: ConnectionClosed, bye: dict[str, Any]) -> _Ended:

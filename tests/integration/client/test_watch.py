@@ -21,6 +21,7 @@ from holdfast.core.errors import Forbidden, Unauthenticated
 from holdfast.core.ids import Ids
 from holdfast.core.rights import Role
 from holdfast.errors import Conflict, FeedReset, InvalidInput, NotFound
+from proof.lab.proxy import Link, Proxy
 from tests.feed_support import (
     WAIT_SECONDS,
     Door,
@@ -44,9 +45,22 @@ class QuickClock(SystemClock):
         await asyncio.sleep(0)
 
 
+opened: list[Http] = []
+
+
+@pytest.fixture(autouse=True)
+async def closed() -> AsyncIterator[None]:
+    """Closes what the test has opened."""
+    yield
+    while opened:
+        await opened.pop().close()
+
+
 def http(*servers: Served | str, token: str | None = None) -> Http:
     urls = [server if isinstance(server, str) else server.http for server in servers]
-    return Http(urls, token, QuickClock(), Ids(random.Random(1)))
+    made = Http(urls, token, QuickClock(), Ids(random.Random(1)))
+    opened.append(made)
+    return made
 
 
 async def take(watch: Watch, count: int) -> list[WatchItem]:
@@ -276,3 +290,58 @@ async def test_an_address_without_a_feed_is_an_error() -> None:
         # Starlette answers a WebSocket without a route with 403.
         with pytest.raises(Forbidden):
             await take(Watch(http(f"http://127.0.0.1:{port}"), "task:t1"), 1)
+
+
+class NoUpgrades(Proxy):
+    """A proxy that passes plain requests on, and answers those for a WebSocket itself."""
+
+    refused = 0
+
+    async def _requests(self, link: Link, reader: asyncio.StreamReader) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if b"upgrade: websocket" in head.lower():
+            self.refused += 1
+            link.client.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+            link.server.close()
+            return
+        link.server.write(head)
+        await super()._requests(link, reader)
+
+
+async def test_each_event_once_through_a_proxy_that_refuses_upgrades() -> None:
+    feed = ScriptedFeed()
+    feed.commit("task.enqueued")
+    directory = ScriptedDirectory()
+    directory.gone.add("task:nothing")
+    async with served(feed, directory=directory) as server, NoUpgrades(server.port) as proxy:
+        url = f"http://127.0.0.1:{proxy.port}"
+        async with Watch(http(url), "task:t1") as watch:
+            [snapshot] = await take(watch, 1)
+            assert (snapshot.type, snapshot.position) == ("snapshot", "e1:1")
+            shown: list[int] = []
+            for n in range(5):
+                feed.commit("task.progress", "task.progress")
+                shown += offsets(await take(watch, 2))
+                if n % 2:
+                    proxy.cut()
+                    proxy.heal()
+                else:
+                    cut(server)
+            assert shown == list(range(2, 12))
+            assert watch.connections == proxy.refused > 1
+        with pytest.raises(NotFound):
+            await take(Watch(http(url), "task:nothing"), 1)
+        with pytest.raises(Unauthenticated):
+            await take(Watch(http(url, token="eve"), "task:t1"), 1)
+
+
+async def test_a_reset_of_a_stream_is_followed_by_a_snapshot() -> None:
+    feed = ScriptedFeed()
+    feed.commit("task.enqueued")
+    async with served(feed) as server, NoUpgrades(server.port) as proxy:
+        url = f"http://127.0.0.1:{proxy.port}"
+        watch = Watch(http(url), "task:t1", position="e0:7")
+        assert [item.type for item in await take(watch, 2)] == ["reset", "snapshot"]
+        await watch.aclose()
+        with pytest.raises(FeedReset):
+            await take(Watch(http(url), "task:t1", position="e0:7", on_reset="raise"), 1)
