@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decision import make_question
 from holdfast.core.intervention import AckOutcome
+from holdfast.core.task import Task
 from holdfast.core.worker_wire import Changes, TaskChange
 from holdfast.engine import meters
 from holdfast.gateway import figures
@@ -80,7 +82,11 @@ async def test_a_late_result_of_a_worker_is_counted(site: Site) -> None:
     hub = site.hub
     sync = WorkerSync(hub.store, hub.clock, gather_seconds=0.0, meter=hub.metrics)
     await hello(hub.store, Start("w1", 1, "", registered=1))
-    done = TaskChange(task_id=task["id"], fence=7, status="completed", result_json="1")
+    claimed = await hub.store.by_id.claim(ClaimById(task["id"], "w1", "c1", 60.0))
+    assert isinstance(claimed, Task)
+    body = {"type": "RELEASE_LOCK", "reason": "it hangs"}
+    await site.ask("POST", f"/tasks/{task['id']}/interventions", body)
+    done = TaskChange(task_id=task["id"], fence=claimed.fence, status="completed", result_json="1")
     changes = Changes(task=(done,))
     (answer,) = await sync.apply([Inbound("w1", 1, 1, changes, "default")])
     await sync.close()

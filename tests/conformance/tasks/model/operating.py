@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from holdfast.core import command as c
+from holdfast.core.event import Position
 from holdfast.core.task import Status
 from holdfast.store.scripts import admin
+from holdfast.store.scripts.feed import Skimmed
 from tests.conformance.tasks.helpers import code, shown
 from tests.conformance.tasks.model.machine import QUEUES, Hands
 
@@ -106,6 +108,11 @@ class Operating(Hands):
             assert [e.kind for e in lives[0]] == [e.kind for e in lives[1]]
         heads = [self.run(store.feed.head()) for store in self.stores]
         assert heads[0].offset == heads[1].offset
+        for store, head in zip(self.stores, heads, strict=True):
+            skimmed = self.run(store.feed.skim(Position(head.epoch, 0), 10_000, ["task."]))
+            assert isinstance(skimmed, Skimmed)
+            assert skimmed.position == skimmed.head == head
+            assert bool(skimmed.prefixes) == (head.offset > 0)
         self.did("look")
 
     @rule(dead=st.booleans())
