@@ -98,20 +98,17 @@ def _answer_repeats(
     group: Sequence[Submission],
 ) -> Script[tuple[dict[str, Inserted], list[Submission]]]:
     """Answers repeated requests with their existing tasks. Returns these answers and the new submissions."""
-    keyed = [s.task for s in group if s.task.idempotency_key is not None]
     rows = yield call_rows(
         "find_existing",
-        [(s.task.id, s.task.project) for s in group],
-        types=[task.type for task in keyed],
-        keys=[task.idempotency_key for task in keyed],
+        [(s.task.id, s.task.project, s.task.type, s.task.idempotency_key) for s in group],
     )
     named = {row[0] for row in rows if row[4] == NAMED}
     rows = [row for row in rows if row[4] != NAMED]
     by_id = {row[0]: row for row in rows}
-    by_key = {(row[1], row[2]): row for row in rows if row[2] is not None}
+    by_key = {(row[1], row[2], row[5]): row for row in rows if row[2] is not None}
     answers: dict[str, Inserted] = {}
     fresh: list[Submission] = []
-    first_by_key: dict[tuple[str, str], Task] = {}
+    first_by_key: dict[tuple[str, str, str], Task] = {}
     ids: set[str] = set()
     for submission in group:
         task = submission.task
@@ -120,14 +117,15 @@ def _answer_repeats(
                 f"id '{task.id}' stands twice in one batch: give each task its own id"
             )
         ids.add(task.id)
-        key = (task.type, task.idempotency_key or "")
+        key = (task.type, task.idempotency_key or "", task.project)
         row = (by_key.get(key) if task.idempotency_key else None) or by_id.get(task.id)
         if row is not None:
             _check_same(submission, row)
             answers[task.id] = Inserted(row[0], Status(row[4]), False)
         elif task.idempotency_key and key in first_by_key:
             first = first_by_key[key]
-            _check_same(submission, (first.id, *key, first.request_hash))
+            row = (first.id, *key[:2], first.request_hash, first.status, first.project)
+            _check_same(submission, row)
             answers[task.id] = Inserted(first.id, first.status, False)
         elif task.id in named:
             raise DuplicateTask(
@@ -142,9 +140,11 @@ def _answer_repeats(
 
 def _check_same(submission: Submission, row: Sequence[Any]) -> None:
     task = submission.task
-    if is_same_request(task, submission.edges, row[3]):
+    # Ids are unique in the store. A task of another project is never the answer to a request.
+    if row[5] == task.project and is_same_request(task, submission.edges, row[3]):
         return
-    if task.idempotency_key is not None and row[2] == task.idempotency_key:
+    is_of_key = task.idempotency_key is not None and row[2] == task.idempotency_key
+    if is_of_key and row[5] == task.project:
         raise IdempotencyConflict(
             f"idempotency key '{task.idempotency_key}' made task {row[0]} from another request: "
             "use a new key for new work"
@@ -173,14 +173,20 @@ def _resolve_parents(group: Sequence[Submission], *, unlinked: bool) -> Script[_
         {e.parent_id for task_edges in edges.values() for e in task_edges} - set(edges)
     )
     parents: list[Task] = yield call("get_tasks" if unlinked else "lock_tasks", ids=outside)
-    statuses = {parent.id: parent.status for parent in parents}
-    statuses |= dict.fromkeys(edges, Status.QUEUED)
+    # A dependency on a task of another project is one on a task that does not exist.
+    statuses: dict[str, dict[str, Status]] = {s.task.project: {} for s in group}
+    for parent in parents:
+        if parent.project in statuses:
+            statuses[parent.project][parent.id] = parent.status
+    for submission in group:
+        statuses[submission.task.project][submission.task.id] = Status.QUEUED
     tasks = []
     resolved: list[tuple[str, Edge, bool]] = []
     for submission in group:
         task = submission.task
         if submission.edges:
-            pending = dependency.still_pending(task.id, submission.edges, statuses)
+            visible = statuses[task.project]
+            pending = dependency.still_pending(task.id, submission.edges, visible)
             status = Status.BLOCKED if pending else Status.QUEUED
             task = replace(task, status=status, waiting_on=len(pending))
             resolved += [(task.id, edge, edge not in pending) for edge in submission.edges]

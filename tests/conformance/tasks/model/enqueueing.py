@@ -12,7 +12,7 @@ from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.scripts import schedules as scripts
 from tests.conformance.tasks.helpers import claim_request
-from tests.conformance.tasks.model.machine import QUEUES, Hands
+from tests.conformance.tasks.model.machine import PROJECTS, QUEUES, Hands
 from tests.statements import query
 
 picks = st.integers(min_value=0, max_value=1_000)
@@ -69,9 +69,12 @@ class Enqueueing(Hands):
         parents = sorted({task_id for task_id in found if task_id is not None})
         if not parents:
             return
+        # A parent of another project would be unknown.
+        project = self.projects.get(parents[0], PROJECTS[0])
+        parents = [i for i in parents if self.projects.get(i, PROJECTS[0]) == project]
         self.tick()
         edges = tuple(Edge(parent, policy) for parent in parents)
-        submission = self.asked(depends_on=edges)
+        submission = self.asked(depends_on=edges, project=project)
         self.both(lambda store: store.insert([submission]))
         self.model.add(submission.task.id, dict.fromkeys(parents, policy))
         is_dead = self.model.status[submission.task.id] is Status.FAILED

@@ -117,6 +117,7 @@ class Hands(RuleBasedStateMachine):
         self.limited: set[str] = set()
         """Tasks that count against a limit."""
         self.number = 0
+        self.projects: dict[str, str] = {}
 
     def teardown(self) -> None:
         """The lives of all tasks, as the feeds tell them, are the same too."""
@@ -200,9 +201,11 @@ class Hands(RuleBasedStateMachine):
             "type": "work",
             "max_attempts": MAX_ATTEMPTS,
             "options": TaskOptions(max_deaths=MAX_DEATHS),
-            "project": PROJECTS[self.number % 2],
+            # By queue, so that most pairs of tasks may depend on each other.
+            "project": PROJECTS[fields.get("queue") == QUEUES[-1]],
         }
         request = EnqueueRequest(**(defaults | fields))
+        self.projects[f"t{self.number:04}"] = request.project or PROJECTS[0]
         return submit(
             request, task_id=f"t{self.number:04}", now=self.clock.now(), id_given=id_given
         )

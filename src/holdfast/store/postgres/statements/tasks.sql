@@ -93,17 +93,19 @@ WHERE (:status::text IS NULL OR status = :status::text) AND (:type::text IS NULL
 ORDER BY id DESC LIMIT :limit::int;
 
 -- name: find_existing
--- The tasks of ids and of keys. A row of status 'named': a node of the project has given the id to another task as its name.
+-- The tasks of ids, of any project, and of keys within their project. A row of status 'named': a node of the project has
+-- given the id to another task as its name.
 -- index: holdfast_task_pkey, holdfast_task_key, holdfast_sync_task_pkey
--- returns: id type idempotency_key request_hash status
-SELECT t.id, t.type, t.idempotency_key, t.request_hash, t.status FROM holdfast_task t
-JOIN {rows: id text, project text} ON t.id = r.id
+-- returns: id type idempotency_key request_hash status project
+SELECT t.id, t.type, t.idempotency_key, t.request_hash, t.status, t.project FROM holdfast_task t
+JOIN {rows: id text, project text, type text, key text} ON t.id = r.id
 UNION
-SELECT s.client_id, '', NULL, NULL, 'named' FROM holdfast_sync_task s
-JOIN {rows: id text, project text} ON s.project = r.project AND s.client_id = r.id WHERE s.task_id <> r.id
+SELECT s.client_id, '', NULL, NULL, 'named', s.project FROM holdfast_sync_task s
+JOIN {rows: id text, project text, type text, key text} ON s.project = r.project AND s.client_id = r.id WHERE s.task_id <> r.id
 UNION
-SELECT t.id, t.type, t.idempotency_key, t.request_hash, t.status FROM holdfast_task t
-JOIN unnest(:types::text[], :keys::text[]) k(type, key) ON t.type = k.type AND t.idempotency_key = k.key;
+SELECT t.id, t.type, t.idempotency_key, t.request_hash, t.status, t.project FROM holdfast_task t
+JOIN {rows: id text, project text, type text, key text}
+    ON t.type = r.type AND t.idempotency_key = r.key AND t.project = r.project;
 
 -- name: task_history
 -- index: holdfast_task_pkey

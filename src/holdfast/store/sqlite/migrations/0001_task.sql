@@ -62,7 +62,7 @@ CREATE INDEX holdfast_task_finished ON holdfast_task (finished_at) WHERE finishe
 CREATE INDEX holdfast_task_dead ON holdfast_task (fingerprint, finished_at) WHERE status = 'failed';
 -- Tasks that wait for something other than a worker.
 CREATE INDEX holdfast_task_held ON holdfast_task (id) WHERE status IN ('blocked', 'paused', 'stuck');
-CREATE UNIQUE INDEX holdfast_task_key ON holdfast_task (type, idempotency_key)
+CREATE UNIQUE INDEX holdfast_task_key ON holdfast_task (type, idempotency_key, project)
     WHERE idempotency_key IS NOT NULL;
 -- Tasks of a project. The default one has no entries here: it would be an index over all tasks.
 CREATE INDEX holdfast_task_project ON holdfast_task (project, id) WHERE project <> 'default';

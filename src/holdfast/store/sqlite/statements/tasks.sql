@@ -83,19 +83,20 @@ WHERE (:status IS NULL OR status = :status) AND (:type IS NULL OR type = :type)
 ORDER BY id DESC LIMIT :limit;
 
 -- name: find_existing
--- The tasks of ids and of keys. A row of status 'named': a node of the project has given the id to another task as its name.
+-- The tasks of ids, of any project, and of keys within their project. A row of status 'named': a node of the project has
+-- given the id to another task as its name.
 -- index: holdfast_task (primary key), holdfast_task_key, holdfast_sync_task (primary key)
--- returns: id type idempotency_key request_hash status
-SELECT t.id, t.type, t.idempotency_key, t.request_hash, t.status
-FROM {rows: id text, project text} JOIN holdfast_task t ON t.id = r.id
+-- returns: id type idempotency_key request_hash status project
+SELECT t.id, t.type, t.idempotency_key, t.request_hash, t.status, t.project
+FROM {rows: id text, project text, type text, key text} JOIN holdfast_task t ON t.id = r.id
 UNION
-SELECT s.client_id, '', NULL, NULL, 'named'
-FROM {rows: id text, project text} JOIN holdfast_sync_task s ON s.project = r.project AND s.client_id = r.id
+SELECT s.client_id, '', NULL, NULL, 'named', s.project
+FROM {rows: id text, project text, type text, key text} JOIN holdfast_sync_task s ON s.project = r.project AND s.client_id = r.id
 WHERE s.task_id <> r.id
 UNION
-SELECT t.id, t.type, t.idempotency_key, t.request_hash, t.status
-FROM json_each(:types) ty JOIN json_each(:keys) k ON k.key = ty.key
-JOIN holdfast_task t ON t.type = ty.value AND t.idempotency_key = k.value;
+SELECT t.id, t.type, t.idempotency_key, t.request_hash, t.status, t.project
+FROM {rows: id text, project text, type text, key text}
+JOIN holdfast_task t ON t.type = r.type AND t.idempotency_key = r.key AND t.project = r.project;
 
 -- name: task_history
 -- index: holdfast_task (primary key)
