@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -38,12 +38,13 @@ class TaskQueue(Queue):
     Settings may be given here or to `start`: max_workers, min_workers, default_max_attempts,
     base_retry_delay, max_retry_delay, task_timeout, shutdown_timeout, ... (docs/reference/settings.md).
     `meter` receives the metrics of the queue (docs/reference/metrics.md). With `create=False`, a store that
-    does not exist is an error, and an old one is not upgraded. `token` is for the URL of a gateway. `redis`
-    is the URL of a Redis that carries hints between processes, beside the bus of the store."""
+    does not exist is an error, and an old one is not upgraded. `token` is for the URL of a gateway; several
+    gateways of one store may be a list. `redis` is the URL of a Redis that carries hints between processes,
+    beside the bus of the store."""
 
     def __init__(
         self,
-        url: str = "sqlite://",
+        url: str | Sequence[str] = "sqlite://",
         *,
         clock: Clock | None = None,
         meter: Meter | None = None,
@@ -52,8 +53,11 @@ class TaskQueue(Queue):
         redis: str | None = None,
         **settings: Any,
     ) -> None:
+        if isinstance(url, list | tuple):
+            url = ",".join(check_address(part) for part in url)
+        url = check_address(url)
         self.url = url
-        if is_gateway(check_address(url)):
+        if is_gateway(url):
             given = Settings().changed(settings)
             super().__init__(remote_parts(url, token, given, clock or SystemClock(), meter))
             return

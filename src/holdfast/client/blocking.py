@@ -54,8 +54,8 @@ from holdfast.clock import Clock
 
 
 class BlockingClient:
-    """See the module. `url` may be several gateways of one store. Without `url` and `token` the variables
-    HOLDFAST_GATEWAY (addresses with commas between them) and HOLDFAST_TOKEN are read."""
+    """See the module. `url` may be several gateways of one store: a list, or a text with
+    commas. Without `url` and `token` the variables HOLDFAST_GATEWAY and HOLDFAST_TOKEN are read."""
 
     def __init__(
         self,

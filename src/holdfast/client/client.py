@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import ssl
 from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, Unpack
 import httpx2
 import msgspec
 
+from holdfast.client.address import read_addresses
 from holdfast.client.admin_models import Who
 from holdfast.client.api import Api, decoded, given
 from holdfast.client.groups import (
@@ -79,8 +79,8 @@ Change: TypeAlias = Callable[[TaskView], TaskEdit | Awaitable[TaskEdit | None] |
 
 
 class Client:
-    """See the module. `url` may be several gateways of one store. Without `url` and `token` the variables
-    HOLDFAST_GATEWAY (addresses with commas between them) and HOLDFAST_TOKEN are read."""
+    """See the module. `url` may be several gateways of one store: a list, or a text with
+    commas. Without `url` and `token` the variables HOLDFAST_GATEWAY and HOLDFAST_TOKEN are read."""
 
     def __init__(
         self,
@@ -93,13 +93,15 @@ class Client:
         clock: Clock | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
+        read = read_addresses(os.environ.get(GATEWAY_VARIABLE, "") if url is None else url)
+        tls = read.tls if ca is None else msgspec.structs.replace(read.tls, ca=str(ca))
         self._http = Http(
-            _urls(url),
+            read.urls,
             token if token is not None else os.environ.get(TOKEN_VARIABLE),
             clock or SystemClock(),
             fresh_ids(),
             timeout_seconds=timeout_seconds,
-            verify=None if ca is None else ssl.create_default_context(cafile=str(ca)),
+            verify=tls.context(),
             transport=transport,
         )
         self._api = Api(self._http)
@@ -343,13 +345,6 @@ class Client:
     async def stats(self) -> dict[str, Any]:
         """Numbers of tasks, workers and nodes, from counters."""
         return await self._api.get(dict[str, Any], "stats")
-
-
-def _urls(url: str | Sequence[str] | None) -> list[str]:
-    if url is None:
-        url = os.environ.get(GATEWAY_VARIABLE, "")
-        return [part.strip() for part in url.split(",") if part.strip()]
-    return [url] if isinstance(url, str) else [*url]
 
 
 def _chunk(body: dict[str, Any]) -> OutputChunk:

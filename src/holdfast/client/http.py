@@ -18,6 +18,7 @@ from urllib.parse import quote
 import httpx2
 import msgspec
 
+from holdfast.client.address import check_token, read_addresses
 from holdfast.client.problems import asks_to_retry, problem
 from holdfast.clock import Clock
 from holdfast.core.address import shown_url
@@ -65,11 +66,9 @@ class Http:
         verify: ssl.SSLContext | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        if not urls:
-            raise BadConfig("a client needs the address of a gateway, e.g. http://127.0.0.1:8787")
-        self.urls = [checked_url(url) for url in urls]
+        self.urls = [*read_addresses(urls).urls]
         self._has_tls = any(url.startswith("https://") for url in self.urls)
-        self.token = token
+        self.token = None if token is None else check_token(token)
         self.clock = clock
         self.ids = ids
         self.verify = verify
@@ -196,26 +195,6 @@ def _refusal(answer: httpx2.Response) -> HoldfastError:
     named = answer.headers.get("retry-after", "")
     seconds = float(named) if named.isdigit() and len(named) < 10 else None
     return problem(answer.status_code, _decoded(answer), retry_after_seconds=seconds)
-
-
-def checked_url(url: str) -> str:
-    """The base address of a gateway, without a slash at its end. `holdfast://` stands for `http://`,
-    `holdfasts://` for `https://`."""
-    for short, long in (("holdfast://", "http://"), ("holdfasts://", "https://")):
-        if url.startswith(short):
-            url = long + url.removeprefix(short)
-    try:
-        parsed = httpx2.URL(url)
-    except httpx2.InvalidURL:
-        parsed = httpx2.URL("")
-    is_plain = not (parsed.userinfo or parsed.query or parsed.fragment)
-    is_http = url.startswith(("http://", "https://"))
-    if not is_http or not parsed.host or not is_plain:
-        raise BadConfig(
-            f"'{shown_url(url)}' is not the address of a gateway: write http://host:8787 and give the token "
-            "apart"
-        )
-    return url.rstrip("/")
 
 
 def path_of(*parts: str) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from holdfast.client.http import TRIES, checked_url
+from holdfast.client.http import TRIES
 from holdfast.client.problems import classes, problem
 from holdfast.core.errors import AlreadyLocked, Forbidden, GatewayUnavailable, RateLimited
 from holdfast.errors import (
-    BadConfig,
     Conflict,
     FeedReset,
     HoldfastError,
@@ -123,29 +122,6 @@ def test_a_concurrent_failure_leaves_a_gateway_once() -> None:
     http.next_gateway("http://one")
     http.next_gateway("http://one")
     assert http.url == "http://two"
-
-
-@pytest.mark.parametrize(
-    ("url", "base"),
-    [
-        ("http://host:8787/", "http://host:8787"),
-        ("holdfast://host:8787", "http://host:8787"),
-        ("holdfasts://host", "https://host"),
-        ("https://host/prefix/", "https://host/prefix"),
-    ],
-)
-def test_addresses(url: str, base: str) -> None:
-    assert checked_url(url) == base
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["", "host:8787", "ftp://host", "http://", "http://ann:pw@host", "http://host?a=1", "http://h:x", "\x00"],
-)  # fmt: skip
-def test_what_is_no_address_is_refused_without_its_password(url: str) -> None:
-    with pytest.raises(BadConfig) as raised:
-        checked_url(url)
-    assert ":pw@" not in str(raised.value)
 
 
 def test_every_code_gives_its_class() -> None:

@@ -277,6 +277,14 @@ class Journal:
             for id, task, version, change, error, how, detail, conflict, at in rows
         ]
 
+    def dismiss(self, mutation_id: str | None) -> int:
+        """Removes the refusals of a mutation, or all."""
+        where, values = (
+            ("", ()) if mutation_id is None else (" WHERE mutation_id = ?", (mutation_id,))
+        )
+        self._db.execute(f"DELETE FROM refusal{where}", values)
+        return self._db.changes()
+
     # -- claims ------------------------------------------------------------------------------------
 
     def claims(self) -> list[HeldClaim]:

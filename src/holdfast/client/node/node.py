@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 import httpx2
 import msgspec
 
+from holdfast.client.address import check_token, read_addresses
 from holdfast.client.http import Http, fresh_ids
 from holdfast.client.node.claim import Claim
 from holdfast.client.node.exchange import Exchange, SyncReport
@@ -27,7 +28,8 @@ from holdfast.client.node.identity import Identity, forge_node_id, read_identity
 from holdfast.client.node.journal import HeldClaim, Journal, Refused
 from holdfast.client.node.wire import SyncWire
 from holdfast.clock import Clock, SystemClock
-from holdfast.core.check import check_name
+from holdfast.core.address import check_address
+from holdfast.core.check import check_name, shown
 from holdfast.core.failure import evidence
 from holdfast.core.ids import Ids
 from holdfast.core.item import ERROR_CHARS_MAX
@@ -68,8 +70,11 @@ class Node:
         journal: Journal,
         http: Http,
         join_token: str | None,
+        *,
+        gateway: str | None = None,
     ) -> None:
         self._folder = folder
+        self._gateway = gateway
         self._identity = identity
         self._journal = journal
         self._http = http
@@ -85,7 +90,7 @@ class Node:
         folder: Path | str = Path(".holdfast"),
         *,
         gateway: str | Sequence[str] | None = None,
-        project: str = "default",
+        project: str | None = None,
         join_token: str | None = None,
         node_id: str | None = None,
         node_type: str = "plugin",
@@ -95,12 +100,14 @@ class Node:
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> Node:
         """Opens the folder of a node, and makes it at first. Needs no connection: the node registers when it
-        syncs or claims for the first time. `join_token` is needed until then."""
+        syncs or claims for the first time. `join_token` is needed until then. Without `gateway` the node uses
+        the one that it registered at last. `project` is "default" for a new folder; a folder stays in its
+        project: BadConfig for another one."""
         place = _made(Path(folder))
         journal = Journal(place / JOURNAL)
         try:
             ids = ids or fresh_ids()
-            urls = [gateway] if isinstance(gateway, str) else [*(gateway or ())]
+            named = None if gateway is None else _address(gateway)
             identity = read_identity(place)
             if identity is None:
                 identity = Identity(
@@ -108,18 +115,27 @@ class Node:
                         "node_id", node_id or forge_node_id(place) or f"{node_type}-{ids.secret()}"
                     ),
                     node_type=node_type,
-                    project=check_project("project", project),
-                    gateway=urls[0] if urls else "",
+                    project=check_project("project", "default" if project is None else project),
+                    gateway=named or "",
                     capabilities=[*capabilities],
                 )
                 write_identity(place, identity)
             if node_id not in (None, identity.node_id):
                 raise BadConfig(f"{place} belongs to node {identity.node_id}, not {node_id}")
-            token = identity.credential
+            if project not in (None, identity.project):
+                raise BadConfig(
+                    f"{place} belongs to project {identity.project}, not {shown(project)}: use another folder"
+                )
+            address = read_addresses(named or identity.gateway)
             http = Http(
-                urls or [identity.gateway], token, clock or SystemClock(), ids, transport=transport
+                address.urls,
+                identity.credential,
+                clock or SystemClock(),
+                ids,
+                verify=address.tls.context(),
+                transport=transport,
             )
-            return cls(place, identity, journal, http, join_token)
+            return cls(place, identity, journal, http, join_token, gateway=named)
         except BaseException:
             journal.close()
             raise
@@ -182,10 +198,14 @@ class Node:
         queue: str | None = None,
         priority: str | int | None = None,
     ) -> str:
-        """Creates a task. Returns the id of the mutation."""
+        """Creates a task. Returns the id of the mutation. With a `type` the task is for workers: its queue is
+        `default` unless `queue` names the one of the type. Without, type and queue are `external`: no worker
+        takes it, nodes claim it by its id."""
         check_new_id("task_id", task_id)
         if self.get(task_id) is not None:
             raise Conflict(f"task {task_id} exists already: edit it, or choose another id")
+        if type is not None and queue is None:
+            queue = "default"
         options = {"type": type, "queue": queue, "priority": priority}
         change = {name: value for name, value in options.items() if value is not None}
         change |= _content(payload, metadata, labels, ())
@@ -230,8 +250,13 @@ class Node:
 
     def conflicts(self) -> list[Refused]:
         """Local changes that the server did not take: the whole change, or its content when it accepted the
-        status only. The server's state has replaced them."""
+        status only. The server's state has replaced them. They stay until they are dismissed."""
         return self._journal.refusals()
+
+    def dismiss(self, mutation_id: str | None = None) -> int:
+        """Removes a refused change from `conflicts`, or all of them: its author has seen it. Returns how many
+        there were. The conflict of the server, if there is one, stays open."""
+        return self._journal.dismiss(mutation_id)
 
     def _append(self, task_id: str, change: Fields) -> str:
         check_name("task_id", task_id)
@@ -285,7 +310,7 @@ class Node:
         if identity.credential is None:
             if self._join_token is None:
                 raise BadConfig("the node is not registered: give a join token of the gateway")
-            self._http.token = self._join_token
+            self._http.token = check_token(self._join_token)
             if identity.boot_id is None:
                 identity = msgspec.structs.replace(identity, boot_id=self._boot_id)
                 write_identity(self._folder, identity)
@@ -307,12 +332,15 @@ class Node:
         credential = answer.get("credential") or identity.credential
         if credential is None:
             raise Conflict("the server gave no credential: choose another node id")
+        registered = msgspec.structs.replace(identity, gateway=self._gateway or identity.gateway)
         if answer.get("credential"):
             at = time_text(self._http.clock.now())
-            self._identity = msgspec.structs.replace(
-                identity, credential=credential, registered_at=at, boot_id=None
+            registered = msgspec.structs.replace(
+                registered, credential=credential, registered_at=at, boot_id=None
             )
-            write_identity(self._folder, self._identity)
+        if registered != identity:
+            write_identity(self._folder, registered)
+        self._identity = registered
         self._http.token = credential
         self.lost = list(answer.get("lost", ()))
         for claim in self.lost:
@@ -323,6 +351,13 @@ class Node:
     def incarnation(self) -> int | None:
         """The number of this start. None: not registered yet."""
         return self._incarnation
+
+
+def _address(gateway: str | Sequence[str]) -> str:
+    """The gateways as one text, checked."""
+    text = gateway if isinstance(gateway, str) else ",".join(map(check_address, gateway))
+    read_addresses(text)
+    return text
 
 
 def _made(folder: Path) -> Path:
