@@ -102,6 +102,13 @@ async def test_distributed_lock_acquires_extends_and_releases(locks: Locks, othe
         await mine.acquire("task:1", ttl=1.5)  # type: ignore[arg-type]
 
 
+async def test_a_released_lease_is_not_extended(locks: Locks) -> None:
+    lease = await locks.acquire("r", ttl=5.0, wait=0.0)
+    await lease.release()
+    with pytest.raises(LeaseLost, match="was released"):
+        await lease.extend(5.0)
+
+
 async def test_a_task_is_assigned_by_one_of_two_callers(locks: Locks, others: Locks) -> None:
     """The usual form of a program that assigns tasks under a lock."""
     rows: dict[str, str | None] = {"7": None}

@@ -157,6 +157,8 @@ class HeldLease:
         """Renews the lease now, and from now on for `ttl` seconds each time. LeaseLost if it is no longer
         held. StoreUnavailable if that is unknown; the lease then continues unchanged."""
         rules.check_request(self.resource, ttl)
+        if self._released is not None:
+            raise LeaseLost(f"the lease of '{self.resource}' was released: acquire it again")
         self.check()
         asked_at = self._clock.monotonic()
         reason = await self._store.renew(ttl)
