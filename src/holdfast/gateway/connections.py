@@ -22,6 +22,8 @@ from holdfast.gateway.gateway import Gateway
 
 CONNECTIONS_MAX: Final = 50
 """Connections of one token, or of one node, at one gateway."""
+GATEWAY_CONNECTIONS_MAX: Final = 20_000
+"""Connections of one gateway: of the feed and of workers together."""
 TICKET: Final = "ticket"
 """The parameter of the URL that carries a ticket."""
 
@@ -137,6 +139,8 @@ class Door:
 
     def _session(self, who: Authenticated) -> OpenSession | Refused:
         is_bootstrap = who.credential == BOOTSTRAP_ID
+        if self.opened.total() >= GATEWAY_CONNECTIONS_MAX:
+            return Refused("rate-limited", "the gateway has too many connections: use another one")
         if not is_bootstrap and self.opened[key_of(who)] >= CONNECTIONS_MAX:
             return Refused("rate-limited", f"a token has at most {CONNECTIONS_MAX} connections")
         return OpenSession(self, who)

@@ -30,6 +30,11 @@ def row(rules: Redaction, view: dict[str, Any]) -> dict[str, Any]:
     return view | {name: rules.text(text) for name, text in texts.items()}
 
 
+def intervention(rules: Redaction, view: dict[str, Any]) -> dict[str, Any]:
+    """The intervention without secrets in what its operator and its runner wrote."""
+    return view | {name: rules.value(view[name]) for name in ("reason", "detail", "args")}
+
+
 def redacted(prepare: Prepare, rules: Redaction) -> Prepare:
     """Prepares a page of the feed, then hides its secrets."""
 

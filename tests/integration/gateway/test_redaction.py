@@ -118,3 +118,31 @@ def test_a_log_line_and_its_traceback_have_no_secret() -> None:
     assert "ValueError" in line
     assert CANARY not in line
     assert ADMIN not in line
+
+
+async def test_interventions_are_shown_without_secrets(site: Site) -> None:
+    async with site.client() as client:
+        made = await client.post("/api/v1/tasks", json={"type": "work", "delay_seconds": 900})
+        path = f"/api/v1/tasks/{made.json()['task']['id']}/interventions"
+        wish = {"type": "PAUSE", "reason": f"password={CANARY}"}
+        issued = await client.post(path, json=wish)
+        assert issued.status_code in (200, 201), issued.text
+        one = f"/api/v1/interventions/{issued.json()['intervention']['id']}"
+        listed = (await client.get(path)).json()["items"]
+        shown = [issued.json()["intervention"], *listed, (await client.get(one)).json()]
+        assert CANARY not in json.dumps(shown)
+        assert ["password=" in row["reason"] for row in shown] == [True] * 3
+
+
+async def test_workers_count_for_the_connections_of_a_gateway(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.gateway.connections.GATEWAY_CONNECTIONS_MAX", 1)
+    async with site.websocket(ADMIN) as worker:
+        hello = {"type": "hello", "workerId": "w2", "types": ["work"], "queues": ["default"]}
+        assert (await worker.ask(hello))["type"] == "welcome"
+        async with site.client() as client:
+            refused = await client.get("/api/v1/stream", params={"topics": "system:events"})
+            assert refused.status_code == 429
+        async with site.websocket(ADMIN) as another:
+            assert await another.closed() == 4429

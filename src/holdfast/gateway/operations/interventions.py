@@ -13,6 +13,7 @@ from holdfast.core.intervention_args import Wish, make_wish
 from holdfast.core.rights import Operation
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput
+from holdfast.gateway import redacting
 from holdfast.gateway.operations.call import Answer, Call, stored
 from holdfast.gateway.operations.tasks import readable
 from holdfast.queue import views
@@ -92,11 +93,15 @@ def _by(
 
 def _answer(call: Call, issued: Issued, seen: TaskDetails) -> Answer:
     body = {
-        "intervention": views.intervention(issued.intervention),
+        "intervention": _shown(call, issued.intervention),
         "task": views.task(issued.task, call.hub.now(), seen),
         "dry_run": False,
     }
     return Answer(body, version=issued.task.version)
+
+
+def _shown(call: Call, row: Intervention) -> views.View:
+    return redacting.intervention(call.hub.redaction, views.intervention(row))
 
 
 async def find(call: Call, task_id: str, *, after: str | None = None, limit: int = 100) -> Answer:
@@ -105,7 +110,7 @@ async def find(call: Call, task_id: str, *, after: str | None = None, limit: int
     name = f"interventions {task_id}"
     last = None if after is None else _id_of(parse_cursor(after, of=name))
     rows = await call.hub.parts.interventions.list(task_id, after=last, limit=check_page(limit))
-    items = [views.intervention(row) for row in rows]
+    items = [_shown(call, row) for row in rows]
     more = make_cursor((rows[-1].id,), of=name) if len(rows) == limit else None
     return Answer({"items": items, "next": more})
 
@@ -113,7 +118,7 @@ async def find(call: Call, task_id: str, *, after: str | None = None, limit: int
 async def get(call: Call, intervention_id: str) -> Answer:
     """One intervention, with the step that its runner has reached."""
     row = await of_readable_task(call, intervention_id)
-    return Answer(views.intervention(row))
+    return Answer(_shown(call, row))
 
 
 async def of_readable_task(call: Call, intervention_id: str) -> Intervention:
