@@ -15,6 +15,11 @@ def lease_seconds_of(description: dict[str, Any]) -> float:
     return float(description.get("lease_seconds", DEFAULT_LEASE_SECONDS))
 
 
+def is_remote(description: Mapping[str, Any]) -> bool:
+    """Whether the node reaches the store through a gateway."""
+    return description.get("remote") is True
+
+
 def is_live(seen_at: float, lease_seconds: float, now: float) -> bool:
     """Whether the node was heard of within its lease, in which it sends three heartbeats."""
     return now - seen_at < lease_seconds

@@ -36,8 +36,8 @@ def expire(task: Task, fence: int | None, now: float) -> Ruling:
     dying = replace(task, deaths=deaths, attempts=task.attempts - 1)
     if deaths >= task.options.max_deaths:
         message = (
-            f"its runner stopped answering {deaths} times (it died, or its event loop was blocked for longer "
-            f"than the lease); the last one was {task.node}"
+            f"its runner stopped answering {deaths} times (it died, its event loop was blocked for longer "
+            f"than the lease, or it could not reach the store or a gateway); the last one was {task.node}"
         )
         failure = replace(failures.plain(task.type, FailureKind.LOST, message), node=task.node)
         dead = to_dead_letter(dying, failure, now)

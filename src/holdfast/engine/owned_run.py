@@ -19,6 +19,9 @@ TIMEOUT: Final[str] = "timeout"
 """Cancelled because of the timeout: the attempt has failed."""
 RELEASED: Final[str] = "released"
 """Cancelled because this process stops: the engine gives the task back."""
+CUT_OFF: Final[str] = "cut off"
+"""Cancelled because the lease was about to end and could not be renewed: the task is given back when the
+handler has stopped."""
 FRAMES_MAX: Final = 8
 AGAIN_SECONDS: Final = 10.0
 """Time to clean up before a handler is cancelled again."""

@@ -15,7 +15,7 @@ from holdfast.clock import Clock
 from holdfast.core.command import Fail, Instruction
 from holdfast.core.task import RunId, Task
 from holdfast.engine import outcome_log
-from holdfast.engine.owned_run import LOST, RELEASED, TIMEOUT, OwnedRun
+from holdfast.engine.owned_run import CUT_OFF, LOST, RELEASED, TIMEOUT, OwnedRun
 
 Deliver: TypeAlias = Callable[[Task, Instruction], bool]
 """Takes an outcome. False: wait before the next task is started."""
@@ -44,6 +44,13 @@ class OwnedRuns:
             owned.cancel(LOST, now)
             if not owned.started:
                 del self.by_id[owned.run]
+
+    def cut_off(self, runs: set[RunId]) -> None:
+        """Cancels runs whose leases are about to end. Their workers give the tasks back, so that a lease that
+        ended in an outage is no death of its runner."""
+        now = self._clock.monotonic()
+        for owned in [owned for run, owned in self.by_id.items() if run in runs]:
+            owned.cancel(CUT_OFF, now)
 
     def lose_older(self, claimed_again: set[str]) -> None:
         """Cancels the earlier runs of tasks that were claimed again. No heartbeat is needed to know."""

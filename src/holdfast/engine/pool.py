@@ -15,10 +15,10 @@ from typing import Final
 from holdfast.clock import Clock
 from holdfast.core import capacity
 from holdfast.core.claiming import Load
-from holdfast.core.command import Instruction
+from holdfast.core.command import Instruction, Release
 from holdfast.core.last_chance import to_snooze
 from holdfast.core.task import Task
-from holdfast.engine.owned_run import LOST, OwnedRun
+from holdfast.engine.owned_run import CUT_OFF, LOST, OwnedRun
 from holdfast.engine.owned_runs import Deliver, OwnedRuns
 from holdfast.engine.runner import TaskRunner
 from holdfast.engine.supervisor import Supervisor
@@ -222,6 +222,8 @@ class WorkerPool:
                 self.busy -= 1
                 owned.worker = None
                 self._busy_at = self._freed_at = self._clock.monotonic()
+            if owned.cancelled == CUT_OFF and not owned.is_given_up:
+                command = Release("its lease could not be renewed in time; its worker is alive")
             if command is not None:
                 task = owned.current
                 if not self._deliver(task, Instruction(task.id, command, fence=task.fence)):

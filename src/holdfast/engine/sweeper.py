@@ -6,7 +6,8 @@ retention, in small batches. An idle store gets few queries. Any number of sweep
 decides which one gets a row. Correctness never depends on a sweeper; only latency does. After its own
 time has jumped (a suspended machine, a clock that was set forward, an outage of the store), or while its
 process cannot renew its leases (a full disk), a sweeper first waits for the longest lease that this
-endangers, of any node, so that live runners can renew: at most three times the jump.
+endangers, of any node, so that live runners can renew: at most three times the jump. When it starts, it
+waits so for remote workers, which may have had no gateway to renew at: at most `RETURN_SECONDS_MAX`.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ WAITS_MAX: Final = 10
 """How often a wait for live runners may start again. A clock that keeps jumping must not block the sweep."""
 LATE_SECONDS: Final = 0.3
 """A tick that is late by more than this reads the lease durations of the nodes."""
+RETURN_SECONDS_MAX: Final = 30.0
+"""The longest wait of a sweeper that starts for remote workers to return."""
 NODE_SECONDS: Final = 3_600.0
 MARK_SECONDS: Final = 3_600.0
 """Retention of marks, which prove that a transaction was committed. No caller waits that long for the
@@ -86,6 +89,10 @@ class Patience:
         first reading and the first tick, too."""
         if self._planned_at is None:
             self._planned_at = at
+
+    def hold(self, until: float) -> None:
+        """Leases are judged at this time at the earliest."""
+        self._until = until if self._until is None else max(self._until, until)
 
     def is_late(self, now: float) -> bool:
         """Whether the time may have jumped."""
@@ -153,6 +160,7 @@ class Sweeper(Loop):
         """Runs that could not be taken back. They are tried again after each pruning."""
         self._held_out: dict[RunId, float] = {}
         """Runs whose rows another transaction holds, and until when each is skipped."""
+        self._has_begun = False
         self._linking = Linking(self, store, on_expired)
         self._settling = Settling(self, store, on_expired)
         self._due_changes = DueChanges(store, on_expired)
@@ -161,6 +169,7 @@ class Sweeper(Loop):
         began, before = self._store.now(), self.clock.monotonic()
         if self.is_looping:
             self._patience.begin(self._made_at + before - self._made_monotonic)
+            await self._expect_remote(began)
         leases = await self._leases() if self._patience.is_late(began) else ()
         unrenewed_seconds = before - self._renewed_at() if self.is_looping else 0.0
         patience = self._patience.remaining(began, leases, unrenewed_seconds=unrenewed_seconds)
@@ -194,12 +203,25 @@ class Sweeper(Loop):
             self._patience.plan(began + self.clock.monotonic() - before + delay)
         return delay
 
-    async def _leases(self) -> Collection[float]:
+    async def _expect_remote(self, now: float) -> None:
+        """In the first tick: remote workers get time to return. While no gateway ran, none could renew."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        leases = await self._leases(only_remote=True)
+        if leases:
+            self._patience.hold(now + min(max(leases), RETURN_SECONDS_MAX))
+
+    async def _leases(self, *, only_remote: bool = False) -> Collection[float]:
         """The lease durations of the nodes."""
 
         async def look() -> set[float]:
-            nodes = await self._store.reads.nodes()
-            return {node_rules.lease_seconds_of(codec.loads_object(n.info_json)) for n in nodes}
+            infos = [codec.loads_object(n.info_json) for n in await self._store.reads.nodes()]
+            return {
+                node_rules.lease_seconds_of(info)
+                for info in infos
+                if not only_remote or node_rules.is_remote(info)
+            }
 
         return await self.guard("looking at the leases of the nodes", look()) or ()
 

@@ -2,7 +2,8 @@
 
 Promises: a run is cancelled before its lease ends, also while no gateway can be reached. The deadline is the
 monotonic time before the request that got the lease, plus the lease, less a margin for clocks that run at
-different speeds. Never: reads a wall clock.
+different speeds. A run that was cancelled so is given back when its handler has stopped: an outage is no
+death. Never: reads a wall clock.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from holdfast.clock import Clock
 from holdfast.core.task import RunId
 from holdfast.engine import outcome_log
 from holdfast.engine.loop import Loop
+from holdfast.engine.owned_run import CUT_OFF
 from holdfast.engine.owned_runs import OwnedRuns
 
 MARGIN_SHARE: Final = 0.01
@@ -50,13 +52,15 @@ class Leases(Loop):
         owned, now = self._runs.by_id, self.clock.monotonic()
         self._deadlines = {run: at for run, at in self._deadlines.items() if run in owned}
         ended = {
-            run for run, at in self._deadlines.items() if at <= now and not owned[run].has_ended
+            run
+            for run, at in self._deadlines.items()
+            if at <= now and not owned[run].has_ended and owned[run].cancelled != CUT_OFF
         }
         if ended:
             self.ended += len(ended)
             for run in ended:
                 outcome_log.cut_off(owned[run].task)
-            self._runs.lose(ended)
+            self._runs.cut_off(ended)
         later = [at for run, at in self._deadlines.items() if run not in ended and at > now]
         self._next = min(later, default=float("inf"))
         return min(IDLE_SECONDS, self._next - now)

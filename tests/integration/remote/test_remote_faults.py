@@ -143,6 +143,30 @@ async def test_a_run_that_is_cut_off_is_cancelled_before_its_lease_ends(
         await producer.stop()
 
 
+async def test_an_outage_of_the_gateway_longer_than_a_lease_is_no_death(tmp_path: Path) -> None:
+    """The worker cancels its run before the lease ends, and gives the task back when a gateway answers."""
+    url = f"sqlite:///{tmp_path}/holdfast.db"
+    async with server(tmp_path, url) as first:
+        queue = queue_with_handlers(first.address, lease_seconds=5.0)
+        await queue.start()
+        handle = await queue.enqueue("forever", {"name": "outage"})
+        await marked("outage started")
+        app.marks["outage started"].clear()
+        await first.kill()
+    await marked("outage cancelled")
+    async with server(tmp_path, url, port=first.port):
+        await marked("outage started")
+        task = await handle.get()
+        assert (task.status, task.deaths, task.attempts) == (Status.RUNNING, 0, 1)
+        kinds = [
+            event.kind async for event in queue.events(follow=False) if event.task_id == handle.id
+        ]
+        assert "task.released" in kinds
+        assert "task.lost" not in kinds
+        engine_of(queue).hurry()
+        await queue.stop()
+
+
 @pytest.mark.parametrize("kind", ["frozen", "cut"])
 async def test_a_half_open_connection_is_replaced(sqlite_gateway: Server, kind: str) -> None:
     async with Network(sqlite_gateway) as network:

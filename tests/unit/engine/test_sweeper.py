@@ -158,6 +158,37 @@ async def test_a_jump_of_time_gives_runners_with_other_leases_time_to_renew(
     assert store.swept_at[1] == landed + wait
 
 
+class WithRemote(Jumping):
+    """A store whose other node is a remote worker."""
+
+    async def nodes(self) -> list[NodeRow]:
+        info = f'{{"lease_seconds": {self._lease_seconds}, "remote": true}}'
+        return [NodeRow("other", 0.0, self.at - 3_000.0, info)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "lease", "wait"),
+    [(Jumping, 9.0, 0.0), (WithRemote, 9.0, 9.0), (WithRemote, 3_600.0, 30.0)],
+    ids=["no remote worker", "a remote worker", "a long lease"],
+)
+async def test_a_sweeper_that_starts_gives_remote_workers_time_to_return(
+    kind: type[Jumping], lease: float, wait: float
+) -> None:
+    store = kind(0.0, lease)
+    made = sweeper.Sweeper(
+        VirtualClock(),
+        cast(Any, store),
+        sweeper.Retention(),
+        lambda: None,
+        node="n",
+        lease_seconds=9.0,
+    )
+    made.is_looping = True
+    while not store.swept_at:
+        store.at += await made.step()
+    assert store.swept_at == [1_000.0 + wait]
+
+
 class JumpingBetween(Jumping):
     """A store with one lease that has ended, whose clock is read off while that is taken back."""
 

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from holdfast.clock import VirtualClock
 from holdfast.core.task import Priority, RunId, Status, Task
-from holdfast.engine.owned_run import OwnedRun
+from holdfast.engine.owned_run import CUT_OFF, OwnedRun
 from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.remote.leases import MARGIN_SECONDS, MARGIN_SHARE, Leases
 
@@ -127,6 +127,19 @@ def test_a_run_is_not_cut_off_early(lease: float, share: float) -> None:
         worker.run.worker.cancel()  # type: ignore[union-attr]
 
     asyncio.run(play())
+
+
+async def test_a_run_that_is_cut_off_is_given_back_once() -> None:
+    """Its worker lives: the end of its lease is not a death."""
+    worker = Worker(1.0)
+    worker.leases.grant([worker.run.run], worker.clock.monotonic(), 10.0)
+    worker.clock.pause(10.0)
+    await worker.leases.tick()
+    await worker.leases.tick()
+    assert worker.run.cancelled == CUT_OFF
+    assert worker.run.is_renewed  # a gateway that answers while the handler stops keeps the run
+    assert worker.leases.ended == 1
+    worker.run.worker.cancel()  # type: ignore[union-attr]
 
 
 async def test_leases_of_runs_that_ended_are_forgotten() -> None:

@@ -237,7 +237,12 @@ class WorkerHub:
         again_at = self._announced.get(node)
         if again_at is not None and again_at <= self.clock.monotonic():
             await self._announce(node, worker.project, hello)
-        served = {"types": list(hello.types), "queues": list(queues_of(hello))}
+        served = {
+            "types": list(hello.types),
+            "queues": list(queues_of(hello)),
+            "project": worker.project,
+            "remote": True,
+        }
         renewed = await self.sync.renew(worker.voice, renew, worker.project, served)
         self.taken.add(node, renewed.kept)
         return renewed
