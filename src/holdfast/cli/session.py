@@ -44,7 +44,7 @@ def target(common: Common) -> Target:
     """The gateway of the command if one is given, else its store."""
     gateway = find_gateway(common.gateway, common.url, os.environ)
     found = gateway or store_url(common)
-    token = common.token or os.environ.get(TOKEN_VARIABLE)
+    token = common.token if common.token is not None else os.environ.get(TOKEN_VARIABLE)
     if is_gateway(found.value):
         return Target(found, token)
     if gateway is not None:

@@ -25,7 +25,7 @@ from holdfast.core.address import shown_url
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
 from holdfast.core.watching import backoff_seconds
-from holdfast.errors import BadConfig, HoldfastError
+from holdfast.errors import BadConfig, HoldfastError, InvalidInput
 
 TRIES: Final = 5
 TIMEOUT_SECONDS: Final = 40.0
@@ -118,6 +118,12 @@ class Http:
                 answer = await self._client().request(
                     method, url + path, params=params, content=content, headers=sent
                 )
+            except httpx2.LocalProtocolError:
+                # Its text may have a header, and with it the token. Another try would end alike.
+                raise InvalidInput(
+                    "the request cannot be sent: one of its headers is not valid, e.g. an idempotency key "
+                    "with a line break"
+                ) from None
             except httpx2.TransportError as error:
                 if (untrusted := _certificate_error(error)) is not None:
                     raise untrusted from error

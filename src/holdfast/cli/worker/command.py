@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from holdfast.cli import values
 from holdfast.cli.logs import log_to_stderr
 from holdfast.cli.problem import Usage
+from holdfast.client.address import check_token
 from holdfast.core.redaction import Redaction
 
 PROCESSES_MAX = 256
@@ -57,6 +58,8 @@ def worker(
     """
     if not 1 <= processes <= PROCESSES_MAX:
         raise Usage(f"--processes is {processes}: give 1 to {PROCESSES_MAX}")
+    if token is not None and gateway is not None:
+        token = check_token(token)
     log_to_stderr(log_level, Redaction(secrets=[token or ""]))
     given = {
         "--max-workers": ("max_workers", max_workers),

@@ -78,7 +78,7 @@ class Node:
         self._identity = identity
         self._journal = journal
         self._http = http
-        self._join_token = join_token
+        self._join_token = None if join_token is None else check_token(join_token)
         self._boot_id = identity.boot_id or http.ids.secret()
         self._incarnation: int | None = None
         self.lost: list[Fields] = []
@@ -310,7 +310,7 @@ class Node:
         if identity.credential is None:
             if self._join_token is None:
                 raise BadConfig("the node is not registered: give a join token of the gateway")
-            self._http.token = check_token(self._join_token)
+            self._http.token = self._join_token
             if identity.boot_id is None:
                 identity = msgspec.structs.replace(identity, boot_id=self._boot_id)
                 write_identity(self._folder, identity)
