@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import httpx2
@@ -60,6 +61,18 @@ async def test_a_token_that_no_header_carries_is_refused(
     assert raised.value.__context__ is None
 
 
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    """A command sets up the log of its process."""
+    log, root = logging.getLogger("holdfast"), logging.getLogger()
+    before = (log.level, root.level, [*log.handlers], [*root.handlers])
+    yield
+    log.setLevel(before[0])
+    root.setLevel(before[1])
+    log.handlers[:], root.handlers[:] = before[2:]
+
+
+@pytest.mark.usefixtures("own_logging")
 @pytest.mark.parametrize("token", BAD)
 @pytest.mark.parametrize("words", [["task", "list"], ["worker", "shop:queue"]])
 def test_a_command_refuses_it_and_does_not_print_it(
