@@ -1,5 +1,7 @@
 """Small parts of the command line: durations, tables, settings."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,3 +108,21 @@ def test_a_bad_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "holdfast.toml").write_text(text, encoding="latin-1")
     with pytest.raises(BadConfig, match=r"holdfast\.toml"):
         find_url(None, {}, tmp_path)
+
+
+WITHOUT_EXTRAS = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"fastapi", "starlette", "uvicorn", "httpx2", "websockets", "grpc"}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+import holdfast.gateway.local, holdfast.cli.operations
+"""
+
+
+def test_commands_on_a_store_need_no_extra() -> None:
+    """Every command that changes something runs over these modules."""
+    subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], check=True)

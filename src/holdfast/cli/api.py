@@ -7,20 +7,26 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from holdfast.app import TaskQueue, http_of
+from holdfast.cli.operations import Operations
 from holdfast.cli.options import Common
 from holdfast.cli.session import actor, with_queue
-from holdfast.cli.use_cases import Api
+from holdfast.client.calls import Calls
 
 T = TypeVar("T")
 
 
-def with_api(common: Common, work: Callable[[Api], Awaitable[T]]) -> T:
-    """Runs a command with the API."""
+def with_operations(common: Common, work: Callable[[Operations], Awaitable[T]]) -> T:
+    """Runs a command that changes something."""
 
     async def session(queue: TaskQueue) -> T:
-        return await work(await api_of(queue))
+        return await work(await operations_of(queue))
 
     return with_queue(common, session)
+
+
+async def operations_of(queue: TaskQueue) -> Operations:
+    """The operations of an open queue."""
+    return Operations(await calls_of(queue), queue.parts)
 
 
 def answer_of(
@@ -31,35 +37,22 @@ def answer_of(
     *,
     query: dict[str, object] | None = None,
 ) -> Any:
-    """The answer to one call."""
-    return with_api(common, lambda api: api.call(method, path, body, query=query))
+    """The body of the answer to one call."""
+
+    async def session(queue: TaskQueue) -> Any:
+        return (await (await calls_of(queue)).call(method, path, body, query=query)).body
+
+    return with_queue(common, session)
 
 
-async def api_of(queue: TaskQueue) -> Api:
-    """The API of an open queue."""
+async def calls_of(queue: TaskQueue) -> Calls:
+    """The API of an open queue: of its gateway, or of this process on the store."""
     http = http_of(queue)
     if http is not None:
-        return _Remote(http.call)
+        return http
     from holdfast.gateway.local import LocalApi
 
     return await LocalApi.open(queue, actor())
-
-
-class _Remote:
-    """The API of a gateway."""
-
-    def __init__(self, call: Callable[..., Awaitable[Any]]) -> None:
-        self._call = call
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        body: dict[str, Any] | None = None,
-        *,
-        query: dict[str, object] | None = None,
-    ) -> Any:
-        return (await self._call(method, path, body, query=query)).body
 
 
 def v1(*parts: str) -> str:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from holdfast.app import TaskQueue, http_of, sqlite_path
 from holdfast.cli.options import Common
-from holdfast.cli.use_cases import Locks, UseCases
+from holdfast.cli.use_cases import UseCases
 from holdfast.config import TOKEN_VARIABLE, Resolved, find_gateway, find_url
 from holdfast.core.address import Scheme, is_gateway, scheme_of, shown_url
 from holdfast.errors import BadConfig, StoreUnavailable
@@ -69,25 +69,13 @@ def with_queue(
 
 
 def with_parts(common: Common, work: Callable[[UseCases], Awaitable[T]]) -> T:
-    """The same with the use cases of the queue."""
+    """The same with the use cases of the queue, for a command that reads (see `api.with_operations`)."""
     return with_queue(common, lambda queue: work(use_cases(queue)))
 
 
 def use_cases(queue: TaskQueue) -> UseCases:
     """The use cases of a queue, on a store or behind a gateway."""
     return queue.parts
-
-
-async def locks_of(queue: TaskQueue) -> Locks:
-    """The locks of an open queue, on a store or behind a gateway."""
-    if (http := http_of(queue)) is not None:
-        from holdfast.remote.operators import RemoteLocks
-
-        return RemoteLocks(http)
-    from holdfast.gateway.hub import Hub
-    from holdfast.gateway.server import new_metrics
-
-    return (await Hub.open(queue, new_metrics())).locks
 
 
 async def _session(to: Target, work: Callable[[TaskQueue], Awaitable[T]], *, create: bool) -> T:

@@ -7,7 +7,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from holdfast.client.http import Answer, Http, path_of
+from holdfast.client.calls import Answer, path_of
+from holdfast.client.http import Http
 from holdfast.errors import HoldfastError
 
 T = TypeVar("T")

@@ -13,7 +13,8 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
-from holdfast.client.http import Http, path_of
+from holdfast.client.calls import path_of
+from holdfast.client.http import Http
 from holdfast.client.problems import problem
 from holdfast.errors import HoldfastError
 

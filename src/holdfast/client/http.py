@@ -13,12 +13,12 @@ import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
-from urllib.parse import quote
 
 import httpx2
 import msgspec
 
 from holdfast.client.address import check_token, read_addresses
+from holdfast.client.calls import Answer, text_of
 from holdfast.client.problems import asks_to_retry, problem
 from holdfast.clock import Clock
 from holdfast.core.address import shown_url
@@ -36,19 +36,6 @@ WRITES: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
 def fresh_ids() -> Ids:
     """Ids of this process."""
     return Ids(random.SystemRandom())
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """A successful answer."""
-
-    status: int
-    body: Any
-    headers: Mapping[str, str]
-
-    @property
-    def position(self) -> str | None:
-        """The position of the feed that the answer is at least as new as."""
-        return self.headers.get("holdfast-position")
 
 
 class Http:
@@ -107,7 +94,9 @@ class Http:
             sent["idempotency-key"] = idempotency_key or self.ids.secret()
         if body is not None:
             sent["content-type"] = "application/json"
-        params = {name: _text(value) for name, value in (query or {}).items() if value is not None}
+        params = {
+            name: text_of(value) for name, value in (query or {}).items() if value is not None
+        }
         content = None if body is None else msgspec.json.encode(body)
         failure: Exception | None = None
         for attempt in range(self.tries):
@@ -201,15 +190,6 @@ def _refusal(answer: httpx2.Response) -> HoldfastError:
     named = answer.headers.get("retry-after", "")
     seconds = float(named) if named.isdigit() and len(named) < 10 else None
     return problem(answer.status_code, _decoded(answer), retry_after_seconds=seconds)
-
-
-def path_of(*parts: str) -> str:
-    """A path of the API, with the parts encoded."""
-    return "/".join(["/api/v1", *(quote(part, safe="") for part in parts)])
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _decoded(answer: httpx2.Response) -> Any:

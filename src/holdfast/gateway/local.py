@@ -7,10 +7,12 @@ access to everything.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
+from holdfast.client.calls import Answer, text_of
 from holdfast.core.access import ALL_PROJECTS, Principal
 from holdfast.core.rights import PrincipalKind, Role
 from holdfast.errors import InvalidInput, NotFound
@@ -25,7 +27,7 @@ TABLES: Final = {v1.PREFIX: Routes(v1.ROUTES), sync_v2.PREFIX: Routes(sync_v2.RO
 
 
 class LocalApi:
-    """The API on an open queue."""
+    """The API on an open queue (`client.calls.Calls`)."""
 
     def __init__(self, hub: Hub, actor: str) -> None:
         self._hub = hub
@@ -44,30 +46,28 @@ class LocalApi:
         self,
         method: str,
         path: str,
-        body: dict[str, Any] | None = None,
+        body: object = None,
         *,
-        query: dict[str, object] | None = None,
-    ) -> Any:
-        """The body of the answer. `path` as in a request, with its parts encoded."""
+        query: Mapping[str, object] | None = None,
+    ) -> Answer:
+        """The answer. `path` as in a request, with its parts encoded."""
         route, values = _match(method, path)
-        given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
+        given = {name: text_of(value) for name, value in (query or {}).items() if value is not None}
         try:
             options: dict[str, Any] = msgspec.structs.asdict(
                 msgspec.convert(given, route.query, strict=False)
             )
             if route.body is not None:
-                options["body"] = msgspec.convert(body or {}, route.body)
+                options["body"] = msgspec.json.decode(
+                    msgspec.json.encode({} if body is None else body), type=route.body
+                )
         except msgspec.ValidationError as error:
             raise InvalidInput(str(error)) from None
         call = Call(self._hub, self._principal, request_id=self._hub.request_id())
         answer = await route.handler(call, *values, **options)
         # As it would be read from a response: no tuples, no enumerations.
-        return msgspec.json.decode(msgspec.json.encode(answer.body))
-
-
-def _text(value: object) -> str:
-    """A parameter as it stands in a URL."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        shown = msgspec.json.decode(msgspec.json.encode(answer.body))
+        return Answer(answer.status, shown, {})
 
 
 def _match(method: str, path: str) -> Match:

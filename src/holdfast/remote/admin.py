@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.bus.port import Mode
-from holdfast.client.http import Http, path_of
+from holdfast.client.calls import Calls, path_of
 from holdfast.core.event import Event, Position
 from holdfast.core.schedule import Schedule
 from holdfast.engine.handlers import Handlers
@@ -22,7 +22,9 @@ from holdfast.queue.nodes import Node
 from holdfast.queue.queues import QueueView
 from holdfast.queue.stats import Stats
 from holdfast.queue.subscriptions import Unsubscribe
-from holdfast.remote.engine import RemoteEngine
+
+if TYPE_CHECKING:
+    from holdfast.remote.engine import RemoteEngine
 
 WAIT_SECONDS: Final = 20.0
 
@@ -30,7 +32,7 @@ WAIT_SECONDS: Final = 20.0
 class RemoteQueues:
     """See `queue.queues.Queues`."""
 
-    def __init__(self, http: Http) -> None:
+    def __init__(self, http: Calls) -> None:
         self._http = http
 
     async def list(self) -> list[QueueView]:
@@ -59,7 +61,7 @@ class RemoteQueues:
 class RemoteSchedules:
     """See `queue.schedules.Schedules`."""
 
-    def __init__(self, http: Http) -> None:
+    def __init__(self, http: Calls) -> None:
         self._http = http
 
     async def list(self) -> list[Schedule]:
@@ -95,7 +97,7 @@ class RemoteSchedules:
 class RemoteNodes:
     """See `queue.nodes.Nodes`."""
 
-    def __init__(self, http: Http) -> None:
+    def __init__(self, http: Calls) -> None:
         self._http = http
 
     async def list(self, *, live: bool = True) -> list[Node]:
@@ -107,7 +109,7 @@ class RemoteStatistics:
     """See `queue.stats.Statistics`. Numbers of tasks are the store's, those of workers this process's."""
 
     def __init__(
-        self, http: Http, handlers: Handlers, engine: Callable[[], RemoteEngine | None]
+        self, http: Calls, handlers: Handlers, engine: Callable[[], RemoteEngine | None]
     ) -> None:
         self._http = http
         self._handlers = handlers
@@ -147,7 +149,7 @@ def _hints(given: Any, *, is_worker: bool) -> Mode:
 class RemoteFeed:
     """See `queue.feed.Feed`."""
 
-    def __init__(self, http: Http, tasks: Callable[[], set[asyncio.Task[None]]]) -> None:
+    def __init__(self, http: Calls, tasks: Callable[[], set[asyncio.Task[None]]]) -> None:
         self._http = http
         self._tasks = tasks
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from holdfast.client.http import Http, path_of
+from holdfast.client.calls import Calls, path_of
 from holdfast.core.check import check_page
 from holdfast.core.submit import encode_payload
 from holdfast.core.task import Status, Task
@@ -24,7 +24,7 @@ PAGE: Final = 100
 class RemoteDeadLetters:
     """The use cases of dead letters."""
 
-    def __init__(self, http: Http, tasks: RemoteTasks) -> None:
+    def __init__(self, http: Calls, tasks: RemoteTasks) -> None:
         self._http = http
         self._tasks = tasks
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from holdfast.client.http import Http, path_of
+from holdfast.client.calls import Calls, path_of
 from holdfast.core.check import check_choice, check_name, check_names, check_page
 from holdfast.core.decision import Decision, DecisionState
 from holdfast.core.intervention import DryRun, Intervention, InterventionType
@@ -25,7 +25,7 @@ from holdfast.store.interventions import Issued
 class RemoteInterventions:
     """See `queue.interventions.Interventions`."""
 
-    def __init__(self, http: Http) -> None:
+    def __init__(self, http: Calls) -> None:
         self._http = http
 
     async def intervene(
@@ -94,7 +94,7 @@ class RemoteInterventions:
 class RemoteDecisions:
     """See `queue.decisions.Decisions`."""
 
-    def __init__(self, http: Http) -> None:
+    def __init__(self, http: Calls) -> None:
         self._http = http
 
     async def list(
@@ -156,7 +156,7 @@ class RemoteDecisions:
 class RemoteLocks:
     """See `queue.locks.LockAdmin`."""
 
-    def __init__(self, http: Http) -> None:
+    def __init__(self, http: Calls) -> None:
         self._http = http
 
     async def list(self, *, after: str = "", limit: int = 50) -> list[LeaseInfo]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from holdfast.client.http import Http, path_of
+from holdfast.client.calls import Calls, path_of
 from holdfast.core.dependency import Edge
 from holdfast.core.pressure import Pressure
 from holdfast.core.submit import BATCH_MAX, encode_payload
@@ -26,7 +26,6 @@ from holdfast.queue.enqueue import check_options
 from holdfast.queue.handle import Source, TaskHandle
 from holdfast.queue.settings import SettingsInForce
 from holdfast.queue.types import EnqueueOptions
-from holdfast.remote.compose import definitions_json
 from holdfast.store.store import Inserted
 
 GROUP_MAX: Final = 500
@@ -42,7 +41,7 @@ class RemoteProducer:
 
     def __init__(
         self,
-        http: Http,
+        http: Calls,
         handlers: Handlers,
         settings: SettingsInForce,
         source: Source,
@@ -96,6 +95,8 @@ class RemoteProducer:
         the options that their tasks are enqueued with."""
         handlers = tuple(self._handlers)
         if handlers and handlers != self._registered:
+            from holdfast.remote.compose import definitions_json
+
             text = definitions_json(self._handlers, self._settings.current.defaults)
             await self._http.call("PUT", path_of("types"), {"definitions_json": text})
             self._registered = handlers

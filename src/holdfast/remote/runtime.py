@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.client.http import Http, path_of
+from holdfast.client.calls import path_of
+from holdfast.client.http import Http
 from holdfast.core.check import check_whole
 from holdfast.core.task import ENDED, Task
 from holdfast.engine.basis import EngineConfig

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.client.http import Http, path_of
+from holdfast.client.calls import Calls, path_of
 from holdfast.core import codec
 from holdfast.core.check import PAGE_MAX, check_name, check_number, check_page
 from holdfast.core.event import Event
@@ -21,7 +21,9 @@ from holdfast.queue.by import By
 from holdfast.queue.details import TaskDetails
 from holdfast.queue.why import Why
 from holdfast.remote.operators import RemoteInterventions
-from holdfast.remote.waiters import RemoteWaiters
+
+if TYPE_CHECKING:
+    from holdfast.remote.waiters import RemoteWaiters
 
 BODIES_MAX: Final = 100
 """Whole tasks that one request gets."""
@@ -32,7 +34,7 @@ class RemoteTasks:
 
     def __init__(
         self,
-        http: Http,
+        http: Calls,
         waiters: Callable[[], RemoteWaiters],
         interventions: RemoteInterventions,
     ) -> None:

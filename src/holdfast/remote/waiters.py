@@ -10,7 +10,8 @@ import asyncio
 import logging
 from typing import Final
 
-from holdfast.client.http import Answer, Http, path_of
+from holdfast.client.calls import Answer, path_of
+from holdfast.client.http import Http
 from holdfast.core import codec
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import FeedReset, HoldfastError, NotFound, QueueFull, WaitTimeout

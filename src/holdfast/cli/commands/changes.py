@@ -10,13 +10,13 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 
+from holdfast.cli.api import with_operations
 from holdfast.cli.commands.task import whole
 from holdfast.cli.ids import find_task, given_ids
+from holdfast.cli.operations import Operations
 from holdfast.cli.options import Common, Output
 from holdfast.cli.output.printer import Printer, mute
 from holdfast.cli.problem import PARTIAL, Usage, describe, show
-from holdfast.cli.session import with_parts
-from holdfast.cli.use_cases import UseCases
 from holdfast.core.intervention import DryRun
 from holdfast.core.task import Task
 from holdfast.queue import views
@@ -24,7 +24,7 @@ from holdfast.queue.problem import Problem
 
 Changed = Task | DryRun
 """A task after its change, or what the change would do."""
-Change = Callable[[UseCases, Task], Awaitable[Changed]]
+Change = Callable[[Operations, Task], Awaitable[Changed]]
 
 
 def change_each(
@@ -42,23 +42,23 @@ def change_each(
     if expect_version is not None and len(texts) > 1:
         raise Usage("--expect-version is for one task: give one id")
 
-    async def work(parts: UseCases) -> tuple[list[Item], list[Problem]]:
+    async def work(operations: Operations) -> tuple[list[Item], list[Problem]]:
         items: list[Item] = []
         problems = []
         for text in texts:
             try:
-                task = await find_task(parts.tasks, text, for_change=True)
-                changed = await change(parts, task)
+                task = await find_task(operations.tasks, text, for_change=True)
+                changed = await change(operations, task)
                 items.append(
                     _foreseen(changed)
                     if isinstance(changed, DryRun)
-                    else Item(changed.id, await whole(parts, changed), done)
+                    else Item(changed.id, await whole(operations, changed), done)
                 )
             except Exception as error:  # an error of one id must not stop the others
                 problems.append(describe(error))
         return items, problems
 
-    items, problems = with_parts(common, work)
+    items, problems = with_operations(common, work)
     try:
         _answer(common, items)
     except BrokenPipeError:

@@ -10,8 +10,7 @@ from holdfast.app import TaskQueue
 from holdfast.cli.confirm import confirmed
 from holdfast.cli.options import COMMON, Common, Flag
 from holdfast.cli.output.printer import Printer
-from holdfast.cli.session import check_local, with_parts, with_queue
-from holdfast.cli.use_cases import UseCases
+from holdfast.cli.session import check_local, with_queue
 from holdfast.queue.checks import Check, schema
 
 Yes = Annotated[Flag, Parameter(name=("--yes", "-y"), help="Do not ask for confirmation.")]
@@ -35,10 +34,10 @@ def new_epoch(*, yes: Yes = False, common: Common = COMMON) -> int | None:
     if not confirmed(question, yes=yes):
         return 1
 
-    async def work(parts: UseCases) -> dict[str, Any]:
-        head = await parts.feed.new_epoch()
+    async def work(queue: TaskQueue) -> dict[str, Any]:
+        head = await queue.parts.feed.new_epoch()
         return {"epoch": head.epoch, "head": str(head)}
 
-    item = with_parts(common, work)
+    item = with_queue(common, work)
     Printer(common).one(item, [("epoch", item["epoch"]), ("head", item["head"])], name="new epoch")
     return None

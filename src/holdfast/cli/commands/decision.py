@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli import values
+from holdfast.cli.api import with_operations
+from holdfast.cli.operations import Operations
 from holdfast.cli.options import COMMON, Common, ExpectVersion, Limit, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
@@ -68,13 +70,13 @@ def answer(
 ) -> None:
     """Answer a decision; its task goes on."""
 
-    async def work(parts: UseCases) -> tuple[Decision, dict[str, Any]]:
-        options = (await parts.decisions.get(id)).options
+    async def work(operations: Operations) -> tuple[Decision, dict[str, Any]]:
+        options = (await operations.decisions.get(id)).options
         value = choice if options else values.parsed(choice)
-        decision = await parts.decisions.answer(id, value, by(reason, expect_version))
-        return decision, views.decision(decision, await parts.sessions.now())
+        decision = await operations.decisions.answer(id, value, by(reason, expect_version))
+        return decision, views.decision(decision, await operations.sessions.now())
 
-    _print(common, *with_parts(common, work))
+    _print(common, *with_operations(common, work))
 
 
 def _print(common: Common, decision: Decision, item: dict[str, Any]) -> None:

@@ -12,22 +12,24 @@ import msgspec
 from cyclopts import Parameter
 
 from holdfast.cli import values
+from holdfast.cli.api import with_operations
 from holdfast.cli.commands.changes import change_each
 from holdfast.cli.commands.dlq import full_fingerprint
 from holdfast.cli.commands.task import whole
 from holdfast.cli.confirm import confirmed
 from holdfast.cli.ids import find_task
+from holdfast.cli.operations import Operations
 from holdfast.cli.options import COMMON, Common, ExpectVersion, Flag, Reason, TaskId, TaskIds
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
-from holdfast.cli.session import by, with_parts
-from holdfast.cli.use_cases import DeadLetters, UseCases
+from holdfast.cli.session import by
 from holdfast.core import edits
 from holdfast.core.codec import dumps
 from holdfast.core.task import Task
 from holdfast.queue.dead_letters import DeadFilter
+from holdfast.remote.dead_letters import RemoteDeadLetters
 
-Bulk = Callable[[DeadLetters, DeadFilter, int | None, bool], Awaitable[int]]
+Bulk = Callable[[RemoteDeadLetters, DeadFilter, int | None, bool], Awaitable[int]]
 """Ids, filter, limit, and whether to count only."""
 ByType: TypeAlias = Annotated[str | None, Parameter(help="All of this type.")]
 ByQueue: TypeAlias = Annotated[str | None, Parameter(help="All of this queue.")]
@@ -66,7 +68,7 @@ def replay(
         which = _filter(type, queue, fingerprint, all_)
 
         async def replay_all(
-            letters: DeadLetters, which: DeadFilter, limit: int | None, dry_run: bool
+            letters: RemoteDeadLetters, which: DeadFilter, limit: int | None, dry_run: bool
         ) -> int:
             return await letters.replay_all(
                 which, by(reason), rate=rate, limit=limit, dry_run=dry_run
@@ -78,8 +80,8 @@ def replay(
     _refuse_filter(type, queue, fingerprint, all_, limit, rate, dry_run)
     payload = msgspec.UNSET if json is None else values.payload((), json)
 
-    async def change(parts: UseCases, task: Task) -> Task:
-        letters = parts.dead_letters
+    async def change(operations: Operations, task: Task) -> Task:
+        letters = operations.dead_letters
         letter = await letters.get(task.id)
         who = by(reason, expect_version)
         return await letters.replay(letter.id, who, payload=payload, delay=wait)
@@ -105,7 +107,7 @@ def discard(
         which = _filter(type, queue, fingerprint, all_)
 
         async def discard_all(
-            letters: DeadLetters, which: DeadFilter, limit: int | None, dry_run: bool
+            letters: RemoteDeadLetters, which: DeadFilter, limit: int | None, dry_run: bool
         ) -> int:
             return await letters.discard_all(which, by(reason), limit=limit, dry_run=dry_run)
 
@@ -120,8 +122,8 @@ def discard(
         )
     _refuse_filter(type, queue, fingerprint, all_, limit, None, dry_run)
 
-    async def change(parts: UseCases, task: Task) -> Task:
-        return await parts.dead_letters.discard(task.id, by(reason, expect_version))
+    async def change(operations: Operations, task: Task) -> Task:
+        return await operations.dead_letters.discard(task.id, by(reason, expect_version))
 
     return change_each(common, ids, change, "discarded", expect_version=expect_version)
 
@@ -142,14 +144,14 @@ def edit(
         raise Usage("no payload is given: write key=value pairs, or --json")
     payload = values.payload(pairs, json)
 
-    async def work(parts: UseCases) -> tuple[Task, Task, dict[str, Any]]:
-        before = await find_task(parts.tasks, task_id, for_change=True)
+    async def work(operations: Operations) -> tuple[Task, Task, dict[str, Any]]:
+        before = await find_task(operations.tasks, task_id, for_change=True)
         merge = json is None and not replace
         who = by("", expect_version)
-        after = await parts.tasks.edit(before.id, payload, who, merge=merge)
-        return before, after, await whole(parts, after)
+        after = await operations.tasks.edit(before.id, payload, who, merge=merge)
+        return before, after, await whole(operations, after)
 
-    before, after, item = with_parts(common, work)
+    before, after, item = with_operations(common, work)
     fields = [("id", item["id"]), ("status", item["status"]), ("payload", after.payload_json)]
     change = edits.difference(before.payload_json, after.payload_json)
     was = change.get("before", "too long to show: see `task history`")
@@ -173,8 +175,8 @@ def _bulk(
 ) -> int:
     """Counts, asks for confirmation, applies the change."""
 
-    async def work(parts: UseCases) -> int | None:
-        letters = parts.dead_letters
+    async def work(operations: Operations) -> int | None:
+        letters = operations.dead_letters
         group = await full_fingerprint(letters, which.fingerprint)
         matching = DeadFilter(which.type, which.queue, group)
         count = await change(letters, matching, limit, True)
@@ -186,7 +188,7 @@ def _bulk(
         # Tasks that died after the question are not included.
         return await change(letters, matching, count, False)
 
-    count = with_parts(common, work)
+    count = with_operations(common, work)
     printer = Printer(common)
     if count is None:
         printer.note("nothing was changed")

@@ -12,18 +12,20 @@ from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
 from holdfast.cli import values
+from holdfast.cli.api import operations_of
 from holdfast.cli.commands.task import whole
 from holdfast.cli.ids import find_task
 from holdfast.cli.options import COMMON, Common, Flag
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
-from holdfast.cli.session import use_cases, with_queue
+from holdfast.cli.session import with_queue
 from holdfast.cli.use_cases import Tasks
 from holdfast.core.codec import dumps
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
 from holdfast.errors import TaskFailed
 from holdfast.queue.handle import TaskHandle, no_result
+from holdfast.queue.types import EnqueueOptions
 
 
 def enqueue(
@@ -56,15 +58,14 @@ def enqueue(
     if timeout is not None and not wait:
         raise Usage("--timeout needs --wait; --task-timeout limits an attempt")
     patience = None if timeout is None else values.seconds(timeout, "--timeout")
+    body = values.payload(pairs, json)
     request: dict[str, Any] = {
-        "payload": values.payload(pairs, json),
         "priority": priority,
         "delay": values.seconds(delay, "--delay"),
         "queue": queue,
         "max_attempts": max_attempts,
         "key": key,
         "idempotency_key": idempotency_key,
-        "id": id,
         "metadata": values.payload(metadata, None) or None,
     }
     # Left out, the type decides; None would be no timeout at all.
@@ -73,15 +74,17 @@ def enqueue(
     printer = Printer(common)
 
     async def work(q: TaskQueue) -> tuple[Task, dict[str, Any]]:
-        parents = await _parents(use_cases(q).tasks, depends_on)
-        handle = await q.enqueue(type, depends_on=parents, **request)
+        operations = await operations_of(q)
+        parents = await _parents(operations.tasks, depends_on)
+        options = EnqueueOptions(depends_on=parents, **request)
+        handle = await operations.producer.enqueue(type, body, id, options, None)
         _note(printer, handle)
         if wait:
             printer.note(f"task {handle.id}")
-            task = await handle.wait(patience)
+            task = await q.wait_task(handle.id, patience)
         else:
             task = await handle.get()
-        return task, await whole(q.parts, task)
+        return task, await whole(operations, task)
 
     task, item = with_queue(common, work)
     _answer(printer, task, item, wait=wait)

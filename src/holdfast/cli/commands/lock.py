@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from holdfast.app import TaskQueue
+from holdfast.cli.api import with_operations
+from holdfast.cli.operations import Operations
 from holdfast.cli.options import COMMON, Common, Limit, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import length
-from holdfast.cli.session import by, locks_of, with_queue
-from holdfast.cli.use_cases import Locks
+from holdfast.cli.session import by
 from holdfast.queue import views
 
-T = TypeVar("T")
 Resource = Annotated[str, Parameter(help="The name of the lock.")]
 
 
@@ -28,16 +26,17 @@ def list_(
 ) -> None:
     """List held locks, by name."""
 
-    async def work(locks: Locks) -> list[dict[str, Any]]:
-        return [views.lock(info) for info in await locks.list(after=after, limit=limit)]
+    async def work(operations: Operations) -> list[dict[str, Any]]:
+        page = await operations.locks.list(after=after, limit=limit)
+        return [views.lock(info) for info in page]
 
-    items = _with_locks(common, work)
+    items = with_operations(common, work)
     Printer(common).rows(items, _columns(), empty="no locks are held")
 
 
 def show(resource: Resource, /, *, common: Common = COMMON) -> None:
     """Show a lock with its waiters and the actions of operators."""
-    info = _with_locks(common, lambda locks: locks.show(resource))
+    info = with_operations(common, lambda operations: operations.locks.show(resource))
     item = views.whole_lock(info)
     state = f"held by {info.owner} for {length(info.held_seconds)}" if info.is_held else "free"
     lines = [(resource, state), ("fence", str(info.fence))]
@@ -56,19 +55,10 @@ def show(resource: Resource, /, *, common: Common = COMMON) -> None:
 
 def revoke(resource: Resource, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Take a lock from its holder; the fence increases, so late writes of the holder are refused."""
-    done = _with_locks(common, lambda locks: locks.revoke(resource, by(reason)))
+    done = with_operations(common, lambda to: to.locks.revoke(resource, by(reason)))
     item = views.lock_act(done)
     text = f"taken from {done.owner}; the fence is {done.fence} now"
     Printer(common).one(item, [(resource, text)], name=resource)
-
-
-def _with_locks(common: Common, work: Callable[[Locks], Awaitable[T]]) -> T:
-    """Runs a command with the locks of the gateway, or of the store."""
-
-    async def session(queue: TaskQueue) -> T:
-        return await work(await locks_of(queue))
-
-    return with_queue(common, session)
 
 
 def _columns() -> list[Column]:

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from holdfast.cli.api import with_operations
+from holdfast.cli.operations import Operations
 from holdfast.cli.options import COMMON, Common, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
@@ -32,22 +34,22 @@ def list_(*, common: Common = COMMON) -> None:
 def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Stop starting tasks of a queue, on all nodes; running tasks go on."""
 
-    async def work(parts: UseCases) -> dict[str, Any]:
-        await parts.queues.pause(name, by(reason))
-        return views.queue(await parts.queues.get(name))
+    async def work(operations: Operations) -> dict[str, Any]:
+        await operations.queues.pause(name, by(reason))
+        return views.queue(await operations.queues.get(name))
 
-    _print(common, with_parts(common, work), "paused")
+    _print(common, with_operations(common, work), "paused")
 
 
 def resume(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Resume a paused queue."""
 
-    async def work(parts: UseCases) -> dict[str, Any]:
-        await parts.queues.get(name)
-        await parts.queues.resume(name, by(reason))
-        return views.queue(await parts.queues.get(name))
+    async def work(operations: Operations) -> dict[str, Any]:
+        await operations.queues.get(name)
+        await operations.queues.resume(name, by(reason))
+        return views.queue(await operations.queues.get(name))
 
-    _print(common, with_parts(common, work), "resumed")
+    _print(common, with_operations(common, work), "resumed")
 
 
 def _print(common: Common, item: dict[str, Any], done: str) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli import values
+from holdfast.cli.api import with_operations
+from holdfast.cli.operations import Operations
 from holdfast.cli.options import COMMON, Common, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
@@ -46,8 +48,8 @@ def add(
     """Add or change a cron schedule."""
     payload = values.payload(pairs, json)
 
-    async def work(parts: UseCases) -> tuple[dict[str, Any], float]:
-        await parts.schedules.put(
+    async def work(operations: Operations) -> tuple[dict[str, Any], float]:
+        await operations.schedules.put(
             name,
             by(reason),
             spec=spec,
@@ -57,9 +59,9 @@ def add(
             queue=queue,
             priority=priority,
         )
-        return views.schedule(await parts.schedules.get(name)), await parts.sessions.now()
+        return views.schedule(await operations.schedules.get(name)), await operations.sessions.now()
 
-    item, now = with_parts(common, work)
+    item, now = with_operations(common, work)
     fires = relative(item["next_at"], now)
     Printer(common).one(item, [(name, f"fires {fires} ({item['next_at']})")], name=name)
 
@@ -67,30 +69,30 @@ def add(
 def remove(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Remove a schedule; the tasks that it enqueued stay."""
 
-    async def work(parts: UseCases) -> dict[str, Any]:
-        item = views.schedule(await parts.schedules.get(name))
-        await parts.schedules.remove(name, by(reason))
+    async def work(operations: Operations) -> dict[str, Any]:
+        item = views.schedule(await operations.schedules.get(name))
+        await operations.schedules.remove(name, by(reason))
         return item
 
-    Printer(common).one(with_parts(common, work), [(name, "removed")], name=name)
+    Printer(common).one(with_operations(common, work), [(name, "removed")], name=name)
 
 
 def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Stop firing a schedule until it is resumed."""
 
-    async def work(parts: UseCases) -> dict[str, Any]:
-        return views.schedule(await parts.schedules.pause(name, by(reason)))
+    async def work(operations: Operations) -> dict[str, Any]:
+        return views.schedule(await operations.schedules.pause(name, by(reason)))
 
-    Printer(common).one(with_parts(common, work), [(name, "paused")], name=name)
+    Printer(common).one(with_operations(common, work), [(name, "paused")], name=name)
 
 
 def resume(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Resume a paused schedule; it fires at its next time."""
 
-    async def work(parts: UseCases) -> dict[str, Any]:
-        return views.schedule(await parts.schedules.resume(name, by(reason)))
+    async def work(operations: Operations) -> dict[str, Any]:
+        return views.schedule(await operations.schedules.resume(name, by(reason)))
 
-    item = with_parts(common, work)
+    item = with_operations(common, work)
     Printer(common).one(item, [(name, f"fires at {item['next_at']}")], name=name)
 
 

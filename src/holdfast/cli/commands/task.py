@@ -13,7 +13,7 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import clock, relative
 from holdfast.cli.session import with_parts
-from holdfast.cli.use_cases import UseCases
+from holdfast.cli.use_cases import TaskReads, UseCases
 from holdfast.core.codec import dumps
 from holdfast.core.event import Event
 from holdfast.core.task import Status, Task
@@ -79,7 +79,7 @@ def history(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     Printer(common).rows(items, EVENT_COLUMNS, empty="its events were pruned")
 
 
-async def whole(parts: UseCases, task: Task) -> dict[str, Any]:
+async def whole(parts: TaskReads, task: Task) -> dict[str, Any]:
     """A task with its details."""
     return views.task(task, await parts.sessions.now(), await parts.tasks.details(task.id))
 

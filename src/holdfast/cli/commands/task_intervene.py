@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from holdfast.cli import values
 from holdfast.cli.commands.changes import change_each
+from holdfast.cli.operations import Operations
 from holdfast.cli.options import (
     COMMON,
     Common,
@@ -20,7 +21,6 @@ from holdfast.cli.options import (
     TaskIds,
 )
 from holdfast.cli.session import by
-from holdfast.cli.use_cases import UseCases
 from holdfast.core.intervention import NO_REASON, DryRun, InterventionType as Type
 from holdfast.core.intervention_args import make_wish
 from holdfast.core.task import Task
@@ -134,9 +134,9 @@ def _intervene(common: Common, ids: tuple[str, ...], wanted: Wanted, options: Op
     wish = make_wish(wanted.type, reason, wanted.args)
     who = by(reason, options.expect_version)
 
-    async def change(parts: UseCases, task: Task) -> Task | DryRun:
+    async def change(operations: Operations, task: Task) -> Task | DryRun:
         if options.dry_run:
-            return await parts.interventions.foresee(task.id, wish, who)
-        return (await parts.interventions.issue(task.id, wish, who)).task
+            return await operations.interventions.foresee(task.id, wish, who)
+        return (await operations.interventions.issue(task.id, wish, who)).task
 
     return change_each(common, ids, change, wanted.done, expect_version=options.expect_version)

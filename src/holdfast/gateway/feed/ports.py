@@ -7,16 +7,18 @@ cache, such as a Redis stream, can be put before the store as another `FeedSourc
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-from starlette.requests import HTTPConnection
 
 from holdfast.core.access import Principal
 from holdfast.core.channel import Channel, ChannelObject
 from holdfast.core.event import Event, Position
 from holdfast.core.subscription import FeedBounds
 from holdfast.store.feed import Page, Reset, Skimmed
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
 
 
 class FeedSource(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from holdfast.client.http import path_of
+from holdfast.client.calls import path_of
 from holdfast.client.node.identity import Identity, read_identity
 from holdfast.client.node.journal import Journal
 from holdfast.client.node.node import Node as OfflineClient

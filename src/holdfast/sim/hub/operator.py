@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.client.http import Http, path_of
+from holdfast.client.calls import path_of
+from holdfast.client.http import Http
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.errors import HoldfastError
 from holdfast.queue.queue import Queue
