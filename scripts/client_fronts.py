@@ -36,10 +36,12 @@ import msgspec
 
 from holdfast.client import groups
 from holdfast.client.admin_models import ADMIN
+from holdfast.client.blocking_admin_groups import ADM_FRONTS
 from holdfast.client.blocking_groups import PARTS
 from holdfast.client.bridge import BlockingWatch, Bridge, apart
 from holdfast.client.client import Change, Client, InterventionType
-from holdfast.client.groups import Action, Take
+from holdfast.client.admin_groups import Strategy, Take
+from holdfast.client.groups import Action
 from holdfast.client.http import TIMEOUT_SECONDS
 from holdfast.client.models import MODELS
 from holdfast.client.watch import OnReset
@@ -51,6 +53,7 @@ OF_CLIENT: Final = """The client for callers that block.
     with BlockingClient("http://127.0.0.1:8787", token="hf_user_…") as client:
         ref = client.submit("mail", {"to": "ann"})
         print(client.result(ref.id))"""
+ADMIN_LINE: Final = "from holdfast.client.blocking_admin_groups import ADM_FRONTS\n"
 OF_PARTS: Final = "The parts of the client for callers that block."
 END: Final = '''
     def close(self) -> None:
@@ -73,19 +76,23 @@ END: Final = '''
 def written() -> dict[Path, str]:
     """The generated modules."""
     parts = [node for node in classes("groups.py") if node.name != "Group"]
+    admin_parts = classes("admin_groups.py")
     [client] = [node for node in classes("client.py") if node.name == "Client"]
     fronts = ", ".join(f"Blocking{node.name}" for node in parts)
+    admin_fronts = ", ".join(f"Blocking{node.name}" for node in admin_parts)
     models = ", ".join([*(node.name for node in classes("models.py")), "Json"])
     admin = ", ".join(node.name for node in classes("admin_models.py"))
-    head = HEAD.replace("MODELS", models).replace("ADMIN", admin)
-    groups = head.replace("ABOUT", OF_PARTS).replace(
-        "from holdfast.client.blocking_groups import PARTS\n", ""
-    )
+    head = HEAD.replace("MODELS", models).replace("import ADMIN\n", f"import {admin}\n")
+    of_parts = head.replace("ABOUT", OF_PARTS)
+    for line in (ADMIN_LINE, "from holdfast.client.blocking_groups import PARTS\n"):
+        of_parts = of_parts.replace(line, "")
+    of_admin = of_parts.replace("client import groups", "client import admin_groups as groups")
+    of_client = head.replace("ABOUT", OF_CLIENT).replace("ADM_FRONTS", admin_fronts)
+    body = front(client, [*parts, *admin_parts]) + END
     return {
-        CLIENT / "blocking_groups.py": formatted(groups + "".join(map(group, parts))),
-        CLIENT / "blocking.py": formatted(
-            head.replace("ABOUT", OF_CLIENT).replace("PARTS", fronts) + front(client, parts) + END
-        ),
+        CLIENT / "blocking_groups.py": formatted(of_parts + "".join(map(group, parts))),
+        CLIENT / "blocking_admin_groups.py": formatted(of_admin + "".join(map(group, admin_parts))),
+        CLIENT / "blocking.py": formatted(of_client.replace("PARTS", fronts) + body),
     }
 
 
@@ -146,8 +153,9 @@ def method(node: ast.FunctionDef | ast.AsyncFunctionDef, inner: str) -> str:
     assert node.returns is not None
     answer = ast.unparse(node.returns)
     call = f"{inner}.{node.name}({passed(node.args)})"
-    if answer.startswith("AsyncIterator["):
-        answer, run = answer.removeprefix("Async"), f"self._bridge.iterate({lazy(call)})"
+    if answer.startswith(("AsyncIterator[", "Rows[")):
+        row = answer.partition("[")[2]
+        answer, run = f"Iterator[{row}", f"self._bridge.iterate({lazy(call)})"
     elif isinstance(node, ast.AsyncFunctionDef):
         run = f"self._bridge.call({lazy(call)})"
     else:

@@ -20,6 +20,9 @@ from holdfast import (
     TaskHandle,
     TaskQueue,
 )
+from holdfast.client import Claim, Client, Node, Watch, admin_groups, groups
+from holdfast.client.api import Rows
+from holdfast.core.rights import ORDER, TABLE
 from holdfast.core.task import TERMINAL, TRANSITIONS, Status
 from holdfast.errors import HoldfastError
 from holdfast.metrics import Family
@@ -222,6 +225,45 @@ def queue_page() -> str:
     return "\n".join([*lines, ""])
 
 
+CLIENT = {
+    "Client": Client,
+    "client.queues": groups.Queues,
+    "client.dead_letters": groups.DeadLetters,
+    "client.operations": groups.Operations,
+    "client.nodes": groups.Nodes,
+    "client.locks": groups.LockViews,
+    "client.schedules": groups.Schedules,
+    "client.decisions": groups.Decisions,
+    "client.conflicts": admin_groups.Conflicts,
+    "client.tokens": admin_groups.Tokens,
+    "client.projects": admin_groups.Projects,
+    "client.audit": admin_groups.Audit,
+    "Rows": Rows,
+    "Watch": Watch,
+    "Node": Node,
+    "Claim": Claim,
+}
+
+
+def client_page() -> str:
+    lines = [
+        "# The client in Python",
+        "",
+        "Generated from the docstrings by `python -m tests.pages`. How to use it:",
+        "[howto/client.md](../howto/client.md) and [howto/offline.md](../howto/offline.md). `BlockingClient`",
+        "has the same calls without `await`; its lists are plain iterators. The fields of the objects are in",
+        "[objects.md](objects.md), every error is in [errors.md](errors.md).",
+    ]
+    for title, cls in CLIENT.items():
+        lines += ["", f"## `{title}`", "", inspect.cleandoc(cls.__doc__ or "")]
+        if title == "Client":
+            shown = signature_of(cls).replace("holdfast.", "")
+            lines += ["", "```", f"{title}{shown}".replace(" -> None", ""), "```"]
+        for name in public_names(cls):
+            lines += ["", f"### `{name}`", "", *member(cls, name)]
+    return "\n".join([*lines, ""])
+
+
 def field_docs(cls: type) -> dict[str, str]:
     """The string below each field of a class."""
     body = ast.parse(inspect.getsource(cls)).body[0]
@@ -247,9 +289,12 @@ def public_names(cls: type) -> list[str]:
 
 def member(cls: type, name: str) -> list[str]:
     attribute = inspect.getattr_static(cls, name)
+    if isinstance(attribute, classmethod):
+        attribute = attribute.__func__
     text = inspect.cleandoc(getattr(cls, name).__doc__ or "")
     if callable(attribute):
         shown = signature_of(attribute).replace("(self, ", "(").replace("(self)", "()")
+        shown = shown.replace("(cls, ", "(")
         shown = shown.replace("holdfast.", "")
         kind = "async " if is_async(attribute) else ""
         return ["```", f"{kind}{name}{shown}", "```", "", text]
@@ -287,8 +332,21 @@ def is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
+def with_rights(text: str) -> str:
+    """The page of the server with the table of roles."""
+    lines = [
+        f"| operation | {' | '.join(ORDER)} |",
+        "|---|" + "---|" * len(ORDER),
+        *(f"| `{operation}` | {' | '.join(cells.split())} |" for operation, cells in TABLE),
+    ]
+    table = "\n".join(["<!-- rights -->", *lines, "<!-- /rights -->"])
+    return re.sub(r"<!-- rights -->.*<!-- /rights -->", lambda _: table, text, flags=re.DOTALL)
+
+
 if __name__ == "__main__":
+    (REFERENCE / "server.md").write_text(with_rights(page("server.md")), "utf-8")
     (REFERENCE / "queue.md").write_text(queue_page(), "utf-8")
+    (REFERENCE / "client.md").write_text(client_page(), "utf-8")
     (REFERENCE / "states.md").write_text(states_page(), "utf-8")
     (REFERENCE / "errors.md").write_text(errors_page(), "utf-8")
     (REFERENCE / "metrics.md").write_text(metrics_page(), "utf-8")

@@ -8,12 +8,16 @@ import re
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 import holdfast
 from holdfast.core.conflict import ROWS
 from tests import sync_tables
 from tests.pages import (
+    CLIENT,
     PRODUCT,
     all_families,
+    client_page,
     errors_page,
     metrics_page,
     page,
@@ -21,6 +25,7 @@ from tests.pages import (
     public_page,
     queue_page,
     states_page,
+    with_rights,
 )
 from tests.public import INTERNAL, PUBLIC
 
@@ -61,9 +66,21 @@ def test_the_page_of_the_queue_is_up_to_date() -> None:
     assert page("queue.md") == queue_page()
 
 
-def test_the_signatures_of_the_page_are_python() -> None:
+def test_the_page_of_the_client_is_up_to_date() -> None:
+    assert page("client.md") == client_page(), "run: python -m tests.pages"
+
+
+def test_every_list_of_the_client_has_the_same_shape() -> None:
+    lists = [cls.list for cls in CLIENT.values() if hasattr(cls, "list")]
+    assert len(lists) == 11
+    for function in lists:
+        assert str(inspect.signature(function).return_annotation).startswith("Rows["), function
+
+
+@pytest.mark.parametrize("name", ["queue.md", "client.md"])
+def test_the_signatures_of_the_page_are_python(name: str) -> None:
     """A reader can copy the signatures: all defaults are shown, and none as an object of this process."""
-    text = page("queue.md")
+    text = page(name)
     shown = re.findall(r"^```\n(?:async )?(\w+\(.*)\n```", text, re.MULTILINE)
     assert len(shown) > 40
     for signature in shown:
@@ -74,11 +91,17 @@ def test_the_signatures_of_the_page_are_python() -> None:
 def test_everything_public_of_the_queue_has_a_docstring() -> None:
     missing = [
         f"{title}.{name}"
-        for title, cls in PRODUCT.items()
+        for title, cls in {**PRODUCT, **CLIENT}.items()
         for name in public_names(cls)
         if callable(inspect.getattr_static(cls, name)) and not getattr(cls, name).__doc__
     ]
     assert missing == []
+
+
+def test_the_table_of_roles_is_that_of_the_core() -> None:
+    text = page("server.md")
+    assert "| `decisions.decide` | - | - | yes | yes |" in text
+    assert with_rights(text) == text, "run: python -m tests.pages"
 
 
 def test_the_tables_of_the_sync_protocol_are_those_of_the_core() -> None:

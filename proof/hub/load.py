@@ -167,7 +167,7 @@ class Load:
                 client = rng.choice(self.clients)
                 async for decision in client.decisions.list(limit=20):
                     if rng.random() < 0.7:
-                        await client.decisions.decide(decision.id, "yes", reason="hub")
+                        await client.decisions.answer(decision.id, "yes", reason="hub")
 
     async def resume(self, tasks: Sequence[str]) -> None:
         """Lifts what operators did. A task that waits for a decision refuses it."""

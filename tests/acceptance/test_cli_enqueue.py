@@ -96,6 +96,13 @@ def test_bad_requests_are_refused(
     assert word in done.said
 
 
+def test_a_forced_result_that_is_not_json_is_refused(stock: Stock) -> None:
+    options = ["--status", "completed", "--reason", "computed by hand", "--url", stock.url]
+    done = run_inside(Path.cwd(), "task", "force", "0199a1b2", "--result", "{bad", *options)
+    assert done.code == 2
+    assert "--result is not JSON" in done.said
+
+
 def test_problems_are_objects_when_json_is_asked_for(cli: Cli) -> None:
     problem = json.loads(cli.fails(2, "enqueue", "nope", "-o", "json"))
     assert problem["code"] == "unknown-type"

@@ -37,14 +37,16 @@ def payload(pairs: Iterable[str], json_text: str | None) -> Any:
     return dict(_pair(each) for each in given)
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str, option: str = "--json") -> Any:
+    """The value of an option that takes JSON only."""
     try:
         return json.loads(text)
     except RecursionError:
-        raise Usage("--json is nested too deeply") from None
+        raise Usage(f"{option} is nested too deeply") from None
     except ValueError as error:
         raise Usage(
-            f"--json is not JSON: {error}; quote it for the shell: --json '{{\"n\": 1}}'"
+            f"{option} is not JSON: {error}; quote it for the shell: {option} '{{\"n\": 1}}', a text as "
+            f"{option} '\"done\"'"
         ) from None
 
 

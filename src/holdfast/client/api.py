@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -14,6 +14,26 @@ from holdfast.errors import HoldfastError
 T = TypeVar("T")
 PAGE: Final = 200
 """Rows of one page, unless the caller wants fewer."""
+
+
+class Rows(AsyncIterator[T]):
+    """The rows of a list, read page by page: `async for row in rows`, or `await rows` for all of them."""
+
+    def __init__(self, rows: AsyncGenerator[T, None]) -> None:
+        self._rows = rows
+
+    async def __anext__(self) -> T:
+        return await anext(self._rows)
+
+    def __await__(self) -> Generator[Any, None, list[T]]:
+        return self._all().__await__()
+
+    async def _all(self) -> list[T]:
+        return [row async for row in self._rows]
+
+    async def aclose(self) -> None:
+        """Ends the reading early."""
+        await self._rows.aclose()
 
 
 class Api:
@@ -41,10 +61,15 @@ class Api:
     ) -> Answer:
         return await self.http.call(method, path_of(*parts), body, query=query)
 
-    async def rows(
+    def rows(
         self, type: type[T], *parts: str, limit: int | None = None, **query: object
-    ) -> AsyncIterator[T]:
+    ) -> Rows[T]:
         """All rows of a list, page by page. `limit`: at most so long a list."""
+        return Rows(self._pages(type, parts, limit, query))
+
+    async def _pages(
+        self, type: type[T], parts: tuple[str, ...], limit: int | None, query: dict[str, object]
+    ) -> AsyncGenerator[T, None]:
         left, after = limit, None
         while left is None or left > 0:
             size = PAGE if left is None else min(left, PAGE)
@@ -57,10 +82,23 @@ class Api:
             if after is None:
                 return
 
-    async def all(self, type: type[T], *parts: str, **query: object) -> list[T]:
-        """A list without pages."""
-        body = (await self.http.call("GET", path_of(*parts), query=query)).body
-        return decoded(body.get("items", []), list[type])  # type: ignore[valid-type]
+    def unpaged(self, type: type[T], *parts: str, **query: object) -> Rows[T]:
+        """All rows of a list whose pages have a size of their own, or that has none."""
+        return Rows(self._all(type, parts, query))
+
+    async def _all(
+        self, type: type[T], parts: tuple[str, ...], query: dict[str, object]
+    ) -> AsyncGenerator[T, None]:
+        after: object = None
+        while True:
+            body = (
+                await self.http.call("GET", path_of(*parts), query={**query, "after": after})
+            ).body
+            for row in decoded(body.get("items", []), list[type]):  # type: ignore[valid-type]
+                yield row
+            after = body.get("next")
+            if after is None:
+                return
 
 
 def decoded(body: Any, type: type[T]) -> T:

@@ -22,8 +22,13 @@ import msgspec
 from holdfast.client.admin_models import (
     Who,
 )
-from holdfast.client.blocking_groups import (
+from holdfast.client.blocking_admin_groups import (
+    BlockingAudit,
     BlockingConflicts,
+    BlockingProjects,
+    BlockingTokens,
+)
+from holdfast.client.blocking_groups import (
     BlockingDeadLetters,
     BlockingDecisions,
     BlockingLockViews,
@@ -31,7 +36,6 @@ from holdfast.client.blocking_groups import (
     BlockingOperations,
     BlockingQueues,
     BlockingSchedules,
-    BlockingTokens,
 )
 from holdfast.client.bridge import BlockingWatch, Bridge, apart
 from holdfast.client.client import Change, Client, InterventionType
@@ -87,9 +91,12 @@ class BlockingClient:
         self.decisions = BlockingDecisions(self._bridge, self._client.decisions)
         self.conflicts = BlockingConflicts(self._bridge, self._client.conflicts)
         self.tokens = BlockingTokens(self._bridge, self._client.tokens)
+        self.projects = BlockingProjects(self._bridge, self._client.projects)
+        self.audit = BlockingAudit(self._bridge, self._client.audit)
 
     def submit(self, type: str, payload: Json = None, **options: Unpack[SubmitOptions]) -> TaskRef:
-        """Enqueues a task."""
+        """Enqueues a task. The options are those of `TaskQueue.enqueue`: queue, priority, max_attempts,
+        delay, timeout, key, idempotency_key, id, depends_on, metadata, project."""
         return self._bridge.call(lambda: self._client.submit(type, payload, **options))
 
     def submit_many(self, tasks: Sequence[NewTask]) -> list[TaskRef]:

@@ -8,26 +8,26 @@ new connections. Never: a second implementation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
+
+import msgspec
 
 from holdfast.client import groups
 from holdfast.client.admin_models import (
-    ConflictView,
     DeadGroup,
     LockView,
     NodeView,
     OperationView,
     QueueView,
     ScheduleView,
-    Settled,
-    TokenView,
 )
 from holdfast.client.bridge import Bridge
-from holdfast.client.groups import Action, Take
+from holdfast.client.groups import Action
 from holdfast.client.models import (
     DecisionView,
     Json,
     TaskRow,
+    TaskView,
 )
 
 
@@ -38,10 +38,12 @@ class BlockingQueues:
         self._bridge = bridge
         self._inner = inner
 
-    def list(self) -> list[QueueView]:
-        return self._bridge.call(self._inner.list)
+    def list(self) -> Iterator[QueueView]:
+        """All of them."""
+        return self._bridge.iterate(self._inner.list)
 
     def get(self, name: str) -> QueueView:
+        """One queue with its numbers of tasks."""
         return self._bridge.call(lambda: self._inner.get(name))
 
     def pause(self, name: str, *, reason: str = "") -> QueueView:
@@ -49,6 +51,7 @@ class BlockingQueues:
         return self._bridge.call(lambda: self._inner.pause(name, reason=reason))
 
     def resume(self, name: str, *, reason: str = "") -> QueueView:
+        """Starts tasks of the queue again."""
         return self._bridge.call(lambda: self._inner.resume(name, reason=reason))
 
 
@@ -59,12 +62,42 @@ class BlockingDeadLetters:
         self._bridge = bridge
         self._inner = inner
 
-    def groups(self, *, limit: int = 50) -> list[DeadGroup]:
+    def groups(self, *, limit: int = 50) -> Iterator[DeadGroup]:
         """Dead letters by cause, the largest group first."""
-        return self._bridge.call(lambda: self._inner.groups(limit=limit))
+        return self._bridge.iterate(lambda: self._inner.groups(limit=limit))
 
     def list(self, q: str = "", *, limit: int | None = None) -> Iterator[TaskRow]:
+        """The dead letters that match, the latest first."""
         return self._bridge.iterate(lambda: self._inner.list(q, limit=limit))
+
+    def replay(
+        self,
+        task_id: str,
+        *,
+        payload: Json = msgspec.UNSET,
+        delay: float = 0.0,
+        reason: str = "",
+        expected_version: int | None = None,
+    ) -> TaskView:
+        """Gives one dead letter new attempts, with another payload if one is given. Many at once:
+        `operations.run("replay", q=…)`."""
+        return self._bridge.call(
+            lambda: self._inner.replay(
+                task_id,
+                payload=payload,
+                delay=delay,
+                reason=reason,
+                expected_version=expected_version,
+            )
+        )
+
+    def discard(
+        self, task_id: str, *, reason: str = "", expected_version: int | None = None
+    ) -> TaskView:
+        """Ends one dead letter for good."""
+        return self._bridge.call(
+            lambda: self._inner.discard(task_id, reason=reason, expected_version=expected_version)
+        )
 
 
 class BlockingOperations:
@@ -92,12 +125,15 @@ class BlockingOperations:
         )
 
     def list(self, *, limit: int | None = None) -> Iterator[OperationView]:
+        """The operations, the latest first."""
         return self._bridge.iterate(lambda: self._inner.list(limit=limit))
 
     def get(self, operation_id: str) -> OperationView:
+        """One operation and how far it is."""
         return self._bridge.call(lambda: self._inner.get(operation_id))
 
     def stop(self, operation_id: str) -> OperationView:
+        """Changes no further task. What is changed stays."""
         return self._bridge.call(lambda: self._inner.stop(operation_id))
 
 
@@ -108,10 +144,12 @@ class BlockingNodes:
         self._bridge = bridge
         self._inner = inner
 
-    def list(self) -> list[NodeView]:
-        return self._bridge.call(self._inner.list)
+    def list(self) -> Iterator[NodeView]:
+        """All of them."""
+        return self._bridge.iterate(self._inner.list)
 
     def get(self, node_id: str) -> NodeView:
+        """One node."""
         return self._bridge.call(lambda: self._inner.get(node_id))
 
     def cordon(self, node_id: str, *, reason: str = "") -> NodeView:
@@ -119,6 +157,7 @@ class BlockingNodes:
         return self._bridge.call(lambda: self._inner.cordon(node_id, reason=reason))
 
     def uncordon(self, node_id: str, *, reason: str = "") -> NodeView:
+        """The node gets claims again."""
         return self._bridge.call(lambda: self._inner.uncordon(node_id, reason=reason))
 
     def drain(self, node_id: str, *, reason: str = "") -> NodeView:
@@ -126,6 +165,7 @@ class BlockingNodes:
         return self._bridge.call(lambda: self._inner.drain(node_id, reason=reason))
 
     def quarantine(self, node_id: str, *, reason: str = "") -> NodeView:
+        """The node may read its own state only, until it is uncordoned."""
         return self._bridge.call(lambda: self._inner.quarantine(node_id, reason=reason))
 
     def revoke(self, node_id: str, *, reason: str = "") -> NodeView:
@@ -141,9 +181,11 @@ class BlockingLockViews:
         self._inner = inner
 
     def list(self, *, limit: int | None = None) -> Iterator[LockView]:
+        """The locks that are held, by name."""
         return self._bridge.iterate(lambda: self._inner.list(limit=limit))
 
     def get(self, resource: str) -> LockView:
+        """One lock with its holder and waiters."""
         return self._bridge.call(lambda: self._inner.get(resource))
 
     def revoke(self, resource: str, *, reason: str = "") -> dict[str, Any]:
@@ -158,10 +200,12 @@ class BlockingSchedules:
         self._bridge = bridge
         self._inner = inner
 
-    def list(self) -> list[ScheduleView]:
-        return self._bridge.call(self._inner.list)
+    def list(self) -> Iterator[ScheduleView]:
+        """All of them."""
+        return self._bridge.iterate(self._inner.list)
 
     def get(self, name: str) -> ScheduleView:
+        """One schedule."""
         return self._bridge.call(lambda: self._inner.get(name))
 
     def put(
@@ -191,12 +235,15 @@ class BlockingSchedules:
         )
 
     def remove(self, name: str) -> ScheduleView:
+        """Removes the schedule. Tasks that it enqueued stay."""
         return self._bridge.call(lambda: self._inner.remove(name))
 
     def pause(self, name: str, *, reason: str = "") -> ScheduleView:
+        """Enqueues no task until it is resumed."""
         return self._bridge.call(lambda: self._inner.pause(name, reason=reason))
 
     def resume(self, name: str, *, reason: str = "") -> ScheduleView:
+        """Enqueues tasks again, from the next time on."""
         return self._bridge.call(lambda: self._inner.resume(name, reason=reason))
 
 
@@ -208,12 +255,14 @@ class BlockingDecisions:
         self._inner = inner
 
     def list(self, q: str = "state:open", *, limit: int | None = None) -> Iterator[DecisionView]:
+        """The decisions that match, the latest first; `q=""` for those of every state."""
         return self._bridge.iterate(lambda: self._inner.list(q, limit=limit))
 
     def get(self, decision_id: str) -> DecisionView:
+        """One decision with what its task saved."""
         return self._bridge.call(lambda: self._inner.get(decision_id))
 
-    def decide(
+    def answer(
         self,
         decision_id: str,
         choice: Json,
@@ -222,99 +271,10 @@ class BlockingDecisions:
         reason: str = "",
         expected_version: int | None = None,
     ) -> DecisionView:
-        """Answers it. AlreadyDecided when another answer, or the deadline, was first."""
+        """Answers it: `choice` is one of its options, or a value that fits its schema.
+        AlreadyDecided when another answer, or the deadline, was first."""
         return self._bridge.call(
-            lambda: self._inner.decide(
+            lambda: self._inner.answer(
                 decision_id, choice, data=data, reason=reason, expected_version=expected_version
             )
         )
-
-
-class BlockingConflicts:
-    """Writes of nodes that the server could not join."""
-
-    def __init__(self, bridge: Bridge, inner: groups.Conflicts) -> None:
-        self._bridge = bridge
-        self._inner = inner
-
-    def list(self, q: str = "", *, limit: int | None = None) -> Iterator[ConflictView]:
-        return self._bridge.iterate(lambda: self._inner.list(q, limit=limit))
-
-    def get(self, conflict_id: str) -> ConflictView:
-        return self._bridge.call(lambda: self._inner.get(conflict_id))
-
-    def settle(
-        self,
-        conflict_id: str,
-        take: Take,
-        *,
-        merged: Json = None,
-        reason: str = "",
-        expected_version: int | None = None,
-    ) -> Settled:
-        """Ends the conflict with one of its sides, or with a third content."""
-        return self._bridge.call(
-            lambda: self._inner.settle(
-                conflict_id, take, merged=merged, reason=reason, expected_version=expected_version
-            )
-        )
-
-
-class BlockingTokens:
-    """Credentials. Only an admin may read or change them."""
-
-    def __init__(self, bridge: Bridge, inner: groups.Tokens) -> None:
-        self._bridge = bridge
-        self._inner = inner
-
-    def list(self, *, limit: int | None = None) -> Iterator[TokenView]:
-        return self._bridge.iterate(lambda: self._inner.list(limit=limit))
-
-    def create(
-        self,
-        name: str,
-        roles: Sequence[str],
-        *,
-        projects: Sequence[str] | None = None,
-        scopes: Sequence[str] | None = None,
-        expires_in_seconds: float | None = None,
-        reason: str = "",
-    ) -> TokenView:
-        """The answer has the secret, once."""
-        return self._bridge.call(
-            lambda: self._inner.create(
-                name,
-                roles,
-                projects=projects,
-                scopes=scopes,
-                expires_in_seconds=expires_in_seconds,
-                reason=reason,
-            )
-        )
-
-    def create_join(
-        self,
-        *,
-        project: str = "default",
-        kind: Literal["node", "agent"] = "node",
-        uses: int = 1,
-        expires_in_seconds: float | None = None,
-        reason: str = "",
-    ) -> TokenView:
-        """A token with which nodes register."""
-        return self._bridge.call(
-            lambda: self._inner.create_join(
-                project=project,
-                kind=kind,
-                uses=uses,
-                expires_in_seconds=expires_in_seconds,
-                reason=reason,
-            )
-        )
-
-    def rotate(self, token_id: str) -> TokenView:
-        """Gives the token another secret."""
-        return self._bridge.call(lambda: self._inner.rotate(token_id))
-
-    def revoke(self, token_id: str) -> TokenView:
-        return self._bridge.call(lambda: self._inner.revoke(token_id))

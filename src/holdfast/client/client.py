@@ -22,10 +22,10 @@ import httpx2
 import msgspec
 
 from holdfast.client.address import read_addresses
+from holdfast.client.admin_groups import Audit, Conflicts, Projects, Tokens
 from holdfast.client.admin_models import Who
-from holdfast.client.api import Api, decoded, given
+from holdfast.client.api import Api, Rows, decoded, given
 from holdfast.client.groups import (
-    Conflicts,
     DeadLetters,
     Decisions,
     LockViews,
@@ -33,7 +33,6 @@ from holdfast.client.groups import (
     Operations,
     Queues,
     Schedules,
-    Tokens,
 )
 from holdfast.client.http import TIMEOUT_SECONDS, Http, fresh_ids
 from holdfast.client.models import (
@@ -60,6 +59,11 @@ WAIT_SECONDS: Final = 25.0
 """The wait that one request asks for."""
 OUTPUT_BYTES: Final = 262_144
 FOLLOW_SECONDS: Final = 1.0
+SUBMIT_NAMES: Final = {
+    "delay": "delay_seconds",
+    "timeout": "timeout_seconds",
+}
+"""Options of a queue, and their names in the API."""
 ENDED: Final = frozenset({"completed", "failed", "aborted"})
 
 InterventionType = Literal[
@@ -115,6 +119,8 @@ class Client:
         self.decisions = Decisions(self._api)
         self.conflicts = Conflicts(self._api)
         self.tokens = Tokens(self._api)
+        self.projects = Projects(self._api)
+        self.audit = Audit(self._api)
 
     async def __aenter__(self) -> Self:
         return self
@@ -136,7 +142,8 @@ class Client:
     async def submit(
         self, type: str, payload: Json = None, **options: Unpack[SubmitOptions]
     ) -> TaskRef:
-        """Enqueues a task."""
+        """Enqueues a task. The options are those of `TaskQueue.enqueue`: queue, priority, max_attempts,
+        delay, timeout, key, idempotency_key, id, depends_on, metadata, project."""
         body = self._new_task({**options, "type": type, "payload": payload})
         answer = (await self._api.call("POST", "tasks", body=body)).body
         task = decoded(answer.get("task"), TaskView)
@@ -157,13 +164,15 @@ class Client:
         return [msgspec.structs.replace(row, pressure=pressure) for row in rows]
 
     def _new_task(self, fields: dict[str, object]) -> dict[str, object]:
-        return fields if self._project is None else {"project": self._project, **fields}
+        """The fields as the API names them."""
+        body = {SUBMIT_NAMES.get(name, name): value for name, value in fields.items()}
+        return body if self._project is None else {"project": self._project, **body}
 
     async def get(self, task_id: str) -> TaskView:
         """One task with its bodies."""
         return await self._api.get(TaskView, "tasks", task_id)
 
-    def tasks(self, q: str = "", *, limit: int | None = None) -> AsyncIterator[TaskRow]:
+    def tasks(self, q: str = "", *, limit: int | None = None) -> Rows[TaskRow]:
         """The tasks that match, page by page."""
         return self._api.rows(TaskRow, "tasks", limit=limit, q=q)
 
@@ -192,25 +201,13 @@ class Client:
         """Why the task is not running."""
         return await self._api.get(Why, "tasks", task_id, "why")
 
-    def history(self, task_id: str) -> AsyncIterator[EventView]:
+    def history(self, task_id: str) -> Rows[EventView]:
         """The events of a task, oldest first."""
-        return self._unpaged(EventView, "tasks", task_id, "history")
+        return self._api.unpaged(EventView, "tasks", task_id, "history")
 
-    def checkpoints(self, task_id: str) -> AsyncIterator[dict[str, Any]]:
+    def checkpoints(self, task_id: str) -> Rows[dict[str, Any]]:
         """The checkpoints of a task, oldest first."""
-        return self._unpaged(dict[str, Any], "tasks", task_id, "checkpoints")
-
-    async def _unpaged(self, type: Any, *parts: str) -> AsyncIterator[Any]:
-        """The rows of a list that has no pages yet: the query takes no limit."""
-        after: str | None = None
-        while True:
-            query = given(after=after)
-            body = (await self._api.call("GET", *parts, query=query)).body
-            for row in decoded(body.get("items", []), list[type]):
-                yield row
-            after = body.get("next")
-            if after is None:
-                return
+        return self._api.unpaged(dict[str, Any], "tasks", task_id, "checkpoints")
 
     async def output(
         self,
@@ -306,9 +303,9 @@ class Client:
             Intervened, "POST", "tasks", task_id, "interventions", body=body
         )
 
-    def interventions(self, task_id: str) -> AsyncIterator[Intervention]:
+    def interventions(self, task_id: str) -> Rows[Intervention]:
         """The interventions in a task."""
-        return self._unpaged(Intervention, "tasks", task_id, "interventions")
+        return self._api.unpaged(Intervention, "tasks", task_id, "interventions")
 
     # -- the feed ----------------------------------------------------------------------------------
 

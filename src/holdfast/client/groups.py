@@ -1,32 +1,31 @@
-"""The parts of a client: queues, dead letters, operations, nodes, locks, schedules, decisions, conflicts and
-tokens. `scripts/client_fronts.py` writes their blocking forms.
+"""The parts of a client: queues, dead letters, operations, nodes, locks, schedules and decisions.
+`scripts/client_fronts.py` writes their blocking forms.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
+import msgspec
+
 from holdfast.client.admin_models import (
-    ConflictView,
     DeadGroup,
     LockView,
     NodeView,
     OperationView,
     QueueView,
     ScheduleView,
-    Settled,
-    TokenView,
 )
-from holdfast.client.api import Api, given
+from holdfast.client.api import Api, Rows, given
 from holdfast.client.models import (
     DecisionView,
     Json,
     TaskRow,
+    TaskView,
 )
 
 Action = Literal["replay", "discard", "abort", "pause", "resume", "reassign"]
-Take = Literal["server", "client", "merged"]
 
 
 class Group:
@@ -39,10 +38,12 @@ class Group:
 class Queues(Group):
     """Queues by name."""
 
-    async def list(self) -> list[QueueView]:
-        return await self._api.all(QueueView, "queues")
+    def list(self) -> Rows[QueueView]:
+        """All of them."""
+        return self._api.unpaged(QueueView, "queues")
 
     async def get(self, name: str) -> QueueView:
+        """One queue with its numbers of tasks."""
         return await self._api.get(QueueView, "queues", name)
 
     async def pause(self, name: str, *, reason: str = "") -> QueueView:
@@ -52,6 +53,7 @@ class Queues(Group):
         )
 
     async def resume(self, name: str, *, reason: str = "") -> QueueView:
+        """Starts tasks of the queue again."""
         return await self._api.send(
             QueueView, "POST", "queues", name, "resume", body={"reason": reason}
         )
@@ -60,12 +62,37 @@ class Queues(Group):
 class DeadLetters(Group):
     """Tasks that failed for good."""
 
-    async def groups(self, *, limit: int = 50) -> list[DeadGroup]:
+    def groups(self, *, limit: int = 50) -> Rows[DeadGroup]:
         """Dead letters by cause, the largest group first."""
-        return await self._api.all(DeadGroup, "dead-letters", "groups", limit=limit)
+        return self._api.unpaged(DeadGroup, "dead-letters", "groups", limit=limit)
 
-    def list(self, q: str = "", *, limit: int | None = None) -> AsyncIterator[TaskRow]:
+    def list(self, q: str = "", *, limit: int | None = None) -> Rows[TaskRow]:
+        """The dead letters that match, the latest first."""
         return self._api.rows(TaskRow, "dead-letters", limit=limit, q=q)
+
+    async def replay(
+        self,
+        task_id: str,
+        *,
+        payload: Json = msgspec.UNSET,
+        delay: float = 0.0,
+        reason: str = "",
+        expected_version: int | None = None,
+    ) -> TaskView:
+        """Gives one dead letter new attempts, with another payload if one is given. Many at once:
+        `operations.run("replay", q=…)`."""
+        body = given(expected_version=expected_version)
+        body |= {"delay_seconds": delay, "reason": reason}
+        if payload is not msgspec.UNSET:
+            body["payload"] = payload
+        return await self._api.send(TaskView, "POST", "dead-letters", task_id, "replay", body=body)
+
+    async def discard(
+        self, task_id: str, *, reason: str = "", expected_version: int | None = None
+    ) -> TaskView:
+        """Ends one dead letter for good."""
+        body = given(expected_version=expected_version) | {"reason": reason}
+        return await self._api.send(TaskView, "POST", "dead-letters", task_id, "discard", body=body)
 
 
 class Operations(Group):
@@ -89,23 +116,28 @@ class Operations(Group):
             body["dry_run"] = True
         return await self._api.send(OperationView, "POST", "operations", body=body)
 
-    def list(self, *, limit: int | None = None) -> AsyncIterator[OperationView]:
+    def list(self, *, limit: int | None = None) -> Rows[OperationView]:
+        """The operations, the latest first."""
         return self._api.rows(OperationView, "operations", limit=limit)
 
     async def get(self, operation_id: str) -> OperationView:
+        """One operation and how far it is."""
         return await self._api.get(OperationView, "operations", operation_id)
 
     async def stop(self, operation_id: str) -> OperationView:
+        """Changes no further task. What is changed stays."""
         return await self._api.send(OperationView, "POST", "operations", operation_id, "stop")
 
 
 class Nodes(Group):
     """Workers and plugins."""
 
-    async def list(self) -> list[NodeView]:
-        return await self._api.all(NodeView, "nodes")
+    def list(self) -> Rows[NodeView]:
+        """All of them."""
+        return self._api.unpaged(NodeView, "nodes")
 
     async def get(self, node_id: str) -> NodeView:
+        """One node."""
         return await self._api.get(NodeView, "nodes", node_id)
 
     async def cordon(self, node_id: str, *, reason: str = "") -> NodeView:
@@ -113,6 +145,7 @@ class Nodes(Group):
         return await self._act(node_id, "cordon", reason)
 
     async def uncordon(self, node_id: str, *, reason: str = "") -> NodeView:
+        """The node gets claims again."""
         return await self._act(node_id, "uncordon", reason)
 
     async def drain(self, node_id: str, *, reason: str = "") -> NodeView:
@@ -120,6 +153,7 @@ class Nodes(Group):
         return await self._act(node_id, "drain", reason)
 
     async def quarantine(self, node_id: str, *, reason: str = "") -> NodeView:
+        """The node may read its own state only, until it is uncordoned."""
         return await self._act(node_id, "quarantine", reason)
 
     async def revoke(self, node_id: str, *, reason: str = "") -> NodeView:
@@ -135,10 +169,12 @@ class Nodes(Group):
 class LockViews(Group):
     """Named locks."""
 
-    def list(self, *, limit: int | None = None) -> AsyncIterator[LockView]:
+    def list(self, *, limit: int | None = None) -> Rows[LockView]:
+        """The locks that are held, by name."""
         return self._api.rows(LockView, "locks", limit=limit)
 
     async def get(self, resource: str) -> LockView:
+        """One lock with its holder and waiters."""
         return await self._api.get(LockView, "locks", resource)
 
     async def revoke(self, resource: str, *, reason: str = "") -> dict[str, Any]:
@@ -151,10 +187,12 @@ class LockViews(Group):
 class Schedules(Group):
     """Tasks that are enqueued at set times."""
 
-    async def list(self) -> list[ScheduleView]:
-        return await self._api.all(ScheduleView, "schedules")
+    def list(self) -> Rows[ScheduleView]:
+        """All of them."""
+        return self._api.unpaged(ScheduleView, "schedules")
 
     async def get(self, name: str) -> ScheduleView:
+        """One schedule."""
         return await self._api.get(ScheduleView, "schedules", name)
 
     async def put(
@@ -175,13 +213,16 @@ class Schedules(Group):
         return await self._api.send(ScheduleView, "PUT", "schedules", name, body=body)
 
     async def remove(self, name: str) -> ScheduleView:
+        """Removes the schedule. Tasks that it enqueued stay."""
         return await self._api.send(ScheduleView, "DELETE", "schedules", name)
 
     async def pause(self, name: str, *, reason: str = "") -> ScheduleView:
+        """Enqueues no task until it is resumed."""
         body = {"reason": reason}
         return await self._api.send(ScheduleView, "POST", "schedules", name, "pause", body=body)
 
     async def resume(self, name: str, *, reason: str = "") -> ScheduleView:
+        """Enqueues tasks again, from the next time on."""
         body = {"reason": reason}
         return await self._api.send(ScheduleView, "POST", "schedules", name, "resume", body=body)
 
@@ -189,15 +230,15 @@ class Schedules(Group):
 class Decisions(Group):
     """Questions of tasks to people."""
 
-    def list(
-        self, q: str = "state:open", *, limit: int | None = None
-    ) -> AsyncIterator[DecisionView]:
+    def list(self, q: str = "state:open", *, limit: int | None = None) -> Rows[DecisionView]:
+        """The decisions that match, the latest first; `q=""` for those of every state."""
         return self._api.rows(DecisionView, "decisions", limit=limit, q=q)
 
     async def get(self, decision_id: str) -> DecisionView:
+        """One decision with what its task saved."""
         return await self._api.get(DecisionView, "decisions", decision_id)
 
-    async def decide(
+    async def answer(
         self,
         decision_id: str,
         choice: Json,
@@ -206,74 +247,8 @@ class Decisions(Group):
         reason: str = "",
         expected_version: int | None = None,
     ) -> DecisionView:
-        """Answers it. AlreadyDecided when another answer, or the deadline, was first."""
+        """Answers it: `choice` is one of its options, or a value that fits its schema.
+        AlreadyDecided when another answer, or the deadline, was first."""
         body = given(data=data, expected_version=expected_version)
         body |= {"choice": choice, "reason": reason}
         return await self._api.send(DecisionView, "POST", "decisions", decision_id, body=body)
-
-
-class Conflicts(Group):
-    """Writes of nodes that the server could not join."""
-
-    def list(self, q: str = "", *, limit: int | None = None) -> AsyncIterator[ConflictView]:
-        return self._api.rows(ConflictView, "conflicts", limit=limit, q=q or None)
-
-    async def get(self, conflict_id: str) -> ConflictView:
-        return await self._api.get(ConflictView, "conflicts", conflict_id)
-
-    async def settle(
-        self,
-        conflict_id: str,
-        take: Take,
-        *,
-        merged: Json = None,
-        reason: str = "",
-        expected_version: int | None = None,
-    ) -> Settled:
-        """Ends the conflict with one of its sides, or with a third content."""
-        body = given(merged=merged, expected_version=expected_version)
-        body |= {"take": take, "reason": reason}
-        return await self._api.send(Settled, "POST", "conflicts", conflict_id, "settle", body=body)
-
-
-class Tokens(Group):
-    """Credentials. Only an admin may read or change them."""
-
-    def list(self, *, limit: int | None = None) -> AsyncIterator[TokenView]:
-        return self._api.rows(TokenView, "tokens", limit=limit)
-
-    async def create(
-        self,
-        name: str,
-        roles: Sequence[str],
-        *,
-        projects: Sequence[str] | None = None,
-        scopes: Sequence[str] | None = None,
-        expires_in_seconds: float | None = None,
-        reason: str = "",
-    ) -> TokenView:
-        """The answer has the secret, once."""
-        body = given(projects=projects, scopes=scopes, expires_in_seconds=expires_in_seconds)
-        body |= {"name": name, "roles": roles, "reason": reason}
-        return await self._api.send(TokenView, "POST", "tokens", body=body)
-
-    async def create_join(
-        self,
-        *,
-        project: str = "default",
-        kind: Literal["node", "agent"] = "node",
-        uses: int = 1,
-        expires_in_seconds: float | None = None,
-        reason: str = "",
-    ) -> TokenView:
-        """A token with which nodes register."""
-        body = given(expires_in_seconds=expires_in_seconds)
-        body |= {"project": project, "kind": kind, "uses": uses, "reason": reason}
-        return await self._api.send(TokenView, "POST", "join-tokens", body=body)
-
-    async def rotate(self, token_id: str) -> TokenView:
-        """Gives the token another secret."""
-        return await self._api.send(TokenView, "POST", "tokens", token_id, "rotate")
-
-    async def revoke(self, token_id: str) -> TokenView:
-        return await self._api.send(TokenView, "DELETE", "tokens", token_id)

@@ -18,11 +18,13 @@ Json: TypeAlias = Any
 
 
 class SubmitOptions(TypedDict, total=False):
-    """Options of a new task."""
+    """Options of a new task, in seconds. The names with a unit are those of the API."""
 
     queue: str
     priority: str | int
     max_attempts: int
+    delay: float
+    timeout: float | None
     delay_seconds: float
     timeout_seconds: float | None
     key: str

@@ -13,7 +13,15 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from holdfast.core.rights import RIGHTS, ROLES_OF, Operation, PrincipalKind, Right, Role
+from holdfast.core.rights import (
+    ORDER,
+    RIGHTS,
+    ROLES_OF,
+    Operation,
+    PrincipalKind,
+    Right,
+    Role,
+)
 
 ALL_PROJECTS: Final = "all"
 """As a project of a principal: every project. As the project of a request: the store as a whole."""
@@ -192,5 +200,14 @@ def _acting_as(principal: Principal, node: str) -> Allowed:
     return Allowed(f"{principal.name} as {node}", node)
 
 
+def roles_for(operation: Operation) -> tuple[Role, ...]:
+    """The roles that allow the operation, in the order of the table."""
+    return tuple(role for role in ORDER if RIGHTS[role, operation] is not Right.DENIED)
+
+
 def _denied(principal: Principal, operation: Operation, reason: DenialReason) -> Denied:
-    return Denied(reason, f"{principal.name} may not do {operation}: {_TEXTS[reason]}")
+    text = _TEXTS[reason]
+    if reason is DenialReason.ROLE:
+        own = ", ".join(sorted(principal.roles & ROLES_OF[principal.kind])) or "none"
+        text += f" (its roles: {own}); the roles that do: {', '.join(roles_for(operation))}"
+    return Denied(reason, f"{principal.name} may not do {operation}: {text}")

@@ -124,7 +124,10 @@ def _to_completed(task: Task, command: c.Force, now: float) -> Ruling:
         result_json = command.evidence.result_json
     elif task.status in (S.QUEUED, S.FAILED):
         return refuse(
-            task, "illegal-transition", "only a late result can complete it: give evidence"
+            task,
+            "illegal-transition",
+            "no run of it is open, so a result of the operator does not complete it: give as evidence the "
+            "position of an event task.late, or abort it",
         )
     elif result_json is None:
         return refuse(task, "invalid-input", "a result or evidence is needed")

@@ -41,7 +41,7 @@ def test_calls_iterators_and_errors(client: BlockingClient) -> None:
         assert row.type == "mail"
         break
     assert [event.kind for event in client.history(ref.id)] == ["task.enqueued"]
-    assert client.queues.list()[0].counts["queued"] == 6
+    assert next(client.queues.list()).counts["queued"] == 6
     with pytest.raises(NotFound):
         client.get("missing")
 

@@ -14,6 +14,7 @@ from holdfast.core.errors import Forbidden, Unauthenticated
 from holdfast.errors import (
     BadConfig,
     Conflict,
+    IllegalTransition,
     InvalidInput,
     NotFound,
     UnknownType,
@@ -218,3 +219,39 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("HOLDFAST_GATEWAY")
     with pytest.raises(BadConfig):
         Client()
+
+
+async def test_lists_are_iterated_or_awaited(client: Client) -> None:
+    await client.submit("mail")
+    assert [row.type for row in await client.tasks()] == ["mail"]
+    assert [queue.name async for queue in client.queues.list()] == [
+        queue.name for queue in await client.queues.list()
+    ]
+
+
+async def test_options_have_the_names_of_the_queue(client: Client) -> None:
+    ref = await client.submit("mail", delay=60, timeout=5)
+    assert ref.task is not None
+    assert ref.task.due_at is not None
+    assert ref.task.created_at is not None
+    assert ref.task.due_at > ref.task.created_at
+    [many] = await client.submit_many([{"type": "mail", "delay_seconds": 60}])
+    assert many.status == "queued"
+
+
+async def test_projects_and_the_audit(client: Client) -> None:
+    made = await client.projects.create("web", strategy="manual", reason="new site")
+    assert (made.id, made.strategy) == ("web", "manual")
+    changed = await client.projects.set("web", strategy="merge", reason="quicker")
+    assert changed.strategy == (await client.projects.get("web")).strategy == "merge"
+    assert "web" in [project.id for project in await client.projects.list()]
+    assert "new site" in [act.reason for act in await client.audit.list()]
+    assert (await client.audit.verify())["ok"] is True
+
+
+async def test_only_a_dead_letter_is_replayed_or_discarded(client: Client) -> None:
+    ref = await client.submit("mail", {"to": "ann"})
+    with pytest.raises(NotFound):
+        await client.dead_letters.replay("none", payload={"to": "bob"}, delay=5, reason="mended")
+    with pytest.raises(IllegalTransition, match="is queued"):
+        await client.dead_letters.discard(ref.id, reason="too old")

@@ -130,6 +130,12 @@ def test_no_role_no_right() -> None:
         assert answer.code == "forbidden"
 
 
+def test_a_denial_names_the_roles_that_would_allow_it() -> None:
+    answer = judge(principal(Role.OPERATOR), Operation.DECISIONS_DECIDE, project="default")
+    assert isinstance(answer, Denied)
+    assert "(its roles: operator); the roles that do: approver, admin" in answer.message
+
+
 operations = st.sampled_from(Operation)
 principals = st.builds(
     Principal,

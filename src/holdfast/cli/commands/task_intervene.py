@@ -113,7 +113,7 @@ def force(
     """Set the status of tasks, along legal steps; the reason needs at least 10 characters."""
     args: dict[str, Any] = {"status": status}
     if result is not None:
-        args["result"] = values.parsed(result)
+        args["result"] = values.parse_json(result, "--result")
     if evidence is not None:
         args["evidence"] = evidence
     wanted = Wanted(Type.FORCE_STATUS, reason, f"forced to {status}", args)

@@ -106,10 +106,12 @@ class Claim:
 
     @property
     def task_id(self) -> str:
+        """The task."""
         return self._held.task_id
 
     @property
     def fence(self) -> int:
+        """The number of the claim: the server takes results of the latest only."""
         return self._held.fence or 0
 
     async def __aenter__(self) -> Self:
@@ -151,6 +153,7 @@ class Claim:
         await self._finish("completed", result=result)
 
     async def fail(self, error: str) -> None:
+        """Ends the run with an error. The task is tried again if it has attempts left."""
         await self._finish("failed", error=error)
 
     async def _finish(self, status: str, **outcome: Any) -> None:

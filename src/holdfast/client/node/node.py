@@ -142,9 +142,11 @@ class Node:
 
     @property
     def node_id(self) -> str:
+        """The id of the node: it stays the same in this folder."""
         return self._identity.node_id
 
     async def close(self) -> None:
+        """Closes the connections and the folder."""
         await self._http.close()
         self._journal.close()
 
