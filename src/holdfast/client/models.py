@@ -122,6 +122,12 @@ class TaskView(TaskFields, frozen=True, kw_only=True):
     client_id: str | None = None
     desired: str | None = None
     lease_until: str | None = None
+    progress_due_at: str | None = None
+    """When the task counts as stuck unless its runner reports progress."""
+    assigned_to: str | None = None
+    """The only node that may claim the task."""
+    assigned_until: str | None = None
+    """When any node may claim it again. None: never."""
     payload: Json = None
     result: Json = None
     checkpoint: Json = None

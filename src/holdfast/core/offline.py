@@ -23,7 +23,6 @@ from holdfast.errors import InvalidInput
 
 CONTENT: Final = frozenset({"payload", "metadata", "labels"})
 """Fields of a push item that are content. Mutations of content only are joined before they are sent."""
-CREATION: Final = frozenset({"type", "queue", "priority"})
 REBASING: Final = frozenset({"epoch", "ahead"})
 """Resets after which the versions of the node mean nothing to the server."""
 SEND_BYTES_MAX: Final = 1_000_000

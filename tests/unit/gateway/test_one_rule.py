@@ -19,6 +19,7 @@ from holdfast.gateway.operations.tasks import TaskBody
 from holdfast.gateway.server import _uvicorn
 from holdfast.gateway.settings import ServerSettings
 from holdfast.queue import views
+from holdfast.queue.views.tasks import NOT_SHOWN
 from holdfast.sync.worker import refusals
 
 TASK = submit.submit(EnqueueRequest(type="x"), task_id="0199", now=1.0).task
@@ -54,3 +55,11 @@ def test_the_server_waits_for_a_pong_as_long_as_the_docs_say() -> None:
 def test_the_client_offers_the_options_that_the_server_takes() -> None:
     options = set(SubmitOptions.__annotations__)
     assert options == {*TaskBody.__struct_fields__} - {"type", "payload"}
+
+
+def test_the_view_of_a_task_has_every_field_or_says_why_not() -> None:
+    task = replace(TASK, assigned_to="n1", assigned_until=2.0, progress_due_at=3.0)
+    view = views.task(task, 1.0)
+    assert {*type(task).__struct_fields__} - {*view} == {*NOT_SHOWN}
+    read = views.read_task(view)
+    assert (read.assigned_to, read.assigned_until, read.progress_due_at) == ("n1", 2.0, 3.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -23,6 +23,20 @@ _PLAIN = (
     "deaths", "node", "claim_id", "fingerprint", "waiting_on", "idempotency_key",
 )  # fmt: skip
 _TIMES = ("created_at", "updated_at", "due_at", "started_at", "finished_at")
+NOT_SHOWN: Final[dict[str, str]] = {
+    "payload_json": "shown as `payload`",
+    "metadata_json": "shown as `metadata`",
+    "options_json": "shown as `options`",
+    "result_json": "shown as `result`",
+    "failure_json": "shown as `failure`",
+    "checkpoint_json": "shown as `checkpoint`",
+    "progress_json": "shown as `progress`",
+    "has_dependents": "shown as `dependents`",
+    "request_hash": "it tells repeats apart inside the store",
+    "lease_seconds": "`lease_until` is what counts: each renewal sets it",
+    "progress_timeout_seconds": "`progress_due_at` is what counts: each report sets it",
+}
+"""Fields of `Task` that `TaskView` does not have under their names, and why."""
 
 
 def task(of: Task, now: float, details: TaskDetails | None = None) -> View:
@@ -38,6 +52,9 @@ def task(of: Task, now: float, details: TaskDetails | None = None) -> View:
             client_id=beside.client_id,
             desired=gate.desired(of),
             lease_until=at(of.lease_until),
+            progress_due_at=at(of.progress_due_at),
+            assigned_to=of.assigned_to,
+            assigned_until=at(of.assigned_until),
             payload=of.payload,
             result=of.result,
             checkpoint=of.checkpoint,
@@ -105,6 +122,9 @@ def read_task(view: View) -> Task:
         updated_at=known_time(given.updated_at),
         due_at=known_time(given.due_at),
         lease_until=time_of(given.lease_until),
+        progress_due_at=time_of(given.progress_due_at),
+        assigned_to=given.assigned_to,
+        assigned_until=time_of(given.assigned_until),
         result_json=codec.dumps(given.result) if has_result else None,
         failure_json=_failure_json(given, view),
         checkpoint_json=None if given.checkpoint is None else codec.dumps(given.checkpoint),

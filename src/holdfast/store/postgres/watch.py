@@ -47,10 +47,6 @@ class SilenceWatch:
         self._timer: asyncio.TimerHandle | None = None
         self._asking: asyncio.Task[None] | None = None
 
-    @property
-    def is_asking(self) -> bool:
-        return self._asking is not None
-
     def lent(self, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         self._out[connection] = loop.time()

@@ -93,10 +93,6 @@ class LiveRows:
             )
         return placed
 
-    def end_of(self, stream: Stream) -> int:
-        """Where the stream ends after what was added."""
-        return self._ends.get(stream, 0)
-
     def add_metrics(self, task: Task, node: str, totals: dict[str, float]) -> None:
         for name, value in totals.items():
             key = (task.id, node, task.fence, name)
