@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 from holdfast.app import TaskQueue, http_of
 from holdfast.cli.operations import Operations
 from holdfast.cli.options import Common
 from holdfast.cli.session import actor, with_queue
-from holdfast.client.calls import Calls
+from holdfast.client.calls import Calls, path_of
 
 T = TypeVar("T")
 
@@ -57,13 +56,9 @@ async def calls_of(queue: TaskQueue) -> Calls:
 
 def v1(*parts: str) -> str:
     """A path of `/api/v1`."""
-    return _path("/api/v1", parts)
+    return path_of(*parts)
 
 
 def v2(*parts: str) -> str:
     """A path of `/api/v2/sync`."""
-    return _path("/api/v2/sync", parts)
-
-
-def _path(prefix: str, parts: tuple[str, ...]) -> str:
-    return "/".join([prefix, *(quote(part, safe="") for part in parts)])
+    return path_of(*parts, prefix="/api/v2/sync")

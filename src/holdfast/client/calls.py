@@ -41,9 +41,9 @@ class Calls(Protocol):
         ...
 
 
-def path_of(*parts: str) -> str:
+def path_of(*parts: str, prefix: str = "/api/v1") -> str:
     """A path of the API, with the parts encoded."""
-    return "/".join(["/api/v1", *(quote(part, safe="") for part in parts)])
+    return "/".join([prefix, *(quote(part, safe="") for part in parts)])
 
 
 def text_of(value: object) -> str:

@@ -26,7 +26,6 @@ SECRET_CHARS: Final = 43
 BOOTSTRAP_CHARS_MIN: Final = 32
 BOOTSTRAP_CHARS_MAX: Final = 500
 HIDDEN: Final = "***"
-MASK_DIGITS: Final = 8
 _TOKEN: Final = re.compile(rf"hf_([a-z]+)_([A-Za-z0-9_-]{{{SECRET_CHARS}}})")
 _LOOKALIKE: Final = re.compile(r"(hf_[a-z]{1,16}_)[A-Za-z0-9_-]{4,}")
 _VISIBLE: Final = re.compile(r"[!-~]+")
@@ -71,14 +70,6 @@ def token_kind(text: str) -> TokenKind | None:
 def token_digest(text: str) -> str:
     """What the store keeps and looks up: SHA-256 in hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def mask_token(text: str) -> str:
-    """The token as a log or a list shows it: `hf_user_***3f2a91c0`. The digits are the first of its digest,
-    which find its row. A text that is no token is hidden as a whole: the digest of a weak secret would help
-    to guess it."""
-    kind = token_kind(text)
-    return HIDDEN if kind is None else f"hf_{kind}_{HIDDEN}{token_digest(text)[:MASK_DIGITS]}"
 
 
 def redact(text: str, secrets: tuple[str, ...] = ()) -> str:

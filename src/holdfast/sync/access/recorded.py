@@ -15,7 +15,6 @@ from holdfast.core.audit import AuditEntry
 from holdfast.core.event import NewEvent
 from holdfast.core.ledger import Answered, EntryKey, EntryLease, EntryRequest
 from holdfast.core.task import Task
-from holdfast.queue.by import By
 from holdfast.store.beside import Beside
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import audit, ledger
@@ -145,20 +144,3 @@ class Recorded(Beside):
         if entries:
             yield from audit.append(entries)
         return ()
-
-
-def audited(by: By, operation: str, *, project: str, subject: str) -> By:
-    """The same actor and reason, with an audit row beside the change."""
-
-    def entries(_: object, now: float) -> Sequence[AuditEntry]:
-        entry = AuditEntry(
-            at=now,
-            actor=by.actor,
-            operation=operation,
-            project=project,
-            subject=subject,
-            reason=by.reason,
-        )
-        return [entry]
-
-    return By(by.actor, by.reason, by.expected_version, Recorded(entries))
