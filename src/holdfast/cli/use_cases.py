@@ -37,6 +37,7 @@ class Tasks(Protocol):
         status: Status | str | None = None,
         type: str | None = None,
         queue: str | None = None,
+        project: str | None = None,
         prefix: str | None = None,
         after: str | None = None,
         limit: int = 50,

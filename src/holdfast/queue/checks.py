@@ -191,6 +191,24 @@ async def waiting(queue: Queue, max_wait: float) -> Check:
     return Check("waiting", Level.OK, text)
 
 
+async def projects(queue: Queue, _: float) -> Check:
+    """Projects with tasks that no live worker may take."""
+    served = {node.project for node in await queue.get_nodes() if node.types}
+    if None in served:
+        return Check("projects", Level.OK, "the workers serve all projects")
+    counts = await (await queue.open()).store.reads.waiting_projects()
+    unserved = [
+        f"'{name}' ({_count(n, 'task')} {'waits' if n == 1 else 'wait'})"
+        for name, n in counts
+        if name not in served
+    ]
+    if not unserved:
+        return Check("projects", Level.OK, "every project with waiting tasks has a worker")
+    names = ", ".join(unserved[:NAMED_MAX])
+    text = f"no live worker serves project {names}: start one with a token of the project"
+    return Check("projects", Level.WARN, text)
+
+
 async def dead(queue: Queue, _: float) -> Check:
     """Dead letters need an operator."""
     count = (await queue.get_stats()).dead_letter_count
@@ -256,6 +274,7 @@ ALL: Final[tuple[Look, ...]] = (
     nodes,
     handlers,
     types,
+    projects,
     waiting,
     dead,
     paused,

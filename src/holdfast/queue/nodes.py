@@ -23,6 +23,8 @@ class Node(msgspec.Struct, frozen=True):
     lease_seconds: float = rules.DEFAULT_LEASE_SECONDS
     types: list[str] = []
     queues: list[str] = []
+    project: str | None = None
+    """The project whose tasks it runs. None: of all projects."""
     workers: int = 0
     busy: int = 0
     skipped: dict[str, str] = {}
@@ -40,6 +42,7 @@ class Node(msgspec.Struct, frozen=True):
 
 
 _REPORTED: Final = (
+    "project",
     "types",
     "queues",
     "workers",

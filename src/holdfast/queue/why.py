@@ -17,7 +17,7 @@ from holdfast.queue.nodes import nodes_at
 from holdfast.store.situation import Situation
 from holdfast.store.store import Store
 
-FOR_OPERATORS: Final = ("no-handler", "queue-unserved", "queue-paused")
+FOR_OPERATORS: Final = ("no-handler", "project-unserved", "queue-unserved", "queue-paused")
 """Reasons that do not end by themselves."""
 
 
@@ -170,11 +170,19 @@ def _queue_paused(view: Situation) -> list[Reason]:
 def _no_handler(view: Situation) -> list[Reason]:
     task = view.task
     nodes = [node for node in nodes_at(view.nodes, view.now) if node.is_live]
-    if any(task.type in node.types and task.queue in node.queues for node in nodes):
+    serving = [node for node in nodes if node.project in (None, task.project)]
+    if any(task.type in node.types and task.queue in node.queues for node in serving):
         return []
-    if any(task.type in node.types for node in nodes):
+    if any(task.type in node.types for node in serving):
         text = f"no live node with a handler for '{task.type}' serves queue '{task.queue}'"
         return [Reason("queue-unserved", text, {"type": task.type, "queue": task.queue})]
+    others = sorted({node.project or "" for node in nodes if task.type in node.types})
+    if others:
+        text = (
+            f"no live worker serves project '{task.project}': those with a handler for '{task.type}' serve "
+            f"project {', '.join(repr(name) for name in others)}; start one with a token of '{task.project}'"
+        )
+        return [Reason("project-unserved", text, {"project": task.project, "served": others})]
     text = f"no live node has a handler for '{task.type}': start a worker that registers it"
     return [Reason("no-handler", text, {"type": task.type, "live_nodes": len(nodes)})]
 

@@ -70,12 +70,13 @@ class RemoteTasks:
         status: Status | str | None = None,
         type: str | None = None,
         queue: str | None = None,
+        project: str | None = None,
         prefix: str | None = None,
         after: str | None = None,
         limit: int = 50,
     ) -> list[Task]:
         """One page of the tasks that match, newest first. Each is read with its bodies."""
-        terms = {"status": status, "type": type, "queue": queue}
+        terms = {"status": status, "type": type, "queue": queue, "project": project}
         words = [f"{name}:{_quoted(str(value))}" for name, value in terms.items() if value]
         if prefix:
             words.append(f"id:{_quoted(prefix)}*")

@@ -43,6 +43,7 @@ class Reads:
         status: Status | None = None,
         type: str | None = None,
         queue: str | None = None,
+        project: str | None = None,
         prefix: str | None = None,
         after: str | None = None,
         limit: int = 50,
@@ -53,6 +54,7 @@ class Reads:
             status=status.value if status else None,
             type=type,
             queue=queue,
+            project=project,
             prefix=prefix,
             after=after,
             limit=limit,
@@ -109,6 +111,10 @@ class Reads:
         """The counters of one project as of the last count."""
         rows = await self._access.rows("project_counters", project=project)
         return [tuple(row) for row in rows]
+
+    async def waiting_projects(self) -> list[tuple[str, int]]:
+        """The projects with queued tasks, as of the last count, and how many they have."""
+        return [(row[0], int(row[1])) for row in await self._access.rows("waiting_projects")]
 
     async def dead_groups(self, limit: int) -> list[DeadLetterGroup]:
         """Dead letters by error fingerprint, the largest group first."""

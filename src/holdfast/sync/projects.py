@@ -9,8 +9,9 @@ import msgspec
 from holdfast.core import codec
 from holdfast.core.check import check_choice
 from holdfast.core.strategy import CONTENT, FieldClass, Strategy
+from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.core.wire import check_project
-from holdfast.errors import Conflict, InvalidInput, VersionConflict
+from holdfast.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from holdfast.queue.by import By
 from holdfast.store.beside import begin, end
 from holdfast.store.script import Script, call
@@ -63,9 +64,14 @@ class Projects:
         *,
         strategy: str | None = None,
         overrides: Mapping[str, str] | None = None,
+        must_exist: bool = False,
     ) -> ProjectRow:
-        """Creates a project or changes its strategies. None leaves a setting as it is."""
-        return await self._write(project, by, strategy, overrides, is_new=False)
+        """Creates a project or changes its strategies. None leaves a setting as it is. With `must_exist`,
+        NotFound for a project that is not there; the default project always is."""
+        is_known = not must_exist or project == DEFAULT_PROJECT
+        return await self._write(
+            project, by, strategy, overrides, is_new=False, must_exist=not is_known
+        )
 
     async def _write(
         self,
@@ -75,6 +81,7 @@ class Projects:
         overrides: Mapping[str, str] | None,
         *,
         is_new: bool,
+        must_exist: bool = False,
     ) -> ProjectRow:
         check_project("project", project)
         chosen = None if strategy is None else check_choice("strategy", strategy, Strategy).value
@@ -85,6 +92,11 @@ class Projects:
             is_there = bool((yield call(own("get_project"), id=project)))
             if is_new and is_there:
                 raise Conflict(f"project '{project}' exists: change its settings")
+            if must_exist and not is_there:
+                raise NotFound(
+                    f"there is no project '{project}': check the name, or create it with `holdfast project "
+                    f"create {project}`"
+                )
             yield call(own("add_project"), id=project, now=now)
             before = yield from read_project(project, lock=True)
             if by.expected_version not in (None, before.version):

@@ -37,7 +37,7 @@ async def joined(site: Site, name: str = "plugin-a", project: str = "web") -> No
 
 async def conflict_of(site: Site) -> str:
     """Two nodes that wrote another payload on one base, in a project whose conflicts wait for a person."""
-    await site.ask("PATCH", "/projects/web", {"strategy": "manual"})
+    await site.ask("POST", "/projects", {"id": "web", "strategy": "manual"})
     first, second = await joined(site), await joined(site, "plugin-b")
     assert (await first.push(id="t", expectedVersion=0, payload={"n": 1}))["success"]
     assert (await first.push(id="t", expectedVersion=1, payload={"n": 2}))["success"]
@@ -119,6 +119,8 @@ async def test_projects(site: Site) -> None:
     changed = (await site.ask("PATCH", "/projects/web", patch)).json()
     assert (changed["strategy"], changed["overrides"]) == ("last_write_wins", {"set": "merge"})
     assert problem(await site.ask("PATCH", "/projects/web", patch)) == (409, "version-conflict")
+    unknown = await site.ask("PATCH", "/projects/wbe", {"strategy": "manual"})
+    assert problem(unknown) == (404, "not-found")
     wrong = await site.ask("PATCH", "/projects/web", {"overrides": {"register": "merge"}})
     assert problem(wrong)[1] == "invalid-input"
     ids = [row["id"] for row in (await site.ask("GET", "/projects")).json()["items"]]

@@ -36,6 +36,7 @@ def enqueue(
     priority: Annotated[str | None, Parameter(help="critical, high, normal or low.")] = None,
     delay: Annotated[str, Parameter(help="Not before: 30s, 5m, 2h.")] = "0",
     queue: Annotated[str | None, Parameter(help="Another queue than the type's.")] = None,
+    project: Annotated[str | None, Parameter(help="Another project than the token's.")] = None,
     max_attempts: Annotated[
         int | None, Parameter(help="Attempts before it becomes a dead letter.")
     ] = None,
@@ -63,6 +64,7 @@ def enqueue(
         "priority": priority,
         "delay": values.seconds(delay, "--delay"),
         "queue": queue,
+        "project": project,
         "max_attempts": max_attempts,
         "key": key,
         "idempotency_key": idempotency_key,

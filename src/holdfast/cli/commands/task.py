@@ -25,6 +25,7 @@ def list_(
     status: Annotated[Status | None, Parameter(help="Only in this status.")] = None,
     type: Annotated[str | None, Parameter(help="Only of this type.")] = None,
     queue: Annotated[str | None, Parameter(help="Only of this queue.")] = None,
+    project: Annotated[str | None, Parameter(help="Only of this project.")] = None,
     limit: Limit = 50,
     after: Annotated[str | None, Parameter(help="The last id of the previous page.")] = None,
     common: Common = COMMON,
@@ -33,7 +34,7 @@ def list_(
 
     async def work(parts: UseCases) -> tuple[list[Task], float]:
         page = await parts.tasks.find(
-            status=status, type=type, queue=queue, after=after, limit=limit
+            status=status, type=type, queue=queue, project=project, after=after, limit=limit
         )
         return page, await parts.sessions.now()
 
@@ -91,6 +92,7 @@ def fields(item: dict[str, Any]) -> list[tuple[str, object]]:
         ("id", item["id"]),
         ("type", item["type"]),
         ("status", item["status"]),
+        ("project", item["project"]),
         ("queue", item["queue"]),
         ("priority", item["priority"]),
         ("attempts", f"{item['attempts']} of {item['max_attempts']}"),

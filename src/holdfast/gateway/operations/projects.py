@@ -71,7 +71,7 @@ async def change(call: Call, project: str, body: SettingsBody) -> Answer:
     by = _by(call, project, body.reason, expected_version=body.expected_version)
     try:
         row = await Projects(call.hub.store).put(
-            project, by, strategy=body.strategy, overrides=body.overrides
+            project, by, strategy=body.strategy, overrides=body.overrides, must_exist=True
         )
     except VersionConflict as error:
         if call.if_match is None:

@@ -115,6 +115,12 @@ SELECT holdfast_count(:most::int) AS is_done;
 SELECT queue, type, priority, status, sum(n)::bigint AS n FROM holdfast_counter WHERE n <> 0
 GROUP BY queue, type, priority, status HAVING sum(n) <> 0;
 
+-- name: waiting_projects
+-- index: holdfast_counter (primary key), read as a whole
+-- returns: project n
+SELECT project, sum(n)::bigint AS n FROM holdfast_counter WHERE status = 'queued'
+GROUP BY project HAVING sum(n) > 0 ORDER BY project;
+
 -- name: project_counters
 -- index: holdfast_counter_pkey
 -- returns: queue status n

@@ -88,7 +88,8 @@ SELECT id, fence, lease_until FROM first UNION SELECT id, fence, lease_until FRO
 -- returns: task
 SELECT {task} FROM holdfast_task
 WHERE (:status::text IS NULL OR status = :status::text) AND (:type::text IS NULL OR type = :type::text)
-  AND (:queue::text IS NULL OR queue = :queue::text) AND (:after::text IS NULL OR id < :after::text)
+  AND (:queue::text IS NULL OR queue = :queue::text)
+  AND (:project::text IS NULL OR project = :project::text) AND (:after::text IS NULL OR id < :after::text)
   AND (:prefix::text IS NULL OR (id >= :prefix::text AND id < :prefix::text || chr(1114111)))
 ORDER BY id DESC LIMIT :limit::int;
 

@@ -91,6 +91,12 @@ GROUP BY queue, type, priority, status HAVING sum(n) <> 0;
 SELECT queue, status, sum(n) AS n FROM holdfast_counter WHERE project = :project
 GROUP BY queue, status HAVING sum(n) <> 0;
 
+-- name: waiting_projects
+-- index: holdfast_counter (primary key), read as a whole
+-- returns: project n
+SELECT project, sum(n) AS n FROM holdfast_counter WHERE status = 'queued'
+GROUP BY project HAVING sum(n) > 0 ORDER BY project;
+
 -- name: adjust_counters
 -- index: holdfast_counter (primary key)
 INSERT INTO holdfast_counter (project, queue, type, priority, status, n)

@@ -78,7 +78,8 @@ ORDER BY lease_until LIMIT :limit;
 -- returns: task
 SELECT {task} FROM holdfast_task
 WHERE (:status IS NULL OR status = :status) AND (:type IS NULL OR type = :type)
-  AND (:queue IS NULL OR queue = :queue) AND (:after IS NULL OR id < :after)
+  AND (:queue IS NULL OR queue = :queue) AND (:project IS NULL OR project = :project)
+  AND (:after IS NULL OR id < :after)
   AND (:prefix IS NULL OR (id >= :prefix AND id < :prefix || char(1114111)))
 ORDER BY id DESC LIMIT :limit;
 
