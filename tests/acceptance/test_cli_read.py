@@ -102,6 +102,7 @@ def test_doctor_reports_that_no_worker_is_live(cli: Cli) -> None:
         "nodes": "fail",
         "handlers": "ok",
         "types": "ok",
+        "projects": "ok",
         "waiting": "ok",
         "dead letters": "warn",
         "pauses": "ok",
