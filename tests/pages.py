@@ -76,8 +76,9 @@ def states_page() -> str:
         "It becomes `blocked` again when the parent that it failed with is replayed. If another parent is",
         "dead too, it stays a dead letter with that parent as its cause.",
         "",
-        "No rule moves a task to `stuck` yet, and `paused` is left by resume (`queued`) or abort only. The",
-        "other transitions of these two are reserved.",
+        "A running task becomes `stuck` when its runner reports no progress for its `progress_timeout`;",
+        "a later report makes it `running` again. It is `paused` while an operator holds it or it waits",
+        "for a decision. `paused` to `completed` is a status that an operator forces, with a result.",
         "",
     ]
     return "\n".join(lines)

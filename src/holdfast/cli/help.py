@@ -13,12 +13,15 @@ Options of every command that reads the store:
   --url URL         the store: sqlite:///file.db or postgresql://user@host/database
                     (else HOLDFAST_URL, else url in [holdfast] of holdfast.toml, else
                     sqlite:///holdfast.db)
+  --gateway URL     a gateway in place of the store, e.g. holdfast://host:8787; several with
+                    commas (else HOLDFAST_GATEWAY)
+  --token TOKEN     the token of the gateway (else HOLDFAST_TOKEN)
   -o, --output      table, json, jsonl or name
   --color           auto, always or never (NO_COLOR and FORCE_COLOR are honoured)
 
 An id may be shortened to a prefix that matches one task; @last is the newest; - reads ids from stdin.
-Exit codes: 0 ok, 1 failed, 2 usage, 3 partly failed, 5 not found, 6 conflict, 7 timeout,
-10 unavailable, 130 interrupted.
+Exit codes: 0 ok, 1 failed, 2 usage, 3 partly failed, 4 token refused or right missing, 5 not found,
+6 conflict, 7 timeout, 8 waits for a decision, 10 unavailable, 130 interrupted.
 """
 
 

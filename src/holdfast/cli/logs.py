@@ -11,6 +11,8 @@ from typing import Final
 
 from holdfast.core.redaction import Redaction
 
+NOISY: Final = ("httpx2", "httpcore2", "uvicorn", "uvicorn.error", "websockets")
+"""Libraries that log every connection and request as information. `--log-level debug` shows them."""
 FORMAT: Final = "%(asctime)s %(levelname)-7s [%(process)d] %(name)s: %(message)s"
 
 
@@ -30,3 +32,6 @@ def log_to_stderr(level: str, rules: Redaction) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(RedactingFormatter(rules))
     logging.basicConfig(level=level.upper(), handlers=[handler])
+    if level.upper() != "DEBUG":
+        for name in NOISY:
+            logging.getLogger(name).setLevel(logging.WARNING)

@@ -16,7 +16,7 @@ from holdfast.cli.output.times import relative
 from holdfast.cli.session import by, with_parts
 from holdfast.cli.use_cases import UseCases
 from holdfast.core.codec import dumps
-from holdfast.core.decision import Decision
+from holdfast.core.decision import Decision, DecisionState
 from holdfast.queue import views
 
 Id = Annotated[str, Parameter(help="The decision's id.")]
@@ -87,6 +87,10 @@ def _print(common: Common, decision: Decision, item: dict[str, Any]) -> None:
     ]
     if decision.options:
         lines.append(("options", ", ".join(decision.options)))
+    if item["deadline_at"] is not None and decision.state is DecisionState.OPEN:
+        default = item.get("default")
+        at = "fails the question" if default is None else f"answers {dumps(default)}"
+        lines.append(("deadline", f"{item['deadline_at']}, which {at}"))
     if decision.by:
         lines.append(("answer", f"{dumps(decision.choice)} by {decision.by}"))
     if (point := item.get("checkpoint")) is not None:
