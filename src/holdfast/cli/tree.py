@@ -304,6 +304,7 @@ VERBS: Final = (
         (
             "holdfast token create ci --role operator --expires 90d",
             "holdfast token create shop --role viewer --project shop",
+            "holdfast token create workers --kind join --uses 20 --expires 7d",
         ),
     ),
     Verb(

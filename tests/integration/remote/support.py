@@ -134,9 +134,9 @@ async def server(
 
 @asynccontextmanager
 async def worker(
-    folder: Path, gateway: str, token: str, *options: str
+    folder: Path, gateway: str, token: str, *options: str, ready: str = "ready: pid"
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`holdfast worker --gateway`, ready to run tasks."""
+    """`holdfast worker --gateway`, when it has logged `ready`."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "holdfast", "worker", "tests.integration.remote.app:queue", *options),
@@ -145,7 +145,7 @@ async def worker(
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        await said(process, "ready: pid")
+        await said(process, ready)
         yield process
     finally:
         if process.returncode is None:

@@ -23,6 +23,7 @@ from tests.integration.remote.support import (
     engine_of,
     marked,
     queue_with_handlers,
+    said,
     server,
     worker,
 )
@@ -200,3 +201,24 @@ async def test_a_stop_ends_while_no_gateway_answers(
         await gateway.kill()
         app.marks["ends alone may end"].set()
         await asyncio.wait_for(queue.stop(), SECONDS)
+
+
+async def test_a_worker_that_starts_waits_for_its_gateway(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/holdfast.db"
+    async with server(tmp_path, url) as first:
+        port, address = first.port, first.address
+    async with (
+        worker(tmp_path, address, ADMIN, ready="waiting for the gateway") as process,
+        server(tmp_path, url, port=port),
+    ):
+        await said(process, "ready: pid")
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+
+
+async def test_a_worker_that_waits_for_its_gateway_stops(tmp_path: Path) -> None:
+    async with worker(
+        tmp_path, "holdfast://127.0.0.1:1", ADMIN, ready="waiting for the gateway"
+    ) as process:
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -12,7 +13,16 @@ from holdfast.cli.api import answer_of, v1
 from holdfast.cli.options import COMMON, Common, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
+from holdfast.cli.problem import Usage
 from holdfast.core.access import ALL_PROJECTS
+
+
+class Kind(StrEnum):
+    """Who gets the token."""
+
+    USER = "user"
+    JOIN = "join"
+
 
 TokenId = Annotated[str, Parameter(help="The token's id, as in the list.")]
 
@@ -21,20 +31,36 @@ def create(
     name: Annotated[str, Parameter(help="Who or what uses it.")],
     /,
     *,
-    role: Annotated[str, Parameter(help="One or more: viewer,operator,approver,admin.")] = "viewer",
-    project: Annotated[str, Parameter(help="One or more projects, or all.")] = ALL_PROJECTS,
+    kind: Annotated[
+        Kind, Parameter(help="user, or join: with it workers and nodes register.")
+    ] = Kind.USER,
+    role: Annotated[
+        str | None, Parameter(help="One or more: viewer,operator,approver,admin.")
+    ] = None,
+    project: Annotated[str | None, Parameter(help="One or more projects; default: all.")] = None,
     scope: Annotated[str | None, Parameter(help="Only these operations.")] = None,
     expires: Annotated[str | None, Parameter(help="Its lifetime, e.g. 90d.")] = None,
+    uses: Annotated[int | None, Parameter(help="How many may join with it; default: 1.")] = None,
     reason: Reason = "",
     common: Common = COMMON,
 ) -> None:
     """Create an access token. Its secret is shown once and cannot be read again."""
+    seconds = None if expires is None else values.seconds(expires, "--expires")
+    if kind is Kind.JOIN:
+        if role is not None or scope is not None:
+            raise Usage("--role and --scope are for tokens of users: a join token only registers")
+        joining = {"name": name, "project": project, "uses": uses, "expires_in_seconds": seconds}
+        given = {field: value for field, value in joining.items() if value is not None}
+        _show(common, answer_of(common, "POST", v1("join-tokens"), {**given, "reason": reason}))
+        return
+    if uses is not None:
+        raise Usage("--uses is for join tokens: give --kind join")
     body = {
         "name": name,
-        "roles": list(values.names(role)),
-        "projects": list(values.names(project)),
+        "roles": list(values.names(role or "viewer")),
+        "projects": list(values.names(project or ALL_PROJECTS)),
         "scopes": None if scope is None else list(values.names(scope)),
-        "expires_in_seconds": None if expires is None else values.seconds(expires, "--expires"),
+        "expires_in_seconds": seconds,
         "reason": reason,
     }
     _show(common, answer_of(common, "POST", v1("tokens"), body))

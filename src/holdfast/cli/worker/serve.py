@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from holdfast.app import sqlite_path, use_gateway
 from holdfast.cli.problem import report
@@ -19,10 +19,14 @@ from holdfast.cli.session import shown_store
 from holdfast.cli.worker import ending
 from holdfast.cli.worker.load import load_queue
 from holdfast.cli.worker.signals import INTERRUPTED, PARENT_VARIABLE, Stops
+from holdfast.clock import SystemClock
 from holdfast.core.address import Scheme, scheme_of
+from holdfast.core.errors import GatewayUnavailable
 from holdfast.errors import BadConfig, EngineFailed
 from holdfast.queue.queue import Queue
 
+GATEWAY_SECONDS_MAX: Final = 10.0
+"""The longest pause before a worker that starts tries its gateway again."""
 log = logging.getLogger("holdfast.worker")
 
 
@@ -60,7 +64,8 @@ def _check_shared(target: str, queue: Queue) -> None:
 
 async def _run(target: str, queue: Queue, settings: dict[str, Any]) -> int:
     stops = Stops()
-    await queue.start(**settings)
+    if not await _started(queue, settings, stops):
+        return 0
     types = queue.definitions.handlers.types()
     if not types:
         await queue.stop()
@@ -77,6 +82,22 @@ async def _run(target: str, queue: Queue, settings: dict[str, Any]) -> int:
         raise failure
     log.info("stopped")
     return INTERRUPTED if stops.fast.is_set() else 0
+
+
+async def _started(queue: Queue, settings: dict[str, Any], stops: Stops) -> bool:
+    """Starts the queue. Waits for a gateway that does not answer yet. False: asked to stop meanwhile."""
+    clock, attempt = SystemClock(), 0
+    while True:
+        try:
+            await queue.start(**settings)
+            return True
+        except GatewayUnavailable as error:
+            seconds = min(2.0**attempt, GATEWAY_SECONDS_MAX)
+            log.warning("waiting for the gateway, next try in %g s: %s", seconds, error)
+            if await clock.wait(stops.graceful, seconds):
+                await queue.stop()
+                return False
+            attempt += 1
 
 
 async def _until_stopped(queue: Queue, stops: Stops) -> EngineFailed | None:

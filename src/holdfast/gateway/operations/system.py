@@ -49,6 +49,7 @@ class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 class JoinBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A token with which nodes register, or agents enrol."""
 
+    name: str = ""
     project: str = DEFAULT_PROJECT
     kind: str = "node"
     uses: int = 1
@@ -237,7 +238,7 @@ async def create_join_token(call: Call, body: JoinBody) -> Answer:
     check_number("expires_in_seconds", body.expires_in_seconds, most=JOIN_SECONDS_MAX)
     scope = O.NODES_REGISTER if body.kind == "node" else O.AGENTS_ENROL
     new = NewToken(
-        name=f"join-{body.kind}",
+        name=body.name or f"join-{body.kind}",
         kind=TokenKind.JOIN,
         roles=[Role.JOIN.value],
         projects=[body.project],
