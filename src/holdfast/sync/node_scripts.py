@@ -263,6 +263,10 @@ def change_state(
     yield from begin(beside, now)
     work = Work(now)
     row = RegisteredNode(*(yield call(own("lock_node"), id=node.id))[0])
+    if row.state == NodeState.REVOKED.value and state is not NodeState.REVOKED:
+        raise Conflict(
+            f"node '{node.id}' is revoked and does not return: register one of another name with a join token"
+        )
     held = yield from _lock_held(node.id)
     is_new = row.state != state.value
     if is_new:

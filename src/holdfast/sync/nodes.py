@@ -315,6 +315,8 @@ def _token(registration: Registration, store: Store, created_by: str) -> Token:
 def _why_fenced(node: str, start: rules.Cloned | rules.ShutOut) -> str:
     if isinstance(start, rules.Cloned):
         return f"two processes use the identity of node '{node}' in turn: it is quarantined"
+    if start.state is rules.NodeState.REVOKED:
+        return f"node '{node}' is revoked and does not return: register one of another name"
     return f"node '{node}' is {start.state}: an operator has to admit it again"
 
 

@@ -146,12 +146,13 @@ async def test_nodes_change_their_state(site: Site) -> None:
     assert problem(await site.ask("POST", "/nodes/none/cordon", {})) == (404, "not-found")
 
 
-async def test_a_revoked_node_that_is_admitted_again_gets_a_credential(site: Site) -> None:
+@pytest.mark.parametrize("verb", ["uncordon", "cordon", "drain", "quarantine"])
+async def test_a_revoked_node_does_not_return(site: Site, verb: str) -> None:
+    """It has no credential any more: a list that calls it live would be wrong."""
     await joined(site)
     await site.ask("POST", "/nodes/plugin-a/revoke", {})
-    await site.ask("POST", "/nodes/plugin-a/uncordon", {})
-    again = await joined(site)
-    assert (await again.post("/nodes/plugin-a/heartbeat")).status_code == 200
+    assert problem(await site.ask("POST", f"/nodes/plugin-a/{verb}", {})) == (409, "conflict")
+    assert (await site.ask("GET", "/nodes/plugin-a")).json()["state"] == "revoked"
 
 
 async def test_a_schedule_runs_now(site: Site) -> None:

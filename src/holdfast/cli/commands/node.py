@@ -24,9 +24,17 @@ def _started(item: dict[str, Any]) -> str:
     return relative(item["started_at"], seen_at + item["seen_seconds_ago"])
 
 
+def _state(item: dict[str, Any]) -> str:
+    """The state that an operator gave the node, else whether it is heard of."""
+    state = item.get("state")
+    if state not in (None, "live"):
+        return str(state)
+    return "live" if item["live"] else "silent"
+
+
 COLUMNS = [
     Column("ID", lambda item: item["id"]),
-    Column("STATE", lambda item: "live" if item["live"] else "silent"),
+    Column("STATE", _state),
     Column("SEEN", lambda item: f"{length(item['seen_seconds_ago'])} ago"),
     Column("STARTED", _started),
     Column("BUSY", lambda item: f"{item['busy']}/{item['workers']}"),
