@@ -324,7 +324,7 @@ def is_read(path: str) -> bool:
 READING = {"list", "show", "why", "history", "groups", "tail", "status", "log", "verify", "stats"}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 LENGTH = re.compile(r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+[smh]\b)?")
-SECRET = re.compile(r"hf_user_[\w-]+")
+SECRET = re.compile(r"hf_(?:user|join)_[\w-]+")
 ACTOR = re.compile(r"\bcli:\w+|user:admin")
 CODE = re.compile(r'error\[([\w-]+)\]|"code": "([\w-]+)"')
 """The code of an error. Its text may differ: a gateway does not say whether a thing exists elsewhere."""
