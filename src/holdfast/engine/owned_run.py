@@ -19,6 +19,7 @@ TIMEOUT: Final[str] = "timeout"
 """Cancelled because of the timeout: the attempt has failed."""
 RELEASED: Final[str] = "released"
 """Cancelled because this process stops: the engine gives the task back."""
+CUT_OFF_REASON: Final = "its lease could not be renewed in time; its worker is alive"
 CUT_OFF: Final[str] = "cut off"
 """Cancelled because the lease was about to end and could not be renewed: the task is given back when the
 handler has stopped."""

@@ -18,7 +18,7 @@ from holdfast.core.claiming import Load
 from holdfast.core.command import Instruction, Release
 from holdfast.core.last_chance import to_snooze
 from holdfast.core.task import Task
-from holdfast.engine.owned_run import CUT_OFF, LOST, OwnedRun
+from holdfast.engine.owned_run import CUT_OFF, CUT_OFF_REASON, LOST, OwnedRun
 from holdfast.engine.owned_runs import Deliver, OwnedRuns
 from holdfast.engine.runner import TaskRunner
 from holdfast.engine.supervisor import Supervisor
@@ -223,7 +223,7 @@ class WorkerPool:
                 owned.worker = None
                 self._busy_at = self._freed_at = self._clock.monotonic()
             if owned.cancelled == CUT_OFF and not owned.is_given_up:
-                command = Release("its lease could not be renewed in time; its worker is alive")
+                command = Release(CUT_OFF_REASON)
             if command is not None:
                 task = owned.current
                 if not self._deliver(task, Instruction(task.id, command, fence=task.fence)):

@@ -19,7 +19,6 @@ from holdfast.core.token import TokenKind
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, parse_position
 from holdfast.errors import FeedReset, InvalidInput
 from holdfast.gateway import redacting
-from holdfast.gateway.feed.prepare import named
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.queue import views
 from holdfast.queue.by import By
@@ -87,7 +86,7 @@ async def read_events(
             position = page.position
             left = until - call.hub.clock.monotonic()
             if events or left <= 0 or call.hub.is_stopping:
-                shown = _events(call, await named(call.hub.names, events))
+                shown = _events(call, events)
                 body = {"items": shown, "next": str(position), "head": str(page.head)}
                 return Answer({**body, "oldest": str(await call.hub.store.feed.oldest())})
             if not page.events:

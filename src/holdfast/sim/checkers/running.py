@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from holdfast.engine.owned_run import CUT_OFF_REASON
 from holdfast.sim.checkers.attempts import is_free
 from holdfast.sim.handler_outcomes import EXTERNAL
 from holdfast.sim.outcome import Outcome
@@ -51,7 +52,8 @@ def memory_stays_bounded(outcome: Outcome) -> Iterator[str]:
 
 
 def running_tasks_are_not_released(outcome: Outcome) -> Iterator[str]:
-    """A task is not released once its handler has started: a release returns the attempt."""
+    """A task is not released once its handler has started: a release returns the attempt. Exception: a
+    remote worker could not renew its lease and has cancelled the handler."""
     ran = {(run.task_id, run.fence): run.life for run in outcome.record.runs}
     requeue_events = defaultdict(list)
     for event in outcome.events:
@@ -70,6 +72,8 @@ def running_tasks_are_not_released(outcome: Outcome) -> Iterator[str]:
         life = ran.get((change.id, change.before_fence))
         if "actor" in event.data or change.type == EXTERNAL:
             continue  # An operator took it away, or an offline node gave it back.
+        if event.data.get("reason") == CUT_OFF_REASON:
+            continue
         if event.kind == "task.released" and life and not _is_over(outcome, life, change.at):
             yield (
                 f"{change.id} ran under fence {change.before_fence} on {life} and was released "
