@@ -62,10 +62,17 @@ class World(NamedTuple):
 
 CASES: dict[str, list[str]] = {
     "enqueue": ["add a=1 b=2 --id enqueued-{side} --priority high --metadata n=1"],
-    "task list": ["", "--status failed --limit 2", "--type add --queue default", "--after later"],
+    "task list": [
+        "",
+        "--status failed --limit 2",
+        "--type add --queue default",
+        "--after later",
+        "-q type:boom -n 2",
+    ],
     "task show": ["done", "child", "dead-1", "@last", "no-such-task"],
     "task why": ["later", "child", "done"],
     "task history": ["done", "dead-1"],
+    "task interventions": ["done", "no-such-task"],
     "task cancel": ["cancelled-{side}", "done", "cancelled-{side} no-such-task"],
     "task pause": ["paused-{side} --dry-run", "paused-{side} --reason maintenance"],
     "task resume": ["paused-{side}", "paused-{side}"],
@@ -321,7 +328,8 @@ def is_read(path: str) -> bool:
     return path.rsplit(maxsplit=1)[-1] in READING
 
 
-READING = {"list", "show", "why", "history", "groups", "tail", "status", "log", "verify", "stats"}
+READING = {"list", "show", "why", "history", "groups", "tail", "status", "log", "verify", "stats",
+           "interventions"}  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 LENGTH = re.compile(r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+[smh]\b)?")
 SECRET = re.compile(r"hf_(?:user|join)_[\w-]+")

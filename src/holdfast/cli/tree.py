@@ -52,6 +52,7 @@ VERBS: Final = (
         f"{HERE}.task:list_",
         (
             "holdfast task list --status queued --limit 20",
+            "holdfast task list -q 'type:mail attempts:>2'",
             "holdfast task list --status queued -o name | holdfast task cancel -",
         ),
     ),
@@ -72,6 +73,12 @@ VERBS: Final = (
         "List the events of a task",
         f"{HERE}.task:history",
         ("holdfast task history 0199a1b2",),
+    ),
+    Verb(
+        "task interventions",
+        "List the interventions on a task",
+        f"{HERE}.task:interventions",
+        ("holdfast task interventions 0199a1b2",),
     ),
     Verb(
         "task cancel",

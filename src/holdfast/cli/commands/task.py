@@ -1,4 +1,4 @@
-"""`holdfast task list|show|why|history`: reading tasks."""
+"""`holdfast task list|show|why|history|interventions`: reading tasks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from holdfast.app import TaskQueue
+from holdfast.cli.api import calls_of, v1
 from holdfast.cli.ids import find_task
 from holdfast.cli.options import COMMON, Common, Limit, TaskId
 from holdfast.cli.output.colour import STATUS_STYLES
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import clock, relative
-from holdfast.cli.session import with_parts
+from holdfast.cli.session import with_parts, with_queue
 from holdfast.cli.use_cases import TaskReads, UseCases
 from holdfast.core.codec import dumps
 from holdfast.core.event import Event
@@ -26,11 +28,20 @@ def list_(
     type: Annotated[str | None, Parameter(help="Only of this type.")] = None,
     queue: Annotated[str | None, Parameter(help="Only of this queue.")] = None,
     project: Annotated[str | None, Parameter(help="Only of this project.")] = None,
+    query: Annotated[
+        str | None,
+        Parameter(name=("--query", "-q"), help="Only those that match, as ?q= of the API."),
+    ] = None,
     limit: Limit = 50,
     after: Annotated[str | None, Parameter(help="The last id of the previous page.")] = None,
     common: Common = COMMON,
 ) -> None:
     """List tasks, newest first."""
+    if query is not None:
+        terms = {"status": status, "type": type, "queue": queue, "project": project}
+        words = [f"{name}:{value}" for name, value in terms.items() if value is not None]
+        _search(common, " ".join([query, *words]), limit, after)
+        return
 
     async def work(parts: UseCases) -> tuple[list[Task], float]:
         page = await parts.tasks.find(
@@ -43,6 +54,42 @@ def list_(
     printer.rows([views.task_row(task, now) for task in tasks], _columns(now), empty="no tasks")
     if len(tasks) == limit:
         printer.note(f"more: --after {tasks[-1].id}")
+
+
+def _search(common: Common, q: str, limit: int, after: str | None) -> None:
+    """Prints one page of the tasks that match. Its end is a cursor of the API."""
+
+    async def work(queue: TaskQueue) -> tuple[Any, float]:
+        calls = await calls_of(queue)
+        query = {"q": q, "limit": limit, "after": after}
+        page = (await calls.call("GET", v1("tasks"), query=query)).body
+        return page, await queue.parts.sessions.now()
+
+    page, now = with_queue(common, work)
+    printer = Printer(common)
+    printer.rows(page["items"], _columns(now), empty="no tasks")
+    if page["next"] is not None:
+        printer.note(f"more: --after {page['next']}")
+
+
+def interventions(task_id: TaskId, /, *, limit: Limit = 50, common: Common = COMMON) -> None:
+    """List the interventions on a task, the latest first."""
+
+    async def work(queue: TaskQueue) -> Any:
+        task = await find_task(queue.parts.tasks, task_id)
+        path = v1("tasks", task.id, "interventions")
+        return (await (await calls_of(queue)).call("GET", path, query={"limit": limit})).body
+
+    columns = [
+        Column("ID", lambda item: item["id"]),
+        Column("TYPE", lambda item: item["type"]),
+        Column("STATE", lambda item: item["state"]),
+        Column("ACTOR", lambda item: item["actor"], flex=True),
+        Column("ISSUED", lambda item: clock(item["issued_at"])),
+        Column("REASON", lambda item: item["reason"], flex=True),
+    ]
+    items = with_queue(common, work)["items"]
+    Printer(common).rows(items, columns, empty="no interventions")
 
 
 def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
