@@ -524,3 +524,14 @@ def test_the_figures_of_a_token_are_those_of_its_projects(world: World) -> None:
     assert figures["dead_letter_count"] == 0
     waiting = sum(figures[name] for name in ("queued", "blocked", "paused"))
     assert waiting == sum(sum(counts.values()) for counts in figures["by_queue"].values()) == 2
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_prefix_of_a_decision_or_a_conflict_is_enough(world: World, side: str) -> None:
+    for noun in ("decision", "conflict"):
+        whole = world.names[f"{noun}-s"]
+        item = json.loads(world.run(side, noun, "show", whole[:30], "-o", "json").out)
+        assert item["id"] == whole
+        others = world.run(side, noun, "show", whole[:6])
+        assert others.code == 2
+        assert "start with" in others.said

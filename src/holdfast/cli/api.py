@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from holdfast.app import TaskQueue, http_of
+from holdfast.cli.ids import PREFIX_MIN
 from holdfast.cli.operations import Operations
 from holdfast.cli.options import Common
+from holdfast.cli.problem import Usage
 from holdfast.cli.session import actor, with_queue
 from holdfast.client.calls import Calls, path_of
 
 T = TypeVar("T")
+ID_CHARS: Final = 32
+"""An id of this length or more is complete."""
+LISTED_MAX: Final = 1_000
+"""Rows among which a prefix is looked up."""
 
 
 def with_operations(common: Common, work: Callable[[Operations], Awaitable[T]]) -> T:
@@ -42,6 +48,18 @@ def answer_of(
         return (await (await calls_of(queue)).call(method, path, body, query=query)).body
 
     return with_queue(common, session)
+
+
+def whole_id(common: Common, noun: str, text: str) -> str:
+    """The id of a decision, conflict or token that starts with the text. Usage if several do; a text that
+    fits none is returned as it is."""
+    if not PREFIX_MIN <= len(text) < ID_CHARS:
+        return text
+    items = answer_of(common, "GET", v1(noun), query={"limit": LISTED_MAX})["items"]
+    fitting = [item["id"] for item in items if item["id"].startswith(text)]
+    if len(fitting) > 1:
+        raise Usage(f"several {noun} start with '{text}': {fitting[0]}, {fitting[1]}; type more")
+    return fitting[0] if fitting else text
 
 
 async def calls_of(queue: TaskQueue) -> Calls:

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli import values
-from holdfast.cli.api import answer_of, v1
+from holdfast.cli.api import answer_of, v1, whole_id
 from holdfast.cli.options import COMMON, Common, ExpectVersion, Limit, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import Usage
 from holdfast.core.codec import dumps
 
-Id = Annotated[str, Parameter(help="The conflict's id.")]
+Id = Annotated[str, Parameter(help="The conflict's id, or a prefix that matches one.")]
 
 
 def list_(
@@ -33,6 +33,7 @@ def list_(
 
 def show(id: Id, /, *, common: Common = COMMON) -> None:
     """Show a conflict with both sides."""
+    id = whole_id(common, "conflicts", id)
     _print(common, answer_of(common, "GET", v1("conflicts", id)))
 
 
@@ -58,6 +59,7 @@ def settle(
         "reason": reason,
         "expected_version": expect_version,
     }
+    id = whole_id(common, "conflicts", id)
     _print(common, answer_of(common, "POST", v1("conflicts", id, "settle"), body)["conflict"])
 
 

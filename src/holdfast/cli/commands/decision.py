@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli import values
-from holdfast.cli.api import with_operations
+from holdfast.cli.api import whole_id, with_operations
 from holdfast.cli.operations import Operations
 from holdfast.cli.options import COMMON, Common, ExpectVersion, Limit, Reason
 from holdfast.cli.output.printer import Printer
@@ -19,7 +19,7 @@ from holdfast.core.codec import dumps
 from holdfast.core.decision import Decision, DecisionState
 from holdfast.queue import views
 
-Id = Annotated[str, Parameter(help="The decision's id.")]
+Id = Annotated[str, Parameter(help="The decision's id, or a prefix that matches one.")]
 
 
 def list_(
@@ -50,6 +50,7 @@ def list_(
 
 def show(id: Id, /, *, common: Common = COMMON) -> None:
     """Show a decision with what its task saved."""
+    id = whole_id(common, "decisions", id)
 
     async def work(parts: UseCases) -> tuple[Decision, dict[str, Any]]:
         decision = await parts.decisions.get(id)
@@ -69,6 +70,7 @@ def answer(
     common: Common = COMMON,
 ) -> None:
     """Answer a decision; its task goes on."""
+    id = whole_id(common, "decisions", id)
 
     async def work(operations: Operations) -> tuple[Decision, dict[str, Any]]:
         options = (await operations.decisions.get(id)).options

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli import values
-from holdfast.cli.api import answer_of, v1
+from holdfast.cli.api import answer_of, v1, whole_id
 from holdfast.cli.options import COMMON, Common, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
@@ -74,12 +74,14 @@ def list_(*, common: Common = COMMON) -> None:
 
 def revoke(token_id: TokenId, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """End an access token. It is refused from the next request on."""
+    token_id = whole_id(common, "tokens", token_id)
     item = answer_of(common, "DELETE", v1("tokens", token_id), query={"reason": reason})
     Printer(common).one(item, [(item["id"], "revoked")], name=item["id"])
 
 
 def rotate(token_id: TokenId, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Give an access token another secret. The one before is refused from the next request on."""
+    token_id = whole_id(common, "tokens", token_id)
     path = v1("tokens", token_id, "rotate")
     _show(common, answer_of(common, "POST", path, query={"reason": reason}))
 
