@@ -56,3 +56,30 @@ async def test_a_revoked_token_ends_the_worker(sqlite_gateway: Server) -> None:
     assert isinstance(failure, EngineFailed)
     assert "no gateway accepts this worker" in str(failure)
     await queue.stop()
+
+
+@pytest.mark.parametrize("verb", ["cordon", "drain", "quarantine", "revoke"])
+async def test_a_node_that_an_operator_stops_gets_no_tasks(
+    sqlite_gateway: Server, verb: str
+) -> None:
+    """All tasks go to the other worker, although both wait for work."""
+    gateway = sqlite_gateway
+    tokens = [await gateway.joining(), await gateway.joining()]
+    first, second = (queue_with_handlers(gateway.address, token) for token in tokens)
+    producer = queue_with_handlers(gateway.address)
+    await first.start()
+    await second.start()
+    stopped, serving = engine_of(first).link.node, engine_of(second).link.node
+    await gateway.ask("POST", f"/nodes/{stopped}/{verb}", json={"reason": "test"})
+    handles = await producer.enqueue_many(
+        [{"type": "add", "payload": {"a": n, "b": 0}} for n in range(20)]
+    )
+    await asyncio.gather(*(handle.result(SECONDS) for handle in handles))
+    started = {
+        event.data["node"]
+        async for event in producer.events(follow=False)
+        if event.kind == "task.started"
+    }
+    assert started == {serving}
+    for queue in (first, second, producer):
+        await queue.stop()
