@@ -104,8 +104,20 @@ def _assigned(view: Situation) -> list[Reason]:
         return []
     until = task.assigned_until
     ends = "" if until is None else f" for another {until - view.now:.1f} s"
-    text = f"it is reserved for node {task.assigned_to}{ends}"
+    text = f"it is reserved for node {task.assigned_to}{_unable(view)}{ends}"
     return [Reason("assigned", text, {"node": task.assigned_to, "until": until})]
+
+
+def _unable(view: Situation) -> str:
+    """Why the node that a task is reserved for does not claim it now, as a part of a sentence. Empty: it
+    may."""
+    task = view.task
+    node = next((n for n in nodes_at(view.nodes, view.now) if n.id == task.assigned_to), None)
+    if node is None or not node.is_live:
+        return ", which is not live,"
+    if task.type not in node.types:
+        return f", which has no handler for '{task.type}',"
+    return "" if task.queue in node.queues else f", which does not serve queue '{task.queue}',"
 
 
 def _running(view: Situation) -> Reason:

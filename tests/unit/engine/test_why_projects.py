@@ -9,7 +9,9 @@ import pytest
 
 from holdfast import TaskQueue
 from holdfast.core.codec import dumps
+from holdfast.core.command import Reassign
 from holdfast.queue import checks
+from holdfast.queue.by import By
 
 
 @pytest.fixture
@@ -52,3 +54,19 @@ async def test_tasks_are_listed_by_project(queue: TaskQueue) -> None:
     await queue.enqueue("echo")
     found = await queue.parts.tasks.find(project="web")
     assert [task.id for task in found] == [web]
+
+
+async def test_why_says_that_a_reservation_is_for_a_node_that_cannot_run_it(
+    queue: TaskQueue,
+) -> None:
+    queue.register_handler("echo", echo)
+    queue.register_handler("other", echo)
+    await worker(queue, "default")
+    for task_type, node, said in [
+        ("echo", "worker-default", "worker-default for another"),
+        ("other", "worker-default", "which has no handler for 'other'"),
+        ("echo", "gone", "which is not live"),
+    ]:
+        task_id = await queue.enqueue(task_type)
+        await queue.parts.tasks.apply(task_id, Reassign("ann", node, 60.0, "test"), By("ann"))
+        assert said in str(await queue.why(task_id))
