@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.decision import make_question
 from holdfast.gateway.rest.app import tables_of
 from holdfast.store.scripts.decisions import Asked
-from tests.integration.gateway.support import ADMIN, Site
+from tests.integration.gateway.support import ADMIN, Site, problem
 from tests.integration.gateway.test_hub_admin import conflict_of, joined
 
 EXEMPT = {
@@ -208,3 +208,12 @@ async def test_a_repeat_gets_the_first_answer(memory_site: Site, name: str) -> N
             method, url, headers=headers, json={**body, "reason": "another"}
         )
         assert other.status_code == 422, other.text
+
+
+@pytest.mark.parametrize("act", ["replay", "discard"])
+async def test_a_refused_act_with_a_key_says_why_each_time(site: Site, act: str) -> None:
+    task = await site.task()
+    path, headers = f"/dead-letters/{task['id']}/{act}", {"Idempotency-Key": "k-refused"}
+    for _ in range(2):
+        refused = await site.ask("POST", path, {"reason": "r"}, headers=headers)
+        assert problem(refused) == (409, "illegal-transition")

@@ -65,9 +65,12 @@ class Repeatable:
         self._lease = rules.started(verdict)
 
     def look(self, now: float) -> Script[None]:
-        """`Replayed` if the key has an answer; else nothing."""
-        yield from self.begin(now)
-        yield from self.give_up(now)
+        """`Replayed` if the key has an answer; else nothing. It starts no entry: this request may have given
+        its own up."""
+        entry = yield from ledger.get(self._ask.entry_key)
+        verdict = None if entry is None else rules.begin(entry, self._ask, now)
+        if isinstance(verdict, Answered):
+            raise Replayed(rules.answer(verdict.outcome))
 
     def end(self, answer: codec.Json, now: float) -> Script[None]:
         """Stores the answer."""
