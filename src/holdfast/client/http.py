@@ -20,9 +20,9 @@ import msgspec
 from holdfast.client.address import check_token, read_addresses
 from holdfast.client.calls import Answer, text_of
 from holdfast.client.problems import asks_to_retry, problem
+from holdfast.client.unanswered import unanswered
 from holdfast.clock import Clock
 from holdfast.core.address import shown_url
-from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
 from holdfast.core.watching import backoff_seconds
 from holdfast.errors import BadConfig, HoldfastError, InvalidInput
@@ -129,9 +129,7 @@ class Http:
         if isinstance(failure, HoldfastError):
             raise failure
         names = ", ".join(shown_url(url) for url in self.urls)
-        raise GatewayUnavailable(
-            f"no gateway answers at {names}: {failure!r}; is `holdfast server` running there?"
-        ) from failure
+        raise unanswered(names, failure) from failure
 
     def stream(
         self, url: str, query: Mapping[str, str], read_seconds: float

@@ -11,7 +11,7 @@ import importlib.util
 import socket
 import ssl
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -88,6 +88,10 @@ class Server:
 
     async def run(self, on_ready: Callable[[Listening], None] = lambda _: None) -> None:
         """Serves until `stop`, or until it is cancelled."""
+        with closing(_listener(self._settings)) as listener:  # first: a port that is taken is named
+            await self._run(listener, on_ready)
+
+    async def _run(self, listener: socket.socket, on_ready: Callable[[Listening], None]) -> None:
         from holdfast.gateway.gateway import Gateway
         from holdfast.gateway.hub import Hub
         from holdfast.gateway.rest.app import NO_MOUNTS, make_app
@@ -108,6 +112,7 @@ class Server:
                 for service in (*parts, *(make(gateway) for make in mounts.services)):
                     await services.enter_async_context(service())
                 await self._serve(
+                    listener,
                     gateway,
                     make_app(gateway, mounts),
                     services,
@@ -118,6 +123,7 @@ class Server:
 
     async def _serve(
         self,
+        listener: socket.socket,
         gateway: Gateway,
         app: FastAPI,
         services: AsyncExitStack,
@@ -125,7 +131,6 @@ class Server:
     ) -> None:
         """Serves until the server is asked to stop. Services end first: they close their connections, which
         a graceful stop would wait for."""
-        listener = _listener(self._settings)
         started = asyncio.Event()
         self._server = server = _uvicorn(app, self._settings, started)
         serving = asyncio.create_task(server.serve([listener]), name="holdfast-server")
@@ -142,7 +147,6 @@ class Server:
             server.should_exit = True
             with suppress(asyncio.CancelledError):
                 await serving
-            listener.close()
 
     def stop(self) -> None:
         """Asks `run` to end. A second call ends it without waiting for running requests."""

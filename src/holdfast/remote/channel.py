@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from holdfast.client.problems import problem
+from holdfast.client.unanswered import unanswered
 from holdfast.core.address import shown_url
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.worker_wire import (
@@ -123,9 +124,7 @@ async def connect(
     except InvalidStatus as error:
         raise problem(error.response.status_code, None) from None
     except (OSError, TimeoutError, WebSocketException) as error:
-        raise GatewayUnavailable(
-            f"no gateway answers at {shown}: {error!r}; is `holdfast server` running there?"
-        ) from None
+        raise unanswered(shown, error) from None
     return WebSocketChannel(connection, shown)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import httpx2
 
 from holdfast.client.problems import problem
+from holdfast.client.unanswered import unanswered
 from holdfast.core.address import shown_url
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.remote import channel
@@ -71,9 +72,7 @@ async def _announced(url: str, token: str, context: Any) -> int | None:
             headers = {"Authorization": f"Bearer {token}"}
             answer = await client.get(base + ANNOUNCED_AT, headers=headers)
     except httpx2.TransportError as error:
-        raise GatewayUnavailable(
-            f"no gateway answers at {shown_url(base)}: {error!r}; is `holdfast server` running there?"
-        ) from None
+        raise unanswered(shown_url(base), error) from None
     try:
         body = answer.json()
     except ValueError:

@@ -138,7 +138,9 @@ def server(
             )
             port = server.add_secure_port(address, credentials)
     except RuntimeError as error:
-        raise BadConfig(f"gRPC cannot listen on {address}: {error}") from None
+        raise BadConfig(
+            f"gRPC cannot listen on {address}: choose another --grpc-port, or stop the process that has it"
+        ) from error
     return server, port
 
 

@@ -1,0 +1,30 @@
+"""Why no gateway answered, with what to do about it. An internal module.
+
+Never: shows a header or a token.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.core.errors import GatewayUnavailable
+
+_HINTS: Final = (
+    ("WRONG_VERSION_NUMBER", "no TLS is spoken there: write http:// or holdfast://"),
+    (
+        "illegal request line",
+        "no HTTP is spoken there: give the server's --port, not the one of gRPC",
+    ),
+    ("InvalidMessage", "no HTTP is spoken there: give the server's --port, not the one of gRPC"),
+    ("disconnected without sending", "TLS may be needed: write https:// or holdfasts://"),
+)
+"""What the errors of transports say, and what it means."""
+
+
+def unanswered(names: str, error: BaseException | None) -> GatewayUnavailable:
+    """The error for gateways that did not answer. `names`: their addresses, as they are shown."""
+    said = repr(error)
+    hint = next(
+        (hint for sign, hint in _HINTS if sign in said), "is `holdfast server` running there?"
+    )
+    return GatewayUnavailable(f"no gateway answers at {names}: {said}; {hint}")
