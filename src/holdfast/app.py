@@ -92,10 +92,18 @@ def http_of(queue: Queue) -> Http | None:
     return http
 
 
-def use_gateway(queue: Queue, url: str, token: str | None) -> None:
-    """Makes a queue that is not open use a gateway in place of its store. Its handlers stay."""
+def use_gateway(
+    queue: Queue,
+    url: str,
+    token: str | None,
+    keep_credential: Callable[[str], None] | None = None,
+) -> None:
+    """Makes a queue that is not open use a gateway in place of its store. Its handlers stay.
+    `keep_credential` is called with the credential of a node that a join token has made."""
     make = remote_parts(url, token, queue.settings, SystemClock(), queue.parts.meter)
     queue.parts = make(queue.definitions)
+    runtime: Any = queue.parts.runtime
+    runtime.keep_credential = keep_credential
     if isinstance(queue, TaskQueue):
         queue.url = url
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -61,6 +62,8 @@ class RemoteRuntime:
         self._failed: asyncio.Event | None = None
         self._failure: EngineFailed | None = None
         self.engine: RemoteEngine | None = None
+        self.keep_credential: Callable[[str], None] | None = None
+        """Called with the credential of the node that a join token has made."""
         self.is_stopping = False
         self.readers: set[asyncio.Task[None]] = set()
         """Event handlers that run."""
@@ -204,6 +207,8 @@ class RemoteRuntime:
         """A join token registers only: from now on this process is the node."""
         self._http.token = credential
         self._gateways = msgspec.structs.replace(self._gateways, token=credential)
+        if self.keep_credential is not None:
+            self.keep_credential(credential)
 
     def _fail(self, failure: EngineFailed) -> None:
         log.error("%s", failure)

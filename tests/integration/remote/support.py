@@ -134,14 +134,16 @@ async def server(
 
 @asynccontextmanager
 async def worker(
-    folder: Path, gateway: str, token: str, *options: str, ready: str = "ready: pid"
+    folder: Path, gateway: str, token: str | None, *options: str, ready: str = "ready: pid"
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """`holdfast worker --gateway`, when it has logged `ready`."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "holdfast", "worker", "tests.integration.remote.app:queue", *options),
         cwd=folder,
-        env=environ(HOLDFAST_GATEWAY=gateway, HOLDFAST_TOKEN=token),
+        env=environ(
+            HOLDFAST_GATEWAY=gateway, **({} if token is None else {"HOLDFAST_TOKEN": token})
+        ),
         stderr=asyncio.subprocess.PIPE,
     )
     try:

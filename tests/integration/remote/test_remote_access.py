@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from holdfast.core.errors import Forbidden, Unauthenticated
 from holdfast.errors import EngineFailed
-from tests.integration.remote.support import SECONDS, Server, engine_of, queue_with_handlers
+from tests.integration.remote.support import (
+    SECONDS,
+    Server,
+    engine_of,
+    queue_with_handlers,
+    worker,
+)
 
 
 async def test_a_wrong_token_does_not_start(sqlite_gateway: Server) -> None:
@@ -83,3 +90,23 @@ async def test_a_node_that_an_operator_stops_gets_no_tasks(
     assert started == {serving}
     for queue in (first, second, producer):
         await queue.stop()
+
+
+async def test_a_token_file_keeps_the_credential_of_the_node(
+    sqlite_gateway: Server, tmp_path: Path
+) -> None:
+    """A restart is the same node, though its join token is used up."""
+    file = tmp_path / "worker.token"
+    joining = await sqlite_gateway.joining(uses=1)
+    file.write_text(joining + "\n")
+    nodes = set()
+    for _ in range(2):
+        options = ("--token-file", str(file))
+        async with worker(tmp_path, sqlite_gateway.address, None, *options) as process:
+            assert file.read_text().strip() != joining
+            assert file.stat().st_mode & 0o777 == 0o600
+            listed = await sqlite_gateway.ask("GET", "/nodes")
+            nodes |= {node["id"] for node in listed["items"] if "in_process" in node["types"]}
+            process.terminate()
+            assert await process.wait() == 0
+    assert len(nodes) == 1

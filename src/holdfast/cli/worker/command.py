@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 from holdfast.cli import values
 from holdfast.cli.logs import log_to_stderr
 from holdfast.cli.problem import Usage
+from holdfast.cli.worker.token_file import TokenFile
 from holdfast.client.address import check_token
 from holdfast.core.redaction import Redaction
 
@@ -50,6 +52,13 @@ def worker(
     token: Annotated[
         str | None, Parameter(env_var="HOLDFAST_TOKEN", help="The token for the gateway.")
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        Parameter(
+            env_var="HOLDFAST_TOKEN_FILE",
+            help="A file with the token. A join token in it becomes the node's credential.",
+        ),
+    ] = None,
     log_level: LogLevel = LogLevel.INFO,
 ) -> int:
     """Run the tasks of a queue until SIGTERM or Ctrl-C; a second signal stops at once.
@@ -58,7 +67,10 @@ def worker(
     """
     if not 1 <= processes <= PROCESSES_MAX:
         raise Usage(f"--processes is {processes}: give 1 to {PROCESSES_MAX}")
-    if token is not None and gateway is not None:
+    kept = _token_file(token_file, token, gateway, processes)
+    if kept is not None:
+        token = kept.read()
+    elif token is not None and gateway is not None:
         token = check_token(token)
     log_to_stderr(log_level, Redaction(secrets=[token or ""]))
     given = {
@@ -76,7 +88,8 @@ def worker(
         from holdfast.cli.worker.serve import serve
 
         settings = {name: value for name, value in given.values() if value is not None}
-        return serve(target, settings, gateway=gateway, token=token)
+        keep = None if kept is None else kept.keep
+        return serve(target, settings, gateway=gateway, token=token, keep_credential=keep)
     from holdfast.cli.worker.supervise import supervise
 
     options = [
@@ -96,3 +109,16 @@ def _seconds(text: str | None, option: str) -> float | None:
 
 def _text(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _token_file(
+    path: Path | None, token: str | None, gateway: str | None, processes: int
+) -> TokenFile | None:
+    """Usage if the file makes no sense with the other options."""
+    if path is None or gateway is None:
+        return None
+    if token is not None:
+        raise Usage("--token and --token-file are both given: give one")
+    if processes > 1:
+        raise Usage("--token-file is for one process: it keeps the credential of one node")
+    return TokenFile(path)

@@ -36,11 +36,12 @@ def serve(
     *,
     gateway: str | None = None,
     token: str | None = None,
+    keep_credential: Callable[[str], None] | None = None,
 ) -> int:
     """Loads the queue and runs it in this process, with its store or through a gateway."""
     queue = load_queue(target)
     if gateway is not None:
-        use_gateway(queue, gateway, token)
+        use_gateway(queue, gateway, token, keep_credential)
     if PARENT_VARIABLE in os.environ:
         _check_shared(target, queue)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
