@@ -31,7 +31,7 @@ FACES = {
 
 OTHERS = {
     "holdfast.core.errors": """AlreadyLocked AmbiguousId Forbidden GatewayUnavailable Malformed NodeFenced
-        NotRunner PreconditionFailed RateLimited SelfApproval TaskNotClaimable TooLarge
+        NotRunner PreconditionFailed RateLimited SelfApproval SlowConsumer TaskNotClaimable TooLarge
         Unauthenticated UnknownNode UnsupportedMedia""",
     "holdfast.clock": "BlockingClock Clock SystemClock VirtualClock",
     "holdfast.engine.meters": "FAMILIES",

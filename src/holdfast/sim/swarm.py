@@ -32,7 +32,7 @@ CASCADE_BATCHES: Final = (1, 2, 3, 1_000)
 """Small batches split every cascade, so that crashes fall between two batches."""
 TRADERS: Final = ((), (), (), (), ("files",), ("files",), ("database",), ("database", "files"))
 
-GATEWAYS: Final = (*(0,) * 18, 1, 2, 3)
+GATEWAYS: Final = (*(0,) * 57, 1, 2, 3)
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -171,7 +171,9 @@ async def test_a_running_handler_learns_of_an_operator_before_its_renewal(
 ) -> None:
     """The next renewal comes after the test has failed."""
     beside = TaskQueue(url) if is_embedded else queue_with_handlers(gateway.address)
-    async with queue_with_handlers(gateway.address, lease_seconds=12 * SECONDS) as queue:
+    lease = 12 * SECONDS
+    made = queue_with_handlers(gateway.address, lease_seconds=lease, shutdown_timeout=0.1)
+    async with made as queue:
         for name, change in (("cancel", beside.cancel), ("pause", beside.pause_task)):
             handle = await queue.enqueue("forever", {"name": name})
             await marked(f"{name} started")

@@ -113,6 +113,7 @@ class Operating(Hands):
             assert isinstance(skimmed, Skimmed)
             assert skimmed.position == skimmed.head == head
             assert bool(skimmed.prefixes) == (head.offset > 0)
+            assert self.run(store.feed.oldest()) == Position(head.epoch, 0)
         self.did("look")
 
     @rule(dead=st.booleans())
