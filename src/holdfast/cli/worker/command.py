@@ -90,17 +90,20 @@ def worker(
         settings = {name: value for name, value in given.values() if value is not None}
         keep = None if kept is None else kept.keep
         return serve(target, settings, gateway=gateway, token=token, keep_credential=keep)
+    options = {option: value for option, (_, value) in given.items()}
+    options |= {"--gateway": gateway, "--log-level": log_level.value}
+    return _supervised(target, options, token, processes)
+
+
+def _supervised(target: str, options: dict[str, Any], token: str | None, processes: int) -> int:
+    """Runs several processes with these options."""
     from holdfast.cli.worker.supervise import supervise
 
-    options = [
-        f"{option}={_text(value)}" for option, (_, value) in given.items() if value is not None
-    ]
-    if gateway is not None:
-        options.append(f"--gateway={gateway}")
+    given = [f"{name}={_text(value)}" for name, value in options.items() if value is not None]
     if token is not None:
         # Not as an argument: other users of the machine see those.
         os.environ[TOKEN_VARIABLE] = token
-    return supervise([target, *options, f"--log-level={log_level}"], processes)
+    return supervise([target, *given], processes)
 
 
 def _seconds(text: str | None, option: str) -> float | None:
