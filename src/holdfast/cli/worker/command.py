@@ -90,7 +90,7 @@ def worker(
         settings = {name: value for name, value in given.values() if value is not None}
         keep = None if kept is None else kept.keep
         return serve(target, settings, gateway=gateway, token=token, keep_credential=keep)
-    options = {option: value for option, (_, value) in given.items()}
+    options: dict[str, Any] = {option: value for option, (_, value) in given.items()}
     options |= {"--gateway": gateway, "--log-level": log_level.value}
     return _supervised(target, options, token, processes)
 
