@@ -13,7 +13,7 @@ from typing import Final
 from holdfast.core import codec, ledger as rules
 from holdfast.core.audit import AuditEntry
 from holdfast.core.event import NewEvent
-from holdfast.core.ledger import Answered, EntryKey, EntryLease, EntryRequest
+from holdfast.core.ledger import Answered, Clash, EntryKey, EntryLease, EntryRequest
 from holdfast.core.task import Task
 from holdfast.store.beside import Beside
 from holdfast.store.script import Script, call
@@ -65,12 +65,14 @@ class Repeatable:
         self._lease = rules.started(verdict)
 
     def look(self, now: float) -> Script[None]:
-        """`Replayed` if the key has an answer; else nothing. It starts no entry: this request may have given
-        its own up."""
+        """`Replayed` if the key has an answer, IdempotencyConflict if it is of another request; else nothing.
+        It starts no entry: this request may have given its own up."""
         entry = yield from ledger.get(self._ask.entry_key)
         verdict = None if entry is None else rules.begin(entry, self._ask, now)
         if isinstance(verdict, Answered):
             raise Replayed(rules.answer(verdict.outcome))
+        if isinstance(verdict, Clash):
+            rules.started(verdict)
 
     def end(self, answer: codec.Json, now: float) -> Script[None]:
         """Stores the answer."""
