@@ -13,7 +13,7 @@ from proof.ablations import ABLATIONS
 from proof.ablations.catch import caught
 
 CHUNK = 10
-SEEDS = int(os.environ.get("HOLDFAST_SIM_SEEDS", "120"))
+SEEDS = int(os.environ.get("HOLDFAST_SIM_SEEDS", "200"))
 """For the test suite; `make sim` runs more."""
 
 
