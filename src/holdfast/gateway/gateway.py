@@ -15,7 +15,7 @@ from holdfast.gateway.settings import ServerSettings
 
 
 class Gateway:
-    """One gateway. `auth.find_node` may be set by the part that keeps credentials of nodes."""
+    """One gateway."""
 
     def __init__(self, hub: Hub, settings: ServerSettings) -> None:
         self.hub = hub

@@ -7,20 +7,17 @@ from the header `Authorization` only.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from holdfast.core.access import Principal
 from holdfast.core.errors import Unauthenticated
-from holdfast.core.token import BOOTSTRAP, TokenKind, same_secret, token_digest, token_kind
+from holdfast.core.token import BOOTSTRAP, same_secret, token_digest
 from holdfast.sync.access.tokens import Tokens
 
 SCHEME: Final = "bearer "
 HEADER_CHARS_MAX: Final = 600
 BOOTSTRAP_ID: Final = "bootstrap"
 """The key of the bootstrap token where tokens are counted."""
-FindNode: TypeAlias = Callable[[str], Awaitable[Principal | None]]
-"""Finds the principal of a node's credential, e.g. in the rows of nodes."""
 
 
 class Authenticated(NamedTuple):
@@ -47,14 +44,11 @@ def secret_of(header: str | None) -> str:
 
 
 class Authenticator:
-    """Finds principals. `find_node` looks up credentials of nodes that are not in the table of tokens."""
+    """Finds the principals of credentials."""
 
-    def __init__(
-        self, tokens: Tokens, *, admin_token: str | None, find_node: FindNode | None = None
-    ) -> None:
+    def __init__(self, tokens: Tokens, *, admin_token: str | None) -> None:
         self._tokens = tokens
         self._admin_token = admin_token
-        self.find_node = find_node
 
     async def by_secret(self, secret: str) -> Authenticated:
         if self._admin_token is not None and same_secret(secret, self._admin_token):
@@ -62,10 +56,6 @@ class Authenticator:
         token = await self._tokens.find(secret, used_up=True)
         if token is not None:
             return Authenticated(token.as_principal(), token.id, token.id, token_digest(secret))
-        if self.find_node is not None and token_kind(secret) in (TokenKind.NODE, TokenKind.AGENT):
-            principal = await self.find_node(secret)
-            if principal is not None:
-                return Authenticated(principal, principal.name, None)
         raise Unauthenticated(
             "the token is not valid: it is unknown, expired or revoked; ask an administrator for another"
         )
