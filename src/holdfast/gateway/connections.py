@@ -17,13 +17,12 @@ from holdfast.core.errors import RateLimited, Unauthenticated
 from holdfast.core.token import TokenState
 from holdfast.gateway.auth.addresses import address_of
 from holdfast.gateway.auth.bearer import BOOTSTRAP_ID, Authenticated
+from holdfast.gateway.feed.feed import GATEWAY_CONNECTIONS_MAX
 from holdfast.gateway.feed.ports import Refused
 from holdfast.gateway.gateway import Gateway
 
 CONNECTIONS_MAX: Final = 50
 """Connections of one token, or of one node, at one gateway."""
-GATEWAY_CONNECTIONS_MAX: Final = 20_000
-"""Connections of one gateway: of the feed and of workers together."""
 TICKET: Final = "ticket"
 """The parameter of the URL that carries a ticket."""
 

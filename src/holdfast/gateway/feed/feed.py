@@ -15,7 +15,8 @@ from holdfast.gateway.feed.requests import FRAME_BYTES_MAX
 from holdfast.gateway.feed.server_frames import FrameLimits, Hello
 
 SUBSCRIPTIONS_MAX: Final = 200
-CONNECTIONS_MAX: Final = 20_000
+GATEWAY_CONNECTIONS_MAX: Final = 20_000
+"""Connections of one gateway: of the feed and of workers together."""
 BUFFER_TOTAL_BYTES: Final = 268_435_456
 PING_SECONDS: Final = 20
 PONG_SECONDS: Final = 10
@@ -40,7 +41,7 @@ class LiveFeed:
         *,
         names: FeedNames | None = None,
         flow: FlowBounds | None = None,
-        connections_max: int = CONNECTIONS_MAX,
+        connections_max: int = GATEWAY_CONNECTIONS_MAX,
         buffer_total_bytes: int = BUFFER_TOTAL_BYTES,
     ) -> None:
         self.hub = hub
