@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
@@ -62,41 +62,14 @@ class ScheduleStore:
         )
 
     async def pause(self, name: str, change: Change) -> Schedule:
-        return await self._access.run(
-            partial(
-                scripts.pause,
-                name=name,
-                actor=change.actor,
-                reason=change.reason,
-                expected_version=change.expected_version,
-                beside=change.beside,
-            )
-        )
+        return await self._access.run(partial(scripts.pause, name=name, **_fields(change)))
 
     async def resume(self, name: str, change: Change) -> Schedule:
         """The schedule fires again, from its next time on."""
-        return await self._access.run(
-            partial(
-                scripts.resume,
-                name=name,
-                actor=change.actor,
-                reason=change.reason,
-                expected_version=change.expected_version,
-                beside=change.beside,
-            )
-        )
+        return await self._access.run(partial(scripts.resume, name=name, **_fields(change)))
 
     async def remove(self, name: str, change: Change) -> None:
-        await self._access.run(
-            partial(
-                scripts.remove,
-                name=name,
-                actor=change.actor,
-                reason=change.reason,
-                expected_version=change.expected_version,
-                beside=change.beside,
-            )
-        )
+        await self._access.run(partial(scripts.remove, name=name, **_fields(change)))
 
     async def forget(self, schedule: Schedule) -> bool:
         """Removes a schedule that has left the code, unless a node announced it meanwhile. Returns whether it
@@ -104,3 +77,13 @@ class ScheduleStore:
         return await self._access.run(
             lambda dialect, ids, now: scripts.forget(dialect, ids, now, schedule=schedule)
         )
+
+
+def _fields(change: Change) -> dict[str, Any]:
+    """What the scripts take of who makes a change."""
+    return {
+        "actor": change.actor,
+        "reason": change.reason,
+        "expected_version": change.expected_version,
+        "beside": change.beside,
+    }
