@@ -26,6 +26,7 @@ from holdfast.store.sql import Statement, Statements, load_migrations
 T = TypeVar("T")
 PACKAGE: Final = "holdfast.store.sqlite"
 BUSY_MILLISECONDS: Final = 10_000
+WAL_ATTEMPTS: Final = 100
 _encode: Final = msgspec.json.Encoder(enc_hook=codec.plain).encode
 _tasks: Final = msgspec.json.Decoder(list[Task])
 _rows: Final = msgspec.json.Decoder(list[list[Any]])
@@ -81,7 +82,7 @@ def connect(path: str, *, shared: bool = False) -> apsw.Connection:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         # Plans must not depend on bound values: otherwise each new LIMIT replans its statement.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        connection.execute("PRAGMA journal_mode = WAL")
+        _use_wal(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cache_size = -65536")
@@ -90,6 +91,20 @@ def connect(path: str, *, shared: bool = False) -> apsw.Connection:
     except apsw.Error as error:
         raise translated(error, f"SQLite cannot open '{path}'") from error
     return connection
+
+
+def _use_wal(connection: apsw.Connection) -> None:
+    """Switches a new file to WAL. SQLite refuses the switch at once, without its busy timeout, while another
+    connection uses the file. The lock of an exclusive transaction does wait, so the retry comes after it."""
+    for left in reversed(range(WAL_ATTEMPTS)):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except apsw.BusyError:
+            if not left:
+                raise
+        connection.execute("BEGIN EXCLUSIVE")
+        connection.execute("ROLLBACK")
 
 
 def check_present(path: str) -> None:
