@@ -27,8 +27,8 @@ from holdfast.core.event import Event, Position
 from holdfast.core.rights import PrincipalKind, Role
 from holdfast.core.subscription import FeedBounds, reset_reason
 from holdfast.errors import FeedReset, HoldfastError, StoreUnavailable
+from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.feed import LiveFeed
-from holdfast.gateway.feed.hub import Hub
 from holdfast.gateway.feed.ports import Refused, Session
 from holdfast.gateway.feed.protocol import FeedProtocol
 from holdfast.gateway.feed.sse import open_stream, poll_events
@@ -332,8 +332,10 @@ async def served(
     **options: Any,
 ) -> AsyncIterator[Served]:
     """The live feed of a source on a real server."""
-    hub = Hub(source, bus or source.bus, clock or SystemClock(), ring_events=ring_events)
-    feed = LiveFeed(hub, door or Door(), directory or ScriptedDirectory(), **options)
+    broadcaster = Broadcaster(
+        source, bus or source.bus, clock or SystemClock(), ring_events=ring_events
+    )
+    feed = LiveFeed(broadcaster, door or Door(), directory or ScriptedDirectory(), **options)
     await feed.start()
     try:
         async with serving(app_of(feed), ws=ws) as port:

@@ -43,7 +43,7 @@ ASKING: Final = (*HUB, ("operators", "3"), ("hours", "0.04"))
 
 def _catch_up() -> list[Swap]:
     async def at_once(self: Any, subscription: Any) -> None:
-        head = self.hub.boundary
+        head = self.broadcaster.boundary
         subscription.cursor = StreamCursor(subscription.cursor.last, head)
         self._go_live(subscription)
 

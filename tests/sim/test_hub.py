@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.sim.campaign import Options, campaign
 from holdfast.sim.checkers import CHECKERS, judge
 from holdfast.sim.checkers.hub import NOTE, PROGRESS, report_value
-from holdfast.sim.hub_history import Hub, Ladder, Reported
+from holdfast.sim.hub_history import HubHistory, Ladder, Reported
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.scenarios import changes_of
 from holdfast.sim.world import World
@@ -36,52 +36,60 @@ def good() -> Outcome:
 
 
 def test_a_calm_run_has_work_for_every_client(good: Outcome) -> None:
-    hub = good.record.hub
+    history = good.record.hub
     assert judge(good) == {}
-    assert all(watched.shown for watched in hub.watched)
-    assert hub.reported
-    assert hub.ladders
-    assert hub.truth
+    assert all(watched.shown for watched in history.watched)
+    assert history.reported
+    assert history.ladders
+    assert history.truth
     assert any(run.life.startswith("r") for run in good.record.runs)
     assert any(event.kind == "task.stuck" for event in good.events)
 
 
-def shown_twice(hub: Hub) -> None:
-    hub.watched[0].shown.append(hub.watched[0].shown[-1])
+def shown_twice(history: HubHistory) -> None:
+    history.watched[0].shown.append(history.watched[0].shown[-1])
 
 
-def shown_never(hub: Hub) -> None:
+def shown_never(history: HubHistory) -> None:
     kinds = ("task.enqueued", "node.registered", "schedule.fired")
-    shown = next(shown for watched in hub.watched if (shown := watched.shown))
+    shown = next(shown for watched in history.watched if (shown := watched.shown))
     del shown[next(n for n, item in enumerate(shown) if item.kind in kinds)]
 
 
-def a_replica_behind(hub: Hub) -> None:
-    hub.truth = {**hub.truth, "job-99": (7, "queued", "null")}
+def a_replica_behind(history: HubHistory) -> None:
+    history.truth = {**history.truth, "job-99": (7, "queued", "null")}
 
 
-def left_pending(hub: Hub) -> None:
-    hub.replicas[0] = hub.replicas[0]._replace(pending=1)
+def left_pending(history: HubHistory) -> None:
+    history.replicas[0] = history.replicas[0]._replace(pending=1)
 
 
-def answered_otherwise(hub: Hub) -> None:
-    hub.intervened.append(hub.intervened[0]._replace(answered_id="other"))
+def answered_otherwise(history: HubHistory) -> None:
+    history.intervened.append(history.intervened[0]._replace(answered_id="other"))
 
 
-TAMPERS: list[tuple[str, Callable[[Hub], object]]] = [
+TAMPERS: list[tuple[str, Callable[[HubHistory], object]]] = [
     ("a watcher sees each event once", shown_twice),
     ("a watcher sees each event once", shown_never),
-    ("a report is applied once", lambda hub: hub.reported.append(Reported("none", 1, 0.01))),
+    (
+        "a report is applied once",
+        lambda history: history.reported.append(Reported("none", 1, 0.01)),
+    ),
     ("replicas equal the server", a_replica_behind),
     ("replicas equal the server", left_pending),
-    ("an intervention reaches an end", lambda hub: hub.ladders.append(Ladder("x", "issued", 0.0))),
+    (
+        "an intervention reaches an end",
+        lambda history: history.ladders.append(Ladder("x", "issued", 0.0)),
+    ),
     ("an intervention reaches an end", answered_otherwise),
-    ("a decision is answered once", lambda hub: hub.answered.update(d=["yes", "no"])),
+    ("a decision is answered once", lambda history: history.answered.update(d=["yes", "no"])),
 ]
 
 
 @pytest.mark.parametrize(("law", "tamper"), TAMPERS, ids=lambda part: getattr(part, "__name__", ""))
-def test_a_broken_law_is_reported(good: Outcome, law: str, tamper: Callable[[Hub], object]) -> None:
+def test_a_broken_law_is_reported(
+    good: Outcome, law: str, tamper: Callable[[HubHistory], object]
+) -> None:
     record = copy.copy(good.record)
     record.hub = copy.deepcopy(good.record.hub)
     tamper(record.hub)

@@ -91,12 +91,12 @@ class Door:
         ticket = connection.query_params.get(TICKET)
         if ticket is None:
             return await self._by(connection.headers.get("authorization"), address)
-        limits, now = self._gateway.addresses, self._gateway.hub.clock.monotonic()
+        limits, now = self._gateway.addresses, self._gateway.services.clock.monotonic()
         try:
             limits.check(address, ticket, now)
         except RateLimited as error:
             return Refused(error.code, str(error))
-        taken = await self._gateway.hub.tokens.take_ticket(ticket)
+        taken = await self._gateway.services.tokens.take_ticket(ticket)
         if taken is None:
             limits.failed(address, now)
             return Refused("unauthenticated", "the ticket is not valid: get another one")
@@ -115,13 +115,13 @@ class Door:
         """The credential as it is now."""
         if who.token_id is None:
             return who
-        tokens = self._gateway.hub.tokens
+        tokens = self._gateway.services.tokens
         if who.digest:
             # A rotated token keeps its id: connections of its old secret end too.
             token = await tokens.of_digest(who.digest)
         else:
             token = await tokens.get(who.token_id)
-        if token is None or token.state(self._gateway.hub.now()) is not TokenState.VALID:
+        if token is None or token.state(self._gateway.services.now()) is not TokenState.VALID:
             return None
         return who._replace(principal=token.as_principal())
 

@@ -1,4 +1,4 @@
-"""What the transports of a server share: the hub, the settings, authentication, rate limits."""
+"""What the transports of a server share: its services, the settings, authentication, rate limits."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from holdfast.core.rights import Role
 from holdfast.gateway.auth.addresses import AddressLimits
 from holdfast.gateway.auth.bearer import Authenticated, Authenticator, secret_of
 from holdfast.gateway.auth.rate import RateLimit
-from holdfast.gateway.hub import Hub
+from holdfast.gateway.services import GatewayServices
 from holdfast.gateway.settings import ServerSettings
 
 
 class Gateway:
     """One gateway."""
 
-    def __init__(self, hub: Hub, settings: ServerSettings) -> None:
-        self.hub = hub
+    def __init__(self, services: GatewayServices, settings: ServerSettings) -> None:
+        self.services = services
         self.settings = settings
-        hub.redaction = settings.redaction()
-        hub.expiry_seconds = settings.intervention.expiry_seconds
-        self.auth = Authenticator(hub.tokens, admin_token=settings.admin_token)
+        services.redaction = settings.redaction()
+        services.expiry_seconds = settings.intervention.expiry_seconds
+        self.auth = Authenticator(services.tokens, admin_token=settings.admin_token)
         self.rates = RateLimit(settings.rate_per_second, settings.burst)
         self.addresses = AddressLimits()
         self.opened: Counter[str] = Counter()
@@ -30,13 +30,13 @@ class Gateway:
 
     @property
     def is_stopping(self) -> bool:
-        return self.hub.is_stopping
+        return self.services.is_stopping
 
     async def authenticate(self, header: str | None, address: str) -> Authenticated:
         """The principal of a request, counted against its rate. Administrators have no rate limit. Wrong
         credentials are counted by address."""
         secret = secret_of(header)
-        now = self.hub.clock.monotonic()
+        now = self.services.clock.monotonic()
         self.addresses.check(address, secret, now)
         try:
             who = await self.auth.by_secret(secret)
@@ -50,9 +50,9 @@ class Gateway:
     def enter(self, principal: Principal, address: str) -> None:
         """Counts a request that makes a credential. RateLimited if its address has sent too many."""
         if Role.ADMIN not in principal.roles:
-            self.addresses.enter(address, self.hub.clock.monotonic())
+            self.addresses.enter(address, self.services.clock.monotonic())
 
     def count(self, principal: Principal, credential: str) -> None:
         """Counts one request. RateLimited if there were too many."""
         if Role.ADMIN not in principal.roles:
-            self.rates.take(credential, self.hub.clock.monotonic())
+            self.rates.take(credential, self.services.clock.monotonic())

@@ -16,11 +16,11 @@ from holdfast.client.calls import Answer, text_of
 from holdfast.core.access import ALL_PROJECTS, Principal
 from holdfast.core.rights import PrincipalKind, Role
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.gateway.hub import Hub
 from holdfast.gateway.operations.call import Call
 from holdfast.gateway.rest import sync_v2, v1
 from holdfast.gateway.rest.route import Match, Routes
 from holdfast.gateway.server import new_metrics
+from holdfast.gateway.services import GatewayServices
 from holdfast.queue.queue import Queue
 
 TABLES: Final = {v1.PREFIX: Routes(v1.ROUTES), sync_v2.PREFIX: Routes(sync_v2.ROUTES)}
@@ -29,8 +29,8 @@ TABLES: Final = {v1.PREFIX: Routes(v1.ROUTES), sync_v2.PREFIX: Routes(sync_v2.RO
 class LocalApi:
     """The API on an open queue (`client.calls.Calls`)."""
 
-    def __init__(self, hub: Hub, actor: str) -> None:
-        self._hub = hub
+    def __init__(self, services: GatewayServices, actor: str) -> None:
+        self._services = services
         self._principal = Principal(
             name=actor,
             kind=PrincipalKind.USER,
@@ -40,7 +40,7 @@ class LocalApi:
 
     @classmethod
     async def open(cls, queue: Queue, actor: str) -> LocalApi:
-        return cls(await Hub.open(queue, new_metrics()), actor)
+        return cls(await GatewayServices.open(queue, new_metrics()), actor)
 
     async def call(
         self,
@@ -63,7 +63,7 @@ class LocalApi:
                 )
         except msgspec.ValidationError as error:
             raise InvalidInput(str(error)) from None
-        call = Call(self._hub, self._principal, request_id=self._hub.request_id())
+        call = Call(self._services, self._principal, request_id=self._services.request_id())
         answer = await route.handler(call, *values, **options)
         # As it would be read from a response: no tuples, no enumerations.
         shown = msgspec.json.decode(msgspec.json.encode(answer.body))

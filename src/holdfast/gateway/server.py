@@ -93,29 +93,29 @@ class Server:
 
     async def _run(self, listener: socket.socket, on_ready: Callable[[Listening], None]) -> None:
         from holdfast.gateway.gateway import Gateway
-        from holdfast.gateway.hub import Hub
         from holdfast.gateway.rest.app import NO_MOUNTS, make_app
         from holdfast.gateway.rest.live import Live
+        from holdfast.gateway.services import GatewayServices
         from holdfast.gateway.worker.mount import WorkerMount
 
-        hub = await Hub.open(self._queue, self._metrics)
+        services = await GatewayServices.open(self._queue, self._metrics)
         try:
             if self._loops:
                 await self._queue.start()
-            gateway = Gateway(hub, self._settings)
+            gateway = Gateway(services, self._settings)
             live = Live(gateway)
             mounts = self._mounts or NO_MOUNTS
-            workers = WorkerMount(gateway, live.feed.hub)
+            workers = WorkerMount(gateway, live.feed.broadcaster)
             mounts = replace(mounts, extend=(live.extend, workers.extend, *mounts.extend))
-            async with AsyncExitStack() as services:
-                parts = (hub.figures.running, live.running, workers.running)
+            async with AsyncExitStack() as running:
+                parts = (services.figures.running, live.running, workers.running)
                 for service in (*parts, *(make(gateway) for make in mounts.services)):
-                    await services.enter_async_context(service())
+                    await running.enter_async_context(service())
                 await self._serve(
                     listener,
                     gateway,
                     make_app(gateway, mounts),
-                    services,
+                    running,
                     lambda listening: on_ready(listening._replace(grpc_port=workers.grpc_port)),
                 )
         finally:
@@ -126,7 +126,7 @@ class Server:
         listener: socket.socket,
         gateway: Gateway,
         app: FastAPI,
-        services: AsyncExitStack,
+        running: AsyncExitStack,
         on_ready: Callable[[Listening], None],
     ) -> None:
         """Serves until the server is asked to stop. Services end first: they close their connections, which
@@ -140,10 +140,10 @@ class Server:
                 on_ready(_listening(listener, self._settings))
             await _first(serving, self._stopping)
         finally:
-            gateway.hub.stopping.set()
+            gateway.services.stopping.set()
             with suppress(TimeoutError):
                 async with asyncio.timeout(SERVICES_SECONDS):
-                    await services.aclose()
+                    await running.aclose()
             server.should_exit = True
             with suppress(asyncio.CancelledError):
                 await serving

@@ -64,7 +64,7 @@ class Replicas(NamedTuple):
     """Changes that the server has not answered."""
 
 
-class Hub:
+class HubHistory:
     """Filled by the nodes."""
 
     def __init__(self, time: Callable[[], float]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from holdfast.sim.hub_history import Hub
+from holdfast.sim.hub_history import HubHistory
 from holdfast.sim.order_history import OrderHistory
 
 
@@ -91,7 +91,7 @@ class Record:
 
     def __init__(self, time: Callable[[], float]) -> None:
         self.time = time
-        self.hub = Hub(time)
+        self.hub = HubHistory(time)
         """What the clients of gateways observed."""
         self.acks: list[Ack] = []
         self.runs: list[Run] = []

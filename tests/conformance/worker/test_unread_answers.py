@@ -12,9 +12,9 @@ from holdfast.core.access import Principal
 from holdfast.core.errors import SlowConsumer
 from holdfast.core.token import BOOTSTRAP
 from holdfast.core.worker_wire import GatewayMessage, Hello, Ping, Renew, Welcome, WorkerMessage
-from holdfast.gateway.worker.hub import WorkerHub
 from holdfast.gateway.worker.outlet import STALL_SECONDS, WAITING_MAX
 from holdfast.gateway.worker.principals import Speaker
+from holdfast.gateway.worker.service import WorkerService
 from holdfast.gateway.worker.session import REQUESTS_MAX, Received, WorkerSession
 from holdfast.store.store import Store
 from holdfast.sync.worker.worker_sync import WorkerSync
@@ -52,9 +52,9 @@ class Deaf:
 async def test_a_worker_that_reads_nothing_is_not_read_either(
     store: Store, sync: WorkerSync, clock: VirtualClock, message: WorkerMessage
 ) -> None:
-    hub = WorkerHub(store, clock, sync)
+    service = WorkerService(store, clock, sync)
     peer = Deaf(message, takes=1)
-    session = WorkerSession(hub, Speaker(ADMINISTRATOR, "w1", "default"))
+    session = WorkerSession(service, Speaker(ADMINISTRATOR, "w1", "default"))
     running = asyncio.create_task(session.run(peer.incoming(), peer.take))
     sent = -1
     while not running.done():
@@ -71,8 +71,8 @@ async def test_a_worker_that_reads_nothing_is_not_read_either(
 async def test_a_worker_that_reads_is_answered_in_full(
     store: Store, sync: WorkerSync, clock: VirtualClock
 ) -> None:
-    hub = WorkerHub(store, clock, sync)
+    service = WorkerService(store, clock, sync)
     peer = Deaf(Ping(n=1), takes=SENT + 1)
-    session = WorkerSession(hub, Speaker(ADMINISTRATOR, "w1", "default"))
+    session = WorkerSession(service, Speaker(ADMINISTRATOR, "w1", "default"))
     await session.run(peer.incoming(), peer.take)
     assert len(peer.got) == SENT + 1

@@ -92,7 +92,7 @@ async def test_many_tasks_and_pages(client: Client) -> None:
 async def test_wait_and_result(site: Site, client: Client) -> None:
     ref = await client.submit("mail")
     waiting = asyncio.create_task(client.result(ref.id, timeout=60))
-    await site.hub.queue.start()
+    await site.services.queue.start()
     assert await waiting == "ok"
 
 
@@ -149,7 +149,7 @@ async def test_queues_schedules_locks_and_nodes(site: Site, client: Client) -> N
     assert (await client.schedules.remove("daily")).name == "daily"
     with pytest.raises(NotFound):
         await client.schedules.get("daily")
-    await site.hub.locks._locks.acquire("host:1/a", ttl=600)
+    await site.services.locks._locks.acquire("host:1/a", ttl=600)
     assert [lock.resource async for lock in client.locks.list()] == ["host:1/a"]
     assert (await client.locks.get("host:1/a")).held
     await client.locks.revoke("host:1/a", reason="stuck")

@@ -74,7 +74,7 @@ def offsets(items: list[WatchItem]) -> list[int]:
 
 def cut(server: Served, code: int = 4408) -> None:
     """Closes every connection of a server."""
-    for connection in list(server.feed.hub.connections):
+    for connection in list(server.feed.broadcaster.connections):
         connection.close(code, "cut by the test")  # type: ignore[attr-defined]
 
 

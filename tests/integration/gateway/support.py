@@ -11,9 +11,9 @@ import httpx2
 from holdfast import TaskQueue
 from holdfast.core.token import TokenKind
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.hub import Hub
 from holdfast.gateway.rest.app import NO_MOUNTS, Mounts, make_app
 from holdfast.gateway.server import new_metrics
+from holdfast.gateway.services import GatewayServices
 from holdfast.gateway.settings import ServerSettings
 from holdfast.queue.by import By
 from holdfast.sync.access.tokens import NewToken
@@ -27,7 +27,7 @@ class Site:
 
     def __init__(self, gateway: Gateway, client: httpx2.AsyncClient) -> None:
         self.gateway = gateway
-        self.hub = gateway.hub
+        self.services = gateway.services
         self.client = client
 
     async def ask(
@@ -52,7 +52,7 @@ class Site:
     async def token(self, *roles: str, kind: TokenKind = TokenKind.USER, **options: Any) -> str:
         """The secret of a new token."""
         new = NewToken(name="-".join(roles), roles=roles, kind=kind, **options)
-        return (await self.hub.tokens.create(new, By("test"))).secret
+        return (await self.services.tokens.create(new, By("test"))).secret
 
     async def task(self, **fields: Any) -> dict[str, Any]:
         """A new task, as the API shows it."""
@@ -74,8 +74,8 @@ async def open_site(
 
     queue.register_handler("mail", _mail)
 
-    hub = await Hub.open(queue, metrics)
-    gateway = Gateway(hub, ServerSettings(admin_token=ADMIN, **settings))
+    services = await GatewayServices.open(queue, metrics)
+    gateway = Gateway(services, ServerSettings(admin_token=ADMIN, **settings))
     transport = httpx2.ASGITransport(app=make_app(gateway, mounts))
     try:
         async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:

@@ -99,7 +99,7 @@ async def test_versions_guard_a_change(site: Site) -> None:
 
 async def test_acts_are_audited_and_repeats_replayed(site: Site) -> None:
     task = (await site.task(payload={"n": 1}))["id"]
-    await site.hub.locks._locks.acquire("host:1", ttl=600)
+    await site.services.locks._locks.acquire("host:1", ttl=600)
     acts: list[tuple[str, str, Any, tuple[str, str]]] = [
         ("PATCH", f"/tasks/{task}", {"payload": {"n": 2}}, ("tasks.edit", task)),
         ("POST", f"/tasks/{task}/copy", {}, ("tasks.copy", task)),
@@ -181,7 +181,7 @@ async def test_dead_letters_are_replayed_by_query(site: Site) -> None:
 async def test_an_id_may_hold_any_character(memory_site: Site, task_id: str) -> None:
     from urllib.parse import quote
 
-    queue = memory_site.hub.queue
+    queue = memory_site.services.queue
     await queue.enqueue("mail", id=task_id)
     shown = await memory_site.ask("GET", f"/tasks/{quote(task_id, safe='')}/why")
     assert shown.json()["task_id"] == task_id
@@ -242,11 +242,11 @@ async def test_the_live_feed_names_tasks_as_nodes_do(site: Site) -> None:
     for id in (task_id, plain["id"]):
         body = {"type": "PAUSE", "reason": "r"}
         await site.ask("POST", f"/tasks/{id}/interventions", body)
-    page = await site.hub.store.feed.read(None, 100)
+    page = await site.services.store.feed.read(None, 100)
     assert isinstance(page, Page)
     held = [event for event in page.events if event.kind == "task.held"]
     for _ in range(2):  # the second time from the cache
-        shown = await named(site.hub.names, held)
+        shown = await named(site.services.names, held)
         names = {event.task_id: event.data.get("client_id") for event in shown}
         assert names == {task_id: "job-1", plain["id"]: None}
     items = (await site.ask("GET", "/events", kinds="task.held")).json()

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from holdfast.core.subscription import FlowBounds
-from holdfast.gateway.feed import hub as hub_module, reading, sse
+from holdfast.gateway.feed import broadcaster as broadcaster_module, reading, sse
 from tests.feed_support import (
     WAIT_SECONDS,
     Door,
@@ -108,7 +108,7 @@ async def test_several_topics_have_one_position() -> None:
     async with served(feed) as server:
         for task in ("t1", "t2", "t3", "t1"):
             feed.commit("task.started", task=task, node="n1")
-        await server.feed.hub.refresh()
+        await server.feed.broadcaster.refresh()
         async with stream(server, "topics=task:t1,task:t2&after=e1:0") as events:
             messages = await events.until("bookmark")
             assert [message["id"] for message in messages if "id" in message] == [
@@ -132,8 +132,8 @@ async def test_a_reset_ends_the_stream() -> None:
             feed.replace("e2")
             assert (await events.until("reset"))[-1]["data"]["reason"] == "epoch"
             assert await events.next() == {}
-        while server.feed.hub.connections:
-            await server.feed.hub.refresh()
+        while server.feed.broadcaster.connections:
+            await server.feed.broadcaster.refresh()
 
 
 async def test_an_idle_stream_has_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,11 +152,11 @@ async def test_a_closed_stream_is_forgotten() -> None:
     async with served(feed, door=door) as server:
         async with stream(server, "topics=task:t1&after=now") as events:
             await events.until("bookmark")
-            assert len(server.feed.hub.connections) == 1
-        while server.feed.hub.connections:
+            assert len(server.feed.broadcaster.connections) == 1
+        while server.feed.broadcaster.connections:
             feed.commit("task.started")
-            await server.feed.hub.refresh()
-        assert server.feed.hub.lanes == {}
+            await server.feed.broadcaster.refresh()
+        assert server.feed.broadcaster.lanes == {}
         assert door.closed == ["ann"]
 
 
@@ -168,11 +168,11 @@ async def test_a_slow_stream_is_parked_and_caught_up() -> None:
         stream(server, "topics=task:t1&after=now") as events,
     ):
         await events.until("bookmark")
-        hub = server.feed.hub
-        (connection,) = hub.connections
-        while connection.tick(hub.clock.monotonic()) <= flow.high_bytes:
+        broadcaster = server.feed.broadcaster
+        (connection,) = broadcaster.connections
+        while connection.tick(broadcaster.clock.monotonic()) <= flow.high_bytes:
             feed.commit("task.progress", note="x" * 8_000, hint=False)
-            await hub.read_page()
+            await broadcaster.read_page()
         for _ in range(20):
             feed.commit("task.progress", note="y" * 8_000)
         feed.commit("task.completed")
@@ -206,7 +206,7 @@ async def test_bad_queries(query: str) -> None:
                 continue
             answer = await get(server, f"/api/v1/{path}?{query}")
             assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input")
-        assert not server.feed.hub.connections
+        assert not server.feed.broadcaster.connections
 
 
 async def test_access() -> None:
@@ -224,7 +224,7 @@ async def test_access() -> None:
                 server, f"/api/v1/{path}?topics=task:t1", authorization="Bearer mallory"
             )
             assert refused.status_code == 401
-        assert not server.feed.hub.connections
+        assert not server.feed.broadcaster.connections
 
 
 # -- long poll -------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ async def test_long_poll_reads_pages_and_waits() -> None:
         for _ in range(5):
             feed.commit("task.started")
         feed.commit("task.started", task="t2")
-        await server.feed.hub.refresh()
+        await server.feed.broadcaster.refresh()
         first = (await get(server, "/api/v1/events?topics=task:t1&after=e1:1&limit=2")).json()
         assert [item["position"] for item in first["items"]] == ["e1:2", "e1:3"]
         assert first["next"] == "e1:3"
@@ -249,8 +249,8 @@ async def test_long_poll_reads_pages_and_waits() -> None:
         waiting = asyncio.create_task(
             get(server, "/api/v1/events?topics=task:t1&after=e1:6&wait_seconds=30")
         )
-        while not server.feed.hub.polls:
-            await server.feed.hub.refresh()
+        while not server.feed.broadcaster.polls:
+            await server.feed.broadcaster.refresh()
         feed.commit("task.started", task="t2")
         feed.commit("task.completed")
         answer = (await waiting).json()
@@ -258,12 +258,12 @@ async def test_long_poll_reads_pages_and_waits() -> None:
 
 
 async def test_long_poll_resets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "PAGE_EVENTS", 2)
+    monkeypatch.setattr(broadcaster_module, "PAGE_EVENTS", 2)
     monkeypatch.setattr(reading, "PAGE_EVENTS", 2)
     feed = ScriptedFeed()
     async with served(feed, ring_events=2) as server:
         feed.commit(*["task.started"] * 9)
-        await server.feed.hub.refresh()
+        await server.feed.broadcaster.refresh()
         feed.prune(5)
         reasons = []
         for position in ("e1:4", "e1:99", "other:1"):

@@ -205,7 +205,7 @@ async def asked(queue: TaskQueue, task_id: str) -> str:
 async def test_classes_have_measured_latencies(url: str) -> None:
     metrics = Metrics(FAMILIES)
     async with opened(url) as (queue,), gateway(queue) as server, server.client() as client:
-        server.feed.hub.meter = FeedMeter(metrics)
+        server.feed.broadcaster.meter = FeedMeter(metrics)
         await client.subscribe("project:default", position="now")
         await client.until("bookmark")
         await queue.enqueue("greet", {"name": "ann"})

@@ -16,9 +16,9 @@ from holdfast.clock import VirtualClock
 from holdfast.core.event import Event
 from holdfast.core.rights import Role
 from holdfast.core.subscription import FlowBounds, StreamReset
-from holdfast.gateway.feed import hub as hub_module, reading
+from holdfast.gateway.feed import broadcaster as broadcaster_module, reading
+from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.feed import SUBSCRIPTIONS_MAX
-from holdfast.gateway.feed.hub import Hub
 from holdfast.gateway.feed.rate import FRAMES_BURST
 from tests.feed_support import (
     WAIT_SECONDS,
@@ -118,7 +118,7 @@ async def test_replay_from_a_position_then_live(ring_events: int, channel: str) 
         for _ in range(7):
             feed.commit("task.started", "task.completed")
         feed.commit("task.started", task="t2")
-        await server.feed.hub.refresh()
+        await server.feed.broadcaster.refresh()
         subscribed = (await client.subscribe(channel, position="e1:4"))[-1]
         assert (subscribed["mode"], subscribed["position"]) == ("replay", "e1:4")
         replayed = await client.until("bookmark")
@@ -144,7 +144,7 @@ async def test_a_position_of_the_store_that_the_gateway_has_not_read_yet() -> No
 
 
 async def test_a_lost_hint_costs_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(broadcaster_module, "POLL_SECONDS", 0.05)
     feed = ScriptedFeed()
     async with served(feed) as server, server.client() as client:
         await live(client, "task:t1")
@@ -192,7 +192,7 @@ async def test_reset_pruned(channel: str) -> None:
     feed = ScriptedFeed()
     async with served(feed, ring_events=2) as server, server.client() as client:
         feed.commit(*["task.started"] * 9)
-        await server.feed.hub.refresh()
+        await server.feed.broadcaster.refresh()
         feed.prune(5)
         await client.subscribe(channel, position="e1:4")
         frame = (await client.until("reset"))[-1]
@@ -220,7 +220,7 @@ async def test_reset_revoked_and_gone_at_a_token_event() -> None:
         resets = {frame["id"]: frame["reason"] for frame in await client.until("reset", count=2)}
         assert resets == {"task:t1": "revoked", "task:t2": "gone"}
         feed.commit("task.started", task="t1")
-        await server.feed.hub.refresh()
+        await server.feed.broadcaster.refresh()
         await client.send("ping", n=1)
         assert {frame["type"] for frame in await client.until("pong")} <= {"bookmark", "pong"}
 
@@ -298,7 +298,7 @@ async def test_informational_frames_are_merged_and_flushed_before_a_critical_one
         await live(client, "task:t1", max_delay_ms=5000)
         for start in (0, 2, 4):
             feed.commit("task.output", fence=1, stream="stdout", start=start, size=2, data="ab")
-            await server.feed.hub.refresh()
+            await server.feed.broadcaster.refresh()
         feed.commit("task.completed")
         output, completed = await client.next(), await client.next()
         assert (output["type"], output["merged"]) == ("task.output", 3)
@@ -319,9 +319,9 @@ async def test_informational_frames_do_not_wait_for_ever() -> None:
 
 
 async def test_no_bookmark_splits_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "PAGE_EVENTS", 3)
+    monkeypatch.setattr(broadcaster_module, "PAGE_EVENTS", 3)
     monkeypatch.setattr(reading, "PAGE_EVENTS", 3)
-    monkeypatch.setattr(hub_module, "BOOKMARK_SECONDS", 0.0)
+    monkeypatch.setattr(broadcaster_module, "BOOKMARK_SECONDS", 0.0)
     feed = ScriptedFeed()
     async with served(feed) as server, server.client() as client, server.client() as other:
         start = await live(client, "project:default")
@@ -331,7 +331,7 @@ async def test_no_bookmark_splits_a_transaction(monkeypatch: pytest.MonkeyPatch)
             boundaries.append(feed.head)
             others += await other.subscribe("project:default", position="e1:0", id=f"s{size}")
             frames += await client.until("task.status_changed", count=size)
-        server.feed.hub.tick(server.feed.hub.clock.monotonic() + 2.0)
+        server.feed.broadcaster.tick(server.feed.broadcaster.clock.monotonic() + 2.0)
         assert check_chain(frames, start) == list(range(1, feed.head + 1))
         while len({each["id"] for each in others if "live" in each}) < 5:
             others.append(await other.next())
@@ -340,13 +340,13 @@ async def test_no_bookmark_splits_a_transaction(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_an_idle_subscription_gets_a_bookmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "BOOKMARK_SECONDS", 0.0)
+    monkeypatch.setattr(broadcaster_module, "BOOKMARK_SECONDS", 0.0)
     feed = ScriptedFeed()
     async with served(feed) as server, server.client() as client:
         start = await live(client, "task:t1")
         feed.commit("task.started", task="t2")
-        await server.feed.hub.refresh()
-        server.feed.hub.tick(server.feed.hub.clock.monotonic() + 2.0)
+        await server.feed.broadcaster.refresh()
+        server.feed.broadcaster.tick(server.feed.broadcaster.clock.monotonic() + 2.0)
         bookmark = await client.next()
         assert (bookmark["type"], bookmark["prev"], bookmark["position"]) == (
             "bookmark",
@@ -363,13 +363,13 @@ FLOW = FlowBounds(high_bytes=20_000, low_bytes=5_000)
 
 async def publish_until_parked(server: Served, feed: ScriptedFeed, note: str) -> None:
     """Commits large events until the sockets of a client that does not read are full."""
-    hub = server.feed.hub
+    broadcaster = server.feed.broadcaster
     for _ in range(2_000):
         feed.commit("task.progress", note=note, hint=False)
-        await hub.read_page()
+        await broadcaster.read_page()
         if any(
-            connection.tick(hub.clock.monotonic()) > FLOW.high_bytes
-            for connection in hub.connections
+            connection.tick(broadcaster.clock.monotonic()) > FLOW.high_bytes
+            for connection in broadcaster.connections
         ):
             return
     raise AssertionError("the client was never parked")
@@ -407,9 +407,9 @@ async def test_a_client_that_reads_nothing_is_closed() -> None:
     async with served(feed, flow=FLOW) as server, server.client(max_queue=1) as slow:
         await live(slow, "task:t1")
         await publish_until_parked(server, feed, "x" * 8_000)
-        hub = server.feed.hub
-        (connection,) = hub.connections
-        now = hub.clock.monotonic()
+        broadcaster = server.feed.broadcaster
+        (connection,) = broadcaster.connections
+        now = broadcaster.clock.monotonic()
         connection.tick(now)
         connection.tick(now + 31.0)
         assert (await slow.until("bye"))[-1]["code"] == 4408
@@ -573,8 +573,8 @@ async def test_an_unreachable_store_delays_and_loses_nothing() -> None:
         await live(client, "task:t1")
         feed.is_away = True
         feed.commit("task.started")
-        await server.feed.hub.refresh()
-        assert server.feed.hub.is_store_away
+        await server.feed.broadcaster.refresh()
+        assert server.feed.broadcaster.is_store_away
         feed.is_away = False
         feed.commit("task.completed")
         assert [(await client.next())["position"] for _ in range(2)] == ["e1:1", "e1:2"]
@@ -628,33 +628,33 @@ async def test_a_query_covers_the_projects_of_its_reader() -> None:
 async def test_any_hint_of_a_commit_wakes_the_reader(topic: str) -> None:
     """An enqueue hints at work only. The virtual clock never polls."""
     feed = ScriptedFeed()
-    hub = Hub(feed, feed.bus, VirtualClock())
-    await hub.start()
-    await hub.refresh()
+    broadcaster = Broadcaster(feed, feed.bus, VirtualClock())
+    await broadcaster.start()
+    await broadcaster.refresh()
     feed.commit("task.enqueued", hint=False)
     feed.bus.publish(topic)
     async with asyncio.timeout(WAIT_SECONDS):
-        while hub.head < feed.head:
-            await hub.advanced(WAIT_SECONDS)
-    await hub.stop()
+        while broadcaster.head < feed.head:
+            await broadcaster.advanced(WAIT_SECONDS)
+    await broadcaster.stop()
 
 
 async def test_the_time_until_the_slowest_reader_falls_off() -> None:
     feed = ScriptedFeed()
-    hub = Hub(feed, feed.bus, VirtualClock(), keep_seconds=100.0)
-    await hub.start()
+    broadcaster = Broadcaster(feed, feed.bus, VirtualClock(), keep_seconds=100.0)
+    await broadcaster.start()
     feed.commit("task.enqueued", "task.started")
-    await hub.read_page()
-    assert hub.falloff_seconds() == 100.0, "no reader is behind"
+    await broadcaster.read_page()
+    assert broadcaster.falloff_seconds() == 100.0, "no reader is behind"
     slow = SlowConnection()
-    hub.connections[slow] = None
+    broadcaster.connections[slow] = None
     feed.seconds = 30.0
-    assert hub.falloff_seconds() == 70.0
+    assert broadcaster.falloff_seconds() == 70.0
     feed.seconds = 200.0
-    assert hub.falloff_seconds() == 0.0
+    assert broadcaster.falloff_seconds() == 0.0
     slow.offset = None
-    assert hub.falloff_seconds() == 100.0
-    await hub.stop()
+    assert broadcaster.falloff_seconds() == 100.0
+    await broadcaster.stop()
 
 
 class SlowConnection:

@@ -19,13 +19,13 @@ async def claimed(site: Site, lease_seconds: float = 60.0) -> Task:
     claim = ClaimRequest(
         node="node-1", queues=("default",), types=("mail",), limit=1, lease_seconds=lease_seconds
     )
-    return (await site.hub.store.claim(claim)).tasks[0]
+    return (await site.services.store.claim(claim)).tasks[0]
 
 
 async def asking(site: Site, **fields: Any) -> tuple[Task, str]:
     task = await claimed(site)
     question = rules.make_question("Go?", key="go", options=["yes", "no"], **fields)
-    answer = await site.hub.store.decisions.ask(task.id, task.fence, question)
+    answer = await site.services.store.decisions.ask(task.id, task.fence, question)
     assert isinstance(answer, Asked)
     return task, answer.decision.id
 
@@ -42,7 +42,7 @@ async def test_an_intervention_and_its_ladder(site: Site) -> None:
     made = answer.json()["intervention"]
     assert (made["state"], made["actor"], made["claimed_by"]) == ("issued", "user:admin", "ann")
     assert answer.json()["task"]["status"] == "paused"
-    await site.hub.store.interventions.deliver("node-1")
+    await site.services.store.interventions.deliver("node-1")
     shown = (await site.ask("GET", f"/interventions/{made['id']}")).json()
     assert shown["state"] == "delivered"
     assert [row["id"] for row in (await site.ask("GET", path)).json()["items"]] == [made["id"]]
@@ -100,7 +100,7 @@ async def test_a_late_result_is_adopted_by_its_position(site: Site) -> None:
     await site.ask("POST", path, {"type": "RELEASE_LOCK", "reason": "too slow"})
     from holdfast.core.command import Complete, Instruction
 
-    await site.hub.store.apply([Instruction(task.id, Complete('"late"'), fence=task.fence)])
+    await site.services.store.apply([Instruction(task.id, Complete('"late"'), fence=task.fence)])
     events = (await site.ask("GET", f"/tasks/{task.id}/history")).json()["items"]
     late = next(event for event in events if event["kind"] == "task.late")
     args = {"status": "completed", "evidence": late["position"]}
@@ -151,9 +151,9 @@ async def test_the_submitter_does_not_decide_a_task_with_four_eyes(site: Site) -
     claim = ClaimRequest(
         node="node-1", queues=("default",), types=("mail",), limit=1, lease_seconds=60.0
     )
-    task = (await site.hub.store.claim(claim)).tasks[0]
+    task = (await site.services.store.claim(claim)).tasks[0]
     question = rules.make_question("Go?", key="go", options=["yes", "no"])
-    asked = await site.hub.store.decisions.ask(task.id, task.fence, question)
+    asked = await site.services.store.decisions.ask(task.id, task.fence, question)
     assert isinstance(asked, Asked)
     path = f"/decisions/{asked.decision.id}"
     assert problem(await site.ask("POST", path, {"choice": "yes"}, token=ann)) == (

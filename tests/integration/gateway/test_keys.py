@@ -106,13 +106,13 @@ async def decided(site: Site) -> tuple[str, Any]:
     claim = await node.post(f"/tasks/{task_id}/claim", lockDuration=60_000)
     question = make_question("Go?", key="go", options=("yes",))
     fence = claim.json()["lock"]["fence"]
-    asked = await site.hub.store.decisions.ask(task_id, fence, question)
+    asked = await site.services.store.decisions.ask(task_id, fence, question)
     assert isinstance(asked, Asked)
     return f"/decisions/{asked.decision.id}", {"choice": "yes"}
 
 
 async def revoked_lock(site: Site) -> tuple[str, Any]:
-    await site.hub.locks._locks.acquire("door", wait=1)
+    await site.services.locks._locks.acquire("door", wait=1)
     return "/locks/door/revoke", {"reason": "r"}
 
 
@@ -193,11 +193,11 @@ async def test_a_repeat_gets_the_first_answer(memory_site: Site, name: str) -> N
     first = await site.client.request(method, url, **given)
     assert first.status_code in (200, 201, 202), first.text
     assert "Idempotency-Replayed" not in first.headers
-    events = (await site.hub.store.feed.head()).offset
+    events = (await site.services.store.feed.head()).offset
     again = await site.client.request(method, url, **given)
     assert again.headers.get("Idempotency-Replayed") == "true", again.text
     assert again.status_code == first.status_code
-    assert (await site.hub.store.feed.head()).offset == events
+    assert (await site.services.store.feed.head()).offset == events
     shown, repeated = first.json(), again.json()
     for secret in SECRETS:  # a secret is shown once
         if shown.get(secret) is not None and isinstance(shown[secret], str):

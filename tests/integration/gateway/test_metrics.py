@@ -39,10 +39,10 @@ async def test_interventions_are_counted_and_timed(site: Site, a: Forge, admin: 
     await a.claim()
     body = {"type": "ABORT", "taskId": "task-1", "reason": "wrong", "projectId": "proj"}
     issued = (await admin.post("/intervene", **body)).json()["intervention"]
-    value = site.hub.metrics.value
+    value = site.services.metrics.value
     assert value(figures.INTERVENTIONS, type="ABORT", state="issued") == 1
     for _ in range(2):  # a repeated acknowledgement counts once
-        await site.hub.store.interventions.acknowledge(issued["id"], AckOutcome.DONE)
+        await site.services.store.interventions.acknowledge(issued["id"], AckOutcome.DONE)
     assert value(figures.INTERVENTIONS, type="ABORT", state="applied") == 1
     assert value(figures.INTERVENTION_SECONDS, type="ABORT", state="applied") == 1
 
@@ -51,13 +51,13 @@ async def test_decisions_are_counted_and_timed(site: Site, a: Forge) -> None:
     await a.create()
     lock = (await a.claim())["lock"]
     question = make_question("Go?", key="go", options=("yes", "no"))
-    asked = await site.hub.store.decisions.ask(await task_of(site), lock["fence"], question)
+    asked = await site.services.store.decisions.ask(await task_of(site), lock["fence"], question)
     assert isinstance(asked, Asked)
     assert "holdfast_decisions_open 1\n" in await scraped(site)
     path = f"/decisions/{asked.decision.id}"
     for _ in range(2):  # a repeat counts once
         assert (await site.ask("POST", path, {"choice": "yes"})).status_code == 200
-    assert site.hub.metrics.value(figures.DECISION_SECONDS, outcome="decided") == 1
+    assert site.services.metrics.value(figures.DECISION_SECONDS, outcome="decided") == 1
     assert "holdfast_decisions_open 0\n" in await scraped(site)
 
 
@@ -66,7 +66,7 @@ async def test_conflicts_and_late_results_are_counted(site: Site, a: Forge, b: F
     lock = (await a.claim())["lock"]
     refused = await b.one(id="task-1", expectedVersion=1, status="completed", result=1)
     assert refused["error"] == "NOT_RUNNER"
-    value = site.hub.metrics.value
+    value = site.services.metrics.value
     assert value(figures.CONFLICTS, state_type="status", resolution="REJECT") == 1
     await a.post("/tasks/task-1/release")
     late = await a.one(
@@ -79,10 +79,10 @@ async def test_conflicts_and_late_results_are_counted(site: Site, a: Forge, b: F
 
 async def test_a_late_result_of_a_worker_is_counted(site: Site) -> None:
     task = await site.task()
-    hub = site.hub
-    sync = WorkerSync(hub.store, hub.clock, gather_seconds=0.0, meter=hub.metrics)
-    await hello(hub.store, Start("w1", 1, "", registered=1))
-    claimed = await hub.store.by_id.claim(ClaimById(task["id"], "w1", "c1", 60.0))
+    services = site.services
+    sync = WorkerSync(services.store, services.clock, gather_seconds=0.0, meter=services.metrics)
+    await hello(services.store, Start("w1", 1, "", registered=1))
+    claimed = await services.store.by_id.claim(ClaimById(task["id"], "w1", "c1", 60.0))
     assert isinstance(claimed, Task)
     body = {"type": "RELEASE_LOCK", "reason": "it hangs"}
     await site.ask("POST", f"/tasks/{task['id']}/interventions", body)
@@ -91,35 +91,35 @@ async def test_a_late_result_of_a_worker_is_counted(site: Site) -> None:
     (answer,) = await sync.apply([Inbound("w1", 1, 1, changes, "default")])
     await sync.close()
     assert answer.ack.refused
-    assert hub.metrics.value(meters.LATE, kind="worker") == 1
+    assert services.metrics.value(meters.LATE, kind="worker") == 1
 
 
 async def test_the_lag_of_nodes_is_sampled(site: Site, a: Forge) -> None:
     await a.create()
     await a.create("task-2")
     await a.post("/nodes/plugin-a/heartbeat", cursor=f"{await epoch(site)}:1")
-    await site.hub.figures.sample()
-    assert site.hub.metrics.value(figures.LAG_EVENTS, kind="plugin") == 1
-    assert site.hub.metrics.value(figures.LAG_SECONDS, kind="plugin") == 1
+    await site.services.figures.sample()
+    assert site.services.metrics.value(figures.LAG_EVENTS, kind="plugin") == 1
+    assert site.services.metrics.value(figures.LAG_SECONDS, kind="plugin") == 1
     text = await scraped(site)
     assert 'holdfast_sync_lag_events_bucket{kind="plugin",le="0"} 0\n' in text
     assert 'holdfast_sync_lag_events_bucket{kind="plugin",le="+Inf"} 1\n' in text
 
 
 async def epoch(site: Site) -> str:
-    return (await site.hub.store.feed.head()).epoch
+    return (await site.services.store.feed.head()).epoch
 
 
 async def test_the_scrape_shows_waiting_tasks_hints_and_the_build(site: Site) -> None:
     await site.task(queue="mails")
-    async with site.hub.figures.running():
-        site.hub.wake()
+    async with site.services.figures.running():
+        site.services.wake()
         text = await scraped(site)
     assert 'holdfast_queue_oldest_seconds{queue="mails"}' in text
     assert 'holdfast_bus_mode{mode="p' in text
     assert 'holdfast_build_info{version="' in text
     for topic in ("work", "feed"):
-        assert site.hub.metrics.value(figures.HINTS, topic=topic) >= 1
+        assert site.services.metrics.value(figures.HINTS, topic=topic) >= 1
 
 
 def test_the_latency_of_the_feed_has_the_buckets_of_its_target() -> None:

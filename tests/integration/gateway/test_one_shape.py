@@ -98,7 +98,7 @@ async def test_tasks_and_dead_letters(faces: Faces) -> None:
     running = await claimed(site)
     for task_id in (parent, child["id"], running.id):
         whole = await faces.agree(f"task show {task_id}", f"/tasks/{task_id}", models.TaskView)
-        again = views.task(views.read_task(whole), site.hub.now(), views.read_details(whole))
+        again = views.task(views.read_task(whole), site.services.now(), views.read_details(whole))
         assert still(again) == still(whole), "a task that was read from JSON is the same task"
         await faces.agree(f"task why {task_id}", f"/tasks/{task_id}/why", models.Why)
         await faces.agree(f"task history {task_id}", f"/tasks/{task_id}/history", models.EventView)
@@ -185,7 +185,7 @@ async def test_nodes_conflicts_and_projects(faces: Faces) -> None:
 
 
 async def test_locks(faces: Faces) -> None:
-    locks = faces.site.hub.locks
+    locks = faces.site.services.locks
     await locks._locks.acquire("host:1", ttl=600)
     await faces.agree("lock list", "/locks", admin_models.LockRow)
     await locks.revoke("host:1", By("user:ann", "gone"))

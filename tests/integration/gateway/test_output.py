@@ -17,9 +17,9 @@ Write = Callable[[Changes], Awaitable[None]]
 
 async def writer(site: Site, task_id: str) -> Write:
     """A worker that runs the task under fence 1."""
-    sync = WorkerSync(site.hub.store, site.hub.clock)
+    sync = WorkerSync(site.services.store, site.services.clock)
     assert (await sync.hello(Start("w1", 0, "boot"))).receiver is not None
-    await site.hub.store.by_id.claim(ClaimById(task_id, "w1", "c", 60.0))
+    await site.services.store.by_id.claim(ClaimById(task_id, "w1", "c", 60.0))
     sequence = 0
 
     async def write(changes: Changes) -> None:

@@ -73,7 +73,7 @@ async def test_the_settings_of_the_feed_have_an_effect() -> None:
         assert (feed.flow.high_bytes, feed.flow.low_bytes) == (8_000, 2_000)
         assert feed.flow.stall_seconds == 3.0
         assert not feed.is_full()
-        feed.hub.buffered = 9_001
+        feed.broadcaster.buffered = 9_001
         assert feed.is_full()
 
 
@@ -83,7 +83,7 @@ async def test_the_expiry_of_interventions_has_an_effect() -> None:
         task = await site.task()
         body = {"type": "PAUSE", "reason": "r"}
         made = await site.ask("POST", f"/tasks/{task['id']}/interventions", body)
-        row = await site.hub.store.interventions.get(made.json()["intervention"]["id"])
+        row = await site.services.store.interventions.get(made.json()["intervention"]["id"])
         assert row is not None
         assert row.expires_at - row.issued_at == pytest.approx(50.0)
 

@@ -167,7 +167,7 @@ async def test_a_node_reads_the_decisions_that_its_runs_asked(site: Site) -> Non
         )
         secrets[name] = answer.json()["credential"]
         task_id = (await site.task())["id"]
-        store = site.hub.store
+        store = site.services.store
         task = await store.by_id.claim(ClaimById(task_id, name, "c", 60.0))
         assert isinstance(task, Task)
         question = make_question("Deploy?", key="k", options=["yes", "no"], data={"by": name})
@@ -215,10 +215,10 @@ async def test_only_the_node_that_held_a_fence_sends_its_late_result(site: Site)
         )
     result = await holder.one(**late, fence=fence)
     assert (result["error"], result["late"]) == ("LOCK_LOST", True)
-    found = await find_task(site.hub.store, "a", project="proj", projects={"proj"})
+    found = await find_task(site.services.store, "a", project="proj", projects={"proj"})
     events = [
         event.data
-        for event in await site.hub.store.feed.history(found.task_id)
+        for event in await site.services.store.feed.history(found.task_id)
         if event.kind == "task.late"
     ]
     assert [(data["node"], data["fence"], data["result"]) for data in events] == [

@@ -80,8 +80,8 @@ async def test_the_status_counts_pushes_of_others_and_resets(a: Forge, b: Forge)
 
 
 async def test_messages_of_workers_are_counted(site: Site) -> None:
-    store = site.hub.store
-    sync = WorkerSync(store, site.hub.clock)
+    store = site.services.store
+    sync = WorkerSync(store, site.services.clock)
     greeting = await hello(store, Start("w1", 0, "boot"))
     assert greeting.receiver is not None
     incarnation = greeting.receiver.incarnation
@@ -104,7 +104,7 @@ async def test_a_registration_is_logged(a: Forge) -> None:
 async def test_the_log_of_a_project_is_bounded(site: Site, a: Forge) -> None:
     for n in range(4):
         await a.create(f"task-{n}")
-    gone = await site.hub.store.run(lambda _, __, now: retention.forget(now, 100, log_rows=2))
+    gone = await site.services.store.run(lambda _, __, now: retention.forget(now, 100, log_rows=2))
     assert gone == 3, "a registration and four pushes were logged"
     entries = (await a.get("/log/proj")).json()["entries"]
     assert [entry["taskId"] for entry in entries] == ["task-2", "task-3"]
@@ -127,7 +127,7 @@ async def test_a_node_shows_its_lag_and_the_skew_of_its_clock(site: Site, a: For
     start = (await a.post("/pull/proj")).json()["cursor"]
     [node] = (await a.get("/nodes/proj")).json()["nodes"]
     assert (node["clockSkewMs"], node["lag"]) == (None, {"events": None, "ms": None})
-    ahead = int((site.hub.now() + 3600) * 1000)
+    ahead = int((site.services.now() + 3600) * 1000)
     await a.post("/nodes/plugin-a/heartbeat", cursor=start, timestamp=ahead)
     [node] = (await a.get("/nodes/proj")).json()["nodes"]
     assert 3_590_000 < node["clockSkewMs"] <= 3_600_000
@@ -137,7 +137,7 @@ async def test_a_node_shows_its_lag_and_the_skew_of_its_clock(site: Site, a: For
     status = (await a.get("/status/proj")).json()
     assert node["lag"]["events"] == status["lag"]["events"] == 1
     assert 0 <= node["lag"]["ms"] <= status["lag"]["maxMs"]
-    keeps = site.hub.queue.settings.keep_events
+    keeps = site.services.queue.settings.keep_events
     assert 0 < status["lag"]["secondsUntilFalloff"] <= keeps
     wrong = await a.post("/nodes/plugin-a/heartbeat", timestamp=-1)
     assert (wrong.status_code, wrong.json()["error"]) == (422, "INVALID_INPUT")
@@ -172,7 +172,7 @@ async def joined_again(node: Forge) -> None:
 async def test_the_sweeper_logs_what_it_expires(site: Site, a: Forge) -> None:
     await a.create()
     await a.claim()
-    store = site.hub.store
+    store = site.services.store
     [run] = await store.runs.expired(at=store.now() + 400)
     await store.run(lambda _dialect, _ids, now: ended_lease(run, now))
     await store.runs.expire([run])

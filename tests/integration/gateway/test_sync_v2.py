@@ -338,19 +338,19 @@ async def claim_required(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
 
 
 async def task_id(a: Forge) -> str:
-    hit = await find_task(a.site.hub.store, "task-1", project="proj", projects={"proj"})
+    hit = await find_task(a.site.services.store, "task-1", project="proj", projects={"proj"})
     return hit.task_id
 
 
 async def held(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
     await a.create()
-    await site.hub.store.apply([Instruction(await task_id(a), Pause("user:ann"))])
+    await site.services.store.apply([Instruction(await task_id(a), Pause("user:ann"))])
     return str((await a.one(id="task-1", expectedVersion=2, status="queued"))["error"])
 
 
 async def terminal(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
     await a.create()
-    await site.hub.store.apply([Instruction(await task_id(a), Abort("user:ann"))])
+    await site.services.store.apply([Instruction(await task_id(a), Abort("user:ann"))])
     return str((await a.one(id="task-1", expectedVersion=2, metadata={"x": 1}))["error"])
 
 
@@ -368,7 +368,7 @@ async def already_locked(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
 
 async def not_claimable(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
     await a.create()
-    await site.hub.store.apply([Instruction(await task_id(a), Pause("user:ann"))])
+    await site.services.store.apply([Instruction(await task_id(a), Pause("user:ann"))])
     body = refused(await a.post("/tasks/task-1/claim"), 409, "NOT_CLAIMABLE")
     assert body["reason"] == "held"
     return str(body["error"])
@@ -385,9 +385,9 @@ async def not_found(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
 
 async def deleted(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
     await a.create()
-    await site.hub.store.apply([Instruction(await task_id(a), Abort("user:ann"))])
-    later = site.hub.now() + 100
-    await site.hub.store.prune(before=later, dead_before=later, feed_before=0)
+    await site.services.store.apply([Instruction(await task_id(a), Abort("user:ann"))])
+    later = site.services.now() + 100
+    await site.services.store.prune(before=later, dead_before=later, feed_before=0)
     result = await a.one(id="task-1", expectedVersion=2, metadata={"x": 1})
     assert result["version"] == 2
     assert result["deletedAt"].endswith("Z")

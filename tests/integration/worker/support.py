@@ -25,8 +25,8 @@ from holdfast.core.errors import Forbidden, Unauthenticated
 from holdfast.core.speaking import Voice
 from holdfast.errors import HoldfastError
 from holdfast.gateway.worker import grpc as worker_grpc, http as worker_http, websocket as worker_ws
-from holdfast.gateway.worker.hub import WorkerHub
 from holdfast.gateway.worker.ports import Admitted, admitting
+from holdfast.gateway.worker.service import WorkerService
 from holdfast.proto import codec
 from holdfast.proto.sync.v1 import sync_pb2 as pb
 from holdfast.store.store import Store
@@ -96,12 +96,14 @@ class Gateway:
         self.store = store
         self.commands = Commands()
         self.sync = WorkerSync(store, SystemClock())
-        self.hub = WorkerHub(store, SystemClock(), self.sync, gateway="g1", commands=self.commands)
+        self.service = WorkerService(
+            store, SystemClock(), self.sync, gateway="g1", commands=self.commands
+        )
         self._tls = tls
 
     async def __aenter__(self) -> Self:
         self.server, self.grpc_port = worker_grpc.server(
-            self.hub, admitting(authenticate), "127.0.0.1:0", tls=self._tls
+            self.service, admitting(authenticate), "127.0.0.1:0", tls=self._tls
         )
         await self.server.start()
         app = Starlette(
@@ -135,13 +137,13 @@ class Gateway:
             header = connection.headers.get("authorization", "")
             return await admitting(authenticate)(worker_ws.bearer(header), "")
 
-        await worker_ws.serve_websocket(self.hub, admit, websocket)
+        await worker_ws.serve_websocket(self.service, admit, websocket)
 
     async def _http(self, request: Request) -> Response:
         try:
             token = worker_ws.bearer(request.headers.get("authorization", ""))
             answer = await worker_http.exchange(
-                self.hub, await authenticate(token), await request.body()
+                self.service, await authenticate(token), await request.body()
             )
         except HoldfastError as error:
             return Response(json.dumps({"code": error.code}), status_code=error.http_status)

@@ -1,6 +1,6 @@
 """Every subscriber gets each event once and in order, over any interleaving of commits, reads, slow clients,
-disconnects and reconnects with a position. The hub and the connections are the product's own; the sockets are
-buffers that the test empties.
+disconnects and reconnects with a position. The broadcaster and the connections are the product's own; the
+sockets are buffers that the test empties.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from hypothesis import example, given, settings, strategies as st
 from holdfast.clock import VirtualClock
 from holdfast.core.channel import parse_channel
 from holdfast.core.subscription import FlowBounds
-from holdfast.gateway.feed import hub as hub_module, reading
+from holdfast.gateway.feed import broadcaster as broadcaster_module, reading
+from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.connection import WS, Connection
 from holdfast.gateway.feed.frames import as_message
-from holdfast.gateway.feed.hub import Hub
 from holdfast.gateway.feed.subscribing import Wish, subscribe
 from tests.feed_support import Badge, Door, ScriptedDirectory, ScriptedFeed, person
 
@@ -101,7 +101,7 @@ class Watcher:
             return
         self.buffer = Buffer()
         self.connection = Connection(
-            self.world.hub,
+            self.world.broadcaster,
             self.world.directory,
             Badge(self.world.door, "ann"),
             self.buffer,
@@ -157,7 +157,7 @@ class World:
         self.clock = VirtualClock()
         self.directory = ScriptedDirectory()
         self.door = Door(person())
-        self.hub = Hub(self.feed, self.feed.bus, self.clock, ring_events=6)
+        self.broadcaster = Broadcaster(self.feed, self.feed.bus, self.clock, ring_events=6)
         self.watchers = [Watcher(self, channel) for channel in CHANNELS]
         self.boundaries = {0}
         self.tasks: list[asyncio.Task[Any]] = []
@@ -185,9 +185,9 @@ class World:
         for _ in range(200):
             for watcher in self.watchers:
                 await watcher.connect()
-            await self.hub.read_page()
+            await self.broadcaster.read_page()
             self.clock.set(self.clock.now() + 1.0)
-            self.hub.tick(self.clock.monotonic())
+            self.broadcaster.tick(self.clock.monotonic())
             await self.settle()
             for watcher in self.watchers:
                 watcher.read(1_000)
@@ -217,10 +217,10 @@ steps = st.one_of(
 @contextmanager
 def small_pages() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hub_module, "PAGE_EVENTS", PAGE)
+        patch.setattr(broadcaster_module, "PAGE_EVENTS", PAGE)
         patch.setattr(reading, "PAGE_EVENTS", PAGE)
-        patch.setattr(hub_module, "SKIM_EVENTS", PAGE)
-        patch.setattr(hub_module, "WATCHED_SECONDS", 0.0)
+        patch.setattr(broadcaster_module, "SKIM_EVENTS", PAGE)
+        patch.setattr(broadcaster_module, "WATCHED_SECONDS", 0.0)
         yield
 
 
@@ -245,7 +245,7 @@ def test_no_event_twice_or_skipped(script: list[tuple[str, Any]]) -> None:
 
 async def play(script: list[tuple[str, Any]]) -> None:
     world = World()
-    world.hub.bounds = await world.feed.bounds()
+    world.broadcaster.bounds = await world.feed.bounds()
     for watcher in world.watchers:
         await watcher.connect()
     await world.settle()
@@ -265,14 +265,14 @@ async def act(world: World, step: str, value: Any) -> None:
     match step:
         case "live":
             world.commit(value)
-            await world.hub.read_page()
+            await world.broadcaster.read_page()
         case "commit":
             world.commit(value)
         case "page":
-            await world.hub.read_page()
+            await world.broadcaster.read_page()
         case "tick":
             world.clock.set(world.clock.now() + value)
-            world.hub.tick(world.clock.monotonic())
+            world.broadcaster.tick(world.clock.monotonic())
         case "settle":
             await world.settle()
         case "leave":

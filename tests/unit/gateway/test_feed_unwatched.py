@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from holdfast.clock import VirtualClock
 from holdfast.core.event import Position
-from holdfast.gateway.feed.hub import WATCHED_SECONDS, Hub
+from holdfast.gateway.feed.broadcaster import WATCHED_SECONDS, Broadcaster
 from holdfast.store.feed import Reset, Skimmed
 from tests.feed_support import ScriptedFeed
 from tests.unit.gateway.test_feed_model import Watcher, World
@@ -30,34 +30,34 @@ class SlowFeed(ScriptedFeed):
 
 async def test_without_subscribers_no_event_is_read() -> None:
     world = World()
-    world.hub.bounds = await world.feed.bounds()
+    world.broadcaster.bounds = await world.feed.bounds()
     world.commit([("a", 0), ("b", 1)])
-    assert await world.hub.read_page() is False
+    assert await world.broadcaster.read_page() is False
     assert (world.feed.pages, world.feed.skims) == (0, 1)
-    assert world.hub.head == world.hub.boundary == world.feed.head == 2
+    assert world.broadcaster.head == world.broadcaster.boundary == world.feed.head == 2
 
 
 async def test_listeners_are_called_for_their_kinds_only() -> None:
     feed, clock = ScriptedFeed(), VirtualClock()
-    hub = Hub(feed, feed.bus, clock)
-    hub.bounds = await feed.bounds()
+    broadcaster = Broadcaster(feed, feed.bus, clock)
+    broadcaster.bounds = await feed.bounds()
     calls: list[str] = []
-    hub.listen("token.", lambda: calls.append("token"))
-    hub.listen("intervention.issued", lambda: calls.append("intervention"))
+    broadcaster.listen("token.", lambda: calls.append("token"))
+    broadcaster.listen("intervention.issued", lambda: calls.append("intervention"))
     feed.commit("task.started", "token.revoked")
-    await hub.read_page()
+    await broadcaster.read_page()
     assert calls == ["token"]
     feed.commit("task.started")
-    await hub.read_page()
+    await broadcaster.read_page()
     assert calls == ["token"]
 
 
 async def test_a_subscription_that_starts_during_a_skim_misses_nothing() -> None:
     world = World()
-    feed = world.hub.source = world.feed = SlowFeed()
-    world.hub.bounds = await feed.bounds()
+    feed = world.broadcaster.source = world.feed = SlowFeed()
+    world.broadcaster.bounds = await feed.bounds()
     world.commit([("a", 0)])
-    skim = asyncio.create_task(world.hub.read_page())
+    skim = asyncio.create_task(world.broadcaster.read_page())
     await feed.started.wait()
     watcher = Watcher(world, "project:default")
     world.watchers = [watcher]
@@ -72,16 +72,16 @@ async def test_a_subscription_that_starts_during_a_skim_misses_nothing() -> None
 
 async def test_the_ring_is_filled_for_clients_that_reconnect() -> None:
     world = World()
-    world.hub.bounds = await world.feed.bounds()
+    world.broadcaster.bounds = await world.feed.bounds()
     watcher = Watcher(world, "project:default")
     await watcher.connect()
     await world.settle()
-    await world.hub.read_page()
+    await world.broadcaster.read_page()
     await watcher.disconnect()
     world.commit([("a", 0)])
-    await world.hub.read_page()
-    assert len(world.hub.ring) == 1
+    await world.broadcaster.read_page()
+    assert len(world.broadcaster.ring) == 1
     world.clock.set(world.clock.now() + WATCHED_SECONDS)
     world.commit([("a", 0)])
-    await world.hub.read_page()
-    assert (len(world.hub.ring), world.feed.skims) == (0, 1)
+    await world.broadcaster.read_page()
+    assert (len(world.broadcaster.ring), world.feed.skims) == (0, 1)

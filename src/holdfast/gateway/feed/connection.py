@@ -35,9 +35,9 @@ from holdfast.core.subscription import (
     is_stalled,
 )
 from holdfast.errors import StoreUnavailable
+from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.entries import Entry
 from holdfast.gateway.feed.frames import Style, Wrapping, wrapped
-from holdfast.gateway.feed.hub import Hub
 from holdfast.gateway.feed.lanes import Lane, LaneKey, Matcher, Member, merged_entries
 from holdfast.gateway.feed.ports import Directory, Outlet, Session
 from holdfast.gateway.feed.reading import next_page
@@ -92,7 +92,7 @@ class Connection:
 
     def __init__(
         self,
-        hub: Hub,
+        broadcaster: Broadcaster,
         directory: Directory,
         session: Session,
         outlet: Outlet,
@@ -101,7 +101,7 @@ class Connection:
         transport: str,
         bounds: FlowBounds | None = None,
     ) -> None:
-        self.hub = hub
+        self.broadcaster = broadcaster
         self.directory = directory
         self.session = session
         self.outlet = outlet
@@ -119,11 +119,12 @@ class Connection:
         self._is_pumping = False
         self._is_checking = False
         # Connections that were made together are not checked together.
-        self._recheck_at = hub.clock.monotonic() + RECHECK_SECONDS * (1.0 - next(hub.spread))
+        first_recheck_seconds = RECHECK_SECONDS * (1.0 - next(broadcaster.spread))
+        self._recheck_at = broadcaster.clock.monotonic() + first_recheck_seconds
 
     def open(self) -> None:
-        self.hub.connections[self] = None
-        self.hub.meter.connected(self.transport, 1)
+        self.broadcaster.connections[self] = None
+        self.broadcaster.meter.connected(self.transport, 1)
 
     def lost(self) -> None:
         """The client has gone: nothing is written to it any more."""
@@ -135,11 +136,11 @@ class Connection:
     async def shut(self) -> None:
         """Ends everything that the connection runs."""
         self.lost()
-        if self in self.hub.connections:
-            del self.hub.connections[self]
-            self.hub.meter.connected(self.transport, -1)
+        if self in self.broadcaster.connections:
+            del self.broadcaster.connections[self]
+            self.broadcaster.meter.connected(self.transport, -1)
             if self._flow.is_parked:
-                self.hub.meter.parked(-1)
+                self.broadcaster.meter.parked(-1)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -153,7 +154,7 @@ class Connection:
         bye = Bye(reason=reason, code=code, retry_after_ms=retry_after_ms)
         self.outlet.write(wrapped(self.wrap, bye))
         self.lost()
-        self.hub.meter.closed(code)
+        self.broadcaster.meter.closed(code)
         self.outlet.close(code, reason)
 
     # -- subscriptions -----------------------------------------------------------------------------
@@ -176,8 +177,8 @@ class Connection:
 
     def write_reset(self, style: Style, reason: StreamReset) -> None:
         """Says that a subscription must start over. A stream of one subscription ends with it."""
-        self.hub.meter.reset(reason.value)
-        bounds = self.hub.bounds
+        self.broadcaster.meter.reset(reason.value)
+        bounds = self.broadcaster.bounds
         self.outlet.write(style.reset(reason, bounds.head, bounds.oldest))
         if self.ends_with_reset:
             self.lost()
@@ -189,14 +190,14 @@ class Connection:
 
     def _leave(self, subscription: Subscription) -> None:
         if subscription.lane is not None:
-            self.hub.leave(subscription.lane, subscription)
+            self.broadcaster.leave(subscription.lane, subscription)
             subscription.lane = None
 
     # -- flow --------------------------------------------------------------------------------------
 
     def full(self) -> None:
-        """The outlet passed its high mark, perhaps during a write of the hub, which parks after it."""
-        self.hub.full.append(self)
+        """The outlet passed its high mark, perhaps in a write of the broadcaster, which parks after it."""
+        self.broadcaster.full.append(self)
 
     def park(self) -> None:
         """Takes the subscriptions out of their lanes until the client has read a part."""
@@ -218,15 +219,15 @@ class Connection:
 
     def _looked(self) -> Flow:
         was_parked = self._flow.is_parked
-        now = self.hub.clock.monotonic()
+        now = self.broadcaster.clock.monotonic()
         self._flow = flow_after(self._flow, self.outlet.buffered(), now, self._bounds)
         if self._flow.is_parked != was_parked:
-            self.hub.meter.parked(1 if self._flow.is_parked else -1)
+            self.broadcaster.meter.parked(1 if self._flow.is_parked else -1)
         return self._flow
 
     async def writable(self) -> None:
         """Waits while the connection is parked."""
-        self.hub.park_full()
+        self.broadcaster.park_full()
         await self._drained.wait()
 
     # -- catching up -------------------------------------------------------------------------------
@@ -252,7 +253,7 @@ class Connection:
                 for subscription in list(self._behind):
                     if subscription.is_open and not self._flow.is_parked:
                         await self._step(subscription)
-                        self.hub.park_full()
+                        self.broadcaster.park_full()
                         # Pages of the ring are read without waiting: others get their turn.
                         await asyncio.sleep(0)
         except Exception:
@@ -263,16 +264,16 @@ class Connection:
 
     async def _step(self, subscription: Subscription) -> None:
         """Reads and writes one page for a subscription, or puts it into its lane."""
-        hub, read = self.hub, subscription.cursor.read
-        if read == hub.boundary == hub.head:
+        broadcaster, read = self.broadcaster, subscription.cursor.read
+        if read == broadcaster.boundary == broadcaster.head:
             self._go_live(subscription)
-        elif read >= hub.head:
-            await hub.advanced(AGAIN_SECONDS)
+        elif read >= broadcaster.head:
+            await broadcaster.advanced(AGAIN_SECONDS)
         else:
             try:
-                answer = await next_page(hub, read, subscription.task_id)
+                answer = await next_page(broadcaster, read, subscription.task_id)
             except StoreUnavailable:
-                await hub.clock.sleep(AGAIN_SECONDS)
+                await broadcaster.clock.sleep(AGAIN_SECONDS)
                 return
             if not subscription.is_open:
                 return
@@ -292,18 +293,19 @@ class Connection:
         subscription.cursor = after_reading(cursor, through)
         if parts:
             self.outlet.write(b"".join(parts))
-            self.hub.meter.sent(matching, 1, self.hub.source.now(), self.transport, len(matching))
+            now = self.broadcaster.source.now()
+            self.broadcaster.meter.sent(matching, 1, now, self.transport, len(matching))
 
     def _go_live(self, subscription: Subscription) -> None:
         """The subscription has read everything: a bookmark says so, and the lane goes on from there."""
         self._behind.pop(subscription, None)
         cursor, is_new = subscription.cursor, subscription.is_new
-        offset = bookmark_at(cursor, self.hub.boundary, live=is_new)
+        offset = bookmark_at(cursor, self.broadcaster.boundary, live=is_new)
         if offset is not None:
             self.outlet.write(subscription.style.bookmark(offset, cursor.last, live=is_new))
             subscription.cursor = after_bookmark(cursor, offset)
         subscription.is_new = False
-        subscription.lane = self.hub.join(subscription.key, self.wrap, subscription)
+        subscription.lane = self.broadcaster.join(subscription.key, self.wrap, subscription)
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -327,7 +329,7 @@ class Connection:
     def recheck(self) -> None:
         if not self._is_checking and not self.is_closed:
             self._is_checking = True
-            self._recheck_at = self.hub.clock.monotonic() + RECHECK_SECONDS
+            self._recheck_at = self.broadcaster.clock.monotonic() + RECHECK_SECONDS
             self._spawn(self._check())
 
     async def _check(self) -> None:
@@ -342,7 +344,7 @@ class Connection:
                 await self._check_one(subscription)
         except StoreUnavailable:
             # What cannot be checked now is checked again soon. Until then the last answer holds.
-            self._recheck_at = self.hub.clock.monotonic() + AGAIN_SECONDS
+            self._recheck_at = self.broadcaster.clock.monotonic() + AGAIN_SECONDS
         except Exception:
             log.exception("the rights of a subscriber cannot be checked: it is closed")
             self.close(4500, "internal error")

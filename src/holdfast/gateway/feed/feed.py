@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from holdfast.core.subscription import FlowBounds
+from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.connection import Connection
-from holdfast.gateway.feed.hub import Hub
 from holdfast.gateway.feed.ports import Authenticator, Directory, Session
 from holdfast.gateway.feed.requests import FRAME_BYTES_MAX
 from holdfast.gateway.feed.server_frames import FrameLimits, Hello
@@ -31,11 +31,11 @@ class FeedNames(msgspec.Struct, frozen=True):
 
 
 class LiveFeed:
-    """The hub with what its transports need. `start` it before the first connection."""
+    """The broadcaster with what its transports need. `start` it before the first connection."""
 
     def __init__(
         self,
-        hub: Hub,
+        broadcaster: Broadcaster,
         authenticator: Authenticator,
         directory: Directory,
         *,
@@ -44,7 +44,7 @@ class LiveFeed:
         connections_max: int = GATEWAY_CONNECTIONS_MAX,
         buffer_total_bytes: int = BUFFER_TOTAL_BYTES,
     ) -> None:
-        self.hub = hub
+        self.broadcaster = broadcaster
         self.authenticator = authenticator
         self.directory = directory
         self.names = names or FeedNames()
@@ -53,28 +53,31 @@ class LiveFeed:
         self._buffer_total_bytes = buffer_total_bytes
 
     async def start(self) -> None:
-        await self.hub.start()
+        await self.broadcaster.start()
 
     async def stop(self) -> None:
         """Closes all connections with 1001. Each is asked to come back at another moment."""
-        connections = [each for each in self.hub.connections if isinstance(each, Connection)]
+        connections = [
+            each for each in self.broadcaster.connections if isinstance(each, Connection)
+        ]
         for number, connection in enumerate(connections):
             # Spreads the reconnects evenly.
             retry = RETRY_MS_MAX * (number + 1) // (len(connections) + 1)
             connection.close(1001, "the server stops", retry_after_ms=retry)
         await asyncio.sleep(0)
-        await self.hub.stop()
+        await self.broadcaster.stop()
 
     def is_full(self) -> bool:
         """Whether no further connection is accepted."""
-        hub = self.hub
+        broadcaster = self.broadcaster
         return (
-            len(hub.connections) >= self._connections_max or hub.buffered > self._buffer_total_bytes
+            len(broadcaster.connections) >= self._connections_max
+            or broadcaster.buffered > self._buffer_total_bytes
         )
 
     def hello(self, session: Session) -> Hello:
         """The first frame."""
-        bounds = self.hub.bounds
+        bounds = self.broadcaster.bounds
         return Hello(
             protocol="holdfast.v1",
             server=self.names.server,

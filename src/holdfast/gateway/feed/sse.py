@@ -60,7 +60,7 @@ async def open_stream(feed: LiveFeed, request: Request, session: Session) -> Res
         raise
     outlet = QueueOutlet(feed.flow)
     connection = Connection(
-        feed.hub,
+        feed.broadcaster,
         feed.directory,
         session,
         outlet,
@@ -108,7 +108,7 @@ class EventStream(Response):
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         await _send(send, b"retry: %d\n\n" % RETRY_MS)
-        clock = self._connection.hub.clock
+        clock = self._connection.broadcaster.clock
         while (parts := await self._outlet.take(clock, HEARTBEAT_SECONDS)) is not None:
             await _send(send, b"".join(parts) if parts else b": hb\n\n")
         await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -185,7 +185,7 @@ async def poll_events(
 ) -> dict[str, Any] | Denied:
     """`GET /api/v1/events`: the events after a position, or after `wait_seconds` none. Raises InvalidInput,
     FeedReset and StoreUnavailable. The caller closes the session."""
-    hub = feed.hub
+    broadcaster = feed.broadcaster
     targets = await find_targets(feed.directory, session.principal, _channels(request))
     if isinstance(targets, Denied):
         return targets
@@ -194,30 +194,32 @@ async def poll_events(
     text = request.query_params.get("after")
     after = None if text in (None, "", NOW) else parse_position("after", text)
     limit = check_page(_number(request, "limit", 100))
-    deadline = hub.clock.monotonic() + min(_number(request, "wait_seconds", 0), WAIT_SECONDS_MAX)
-    read, items = await start_offset(hub, after), []
-    epoch = hub.epoch
-    while not isinstance(read, StreamReset) and epoch == hub.epoch:
-        if read < hub.head:
-            answer = await next_page(hub, read, None)
+    deadline = broadcaster.clock.monotonic() + min(
+        _number(request, "wait_seconds", 0), WAIT_SECONDS_MAX
+    )
+    read, items = await start_offset(broadcaster, after), []
+    epoch = broadcaster.epoch
+    while not isinstance(read, StreamReset) and epoch == broadcaster.epoch:
+        if read < broadcaster.head:
+            answer = await next_page(broadcaster, read, None)
             if isinstance(answer, StreamReset):
                 read = answer
                 break
             entries, through = answer
             items = [entry for entry in entries if matches(entry)]
             read = through if len(items) <= limit else items[limit - 1].offset
-        left = deadline - hub.clock.monotonic()
-        if items or (read >= hub.head and left <= 0.0):
+        left = deadline - broadcaster.clock.monotonic()
+        if items or (read >= broadcaster.head and left <= 0.0):
             frames = [item.public(epoch) for item in items[:limit]]
             return {"items": frames, "next": f"{epoch}:{read}"}
-        if read >= hub.head:
-            hub.polls += 1
+        if read >= broadcaster.head:
+            broadcaster.polls += 1
             try:
-                await hub.advanced(left)
+                await broadcaster.advanced(left)
             finally:
-                hub.polls -= 1
+                broadcaster.polls -= 1
     reason = read if isinstance(read, StreamReset) else StreamReset.EPOCH
-    raise FeedReset(reason.value, str(hub.bounds.oldest), str(hub.bounds.head))
+    raise FeedReset(reason.value, str(broadcaster.bounds.oldest), str(broadcaster.bounds.head))
 
 
 def _number(request: Request, name: str, default: int) -> int:

@@ -18,6 +18,7 @@ from holdfast.core.event_kinds import EventClass
 from holdfast.core.search import Query
 from holdfast.core.subscription import MERGE_SECONDS, StreamFilter, StreamReset, start_at
 from holdfast.core.wire import parse_position
+from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.connection import (
     Connection,
     Subscription,
@@ -26,7 +27,6 @@ from holdfast.gateway.feed.connection import (
     find_targets,
 )
 from holdfast.gateway.feed.frames import Style
-from holdfast.gateway.feed.hub import Hub
 from holdfast.gateway.feed.lanes import LaneKey, Member
 
 NOW: Final = "now"
@@ -59,16 +59,16 @@ def project_channels(principal: Principal) -> tuple[Channel, ...]:
 async def subscribe(connection: Connection, wish: Wish) -> Denied | None:
     """Starts a subscription of a connection, or writes why it is reset. Returns why it is denied. Raises
     InvalidInput."""
-    hub = connection.hub
+    broadcaster = connection.broadcaster
     after = None if wish.position in (None, NOW) else parse_position("position", wish.position)
-    style = Style(wish.id, wish.shown, hub.epoch, connection.wrap)
+    style = Style(wish.id, wish.shown, broadcaster.epoch, connection.wrap)
     targets = await find_targets(connection.directory, connection.session.principal, wish.channels)
     if isinstance(targets, Denied):
         if after is None or targets.reason is not DenialReason.PROJECT:
             return targets
         connection.write_reset(style, StreamReset.GONE)
         return None
-    start = await start_offset(hub, after)
+    start = await start_offset(broadcaster, after)
     if isinstance(start, StreamReset):
         connection.write_reset(style, start)
         return None
@@ -78,7 +78,7 @@ async def subscribe(connection: Connection, wish: Wish) -> Denied | None:
         await _snapshot(connection, style, targets, start)
     if connection.is_closed:
         return None
-    if style.epoch != hub.epoch:
+    if style.epoch != broadcaster.epoch:
         connection.write_reset(style, StreamReset.EPOCH)
         return None
     like = StreamFilter(frozenset(), None, wish.kinds, wish.classes, wish.query)
@@ -89,18 +89,18 @@ async def subscribe(connection: Connection, wish: Wish) -> Denied | None:
     return None
 
 
-async def start_offset(hub: Hub, after: Position | None) -> int | StreamReset:
+async def start_offset(broadcaster: Broadcaster, after: Position | None) -> int | StreamReset:
     """The offset to start after."""
     if after is None:
-        return hub.boundary
-    if after.epoch != hub.epoch:
+        return broadcaster.boundary
+    if after.epoch != broadcaster.epoch:
         return StreamReset.EPOCH
-    if after.offset > hub.head:
+    if after.offset > broadcaster.head:
         # The position may come from a response that was read from the store a moment ago.
-        await hub.refresh()
-        if after.epoch != hub.epoch:
+        await broadcaster.refresh()
+        if after.epoch != broadcaster.epoch:
             return StreamReset.EPOCH
-        if after.offset > hub.head:
+        if after.offset > broadcaster.head:
             return StreamReset.AHEAD
     return after.offset
 

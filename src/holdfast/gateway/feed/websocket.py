@@ -85,7 +85,7 @@ class _Client:
     def __init__(self, feed: LiveFeed, websocket: WebSocket, session: Session) -> None:
         self._feed = feed
         self._websocket = websocket
-        self._bucket = Bucket(feed.hub.clock.monotonic())
+        self._bucket = Bucket(feed.broadcaster.clock.monotonic())
         self._writer: asyncio.Task[None] | None = None
         self._connection = self._connect(feed, session, feed.flow)
 
@@ -94,7 +94,7 @@ class _Client:
         if direct is None:
             queued = QueueOutlet(bounds)
             connection = Connection(
-                feed.hub,
+                feed.broadcaster,
                 feed.directory,
                 session,
                 queued,
@@ -107,7 +107,7 @@ class _Client:
             return connection
         outlet = DirectOutlet(direct["protocol"], bounds)
         connection = Connection(
-            feed.hub,
+            feed.broadcaster,
             feed.directory,
             session,
             outlet,
@@ -139,7 +139,7 @@ class _Client:
 
     async def _write_on(self, outlet: QueueOutlet) -> None:
         """Writes what is queued, one message for each line."""
-        clock = self._feed.hub.clock
+        clock = self._feed.broadcaster.clock
         while (parts := await outlet.take(clock, 60.0)) is not None:
             for message in b"".join(parts).split(b"\n"):
                 if message:
@@ -151,7 +151,7 @@ class _Client:
 
     async def _receive(self, message: Any) -> None:
         connection = self._connection
-        if not self._bucket.take(self._feed.hub.clock.monotonic()):
+        if not self._bucket.take(self._feed.broadcaster.clock.monotonic()):
             connection.close(4429, "too many frames", retry_after_ms=1000)
             return
         text = message.get("text")
@@ -178,7 +178,7 @@ class _Client:
         connection = self._connection
         match request:
             case requests.Ping(n):
-                self._write(Pong(n=n, head=str(connection.hub.bounds.head)))
+                self._write(Pong(n=n, head=str(connection.broadcaster.bounds.head)))
             case requests.Subscribe():
                 await self._subscribe(request)
             case requests.Unsubscribe(id):
@@ -203,7 +203,7 @@ class _Client:
         if denied is not None:
             detail = denied_detail(denied, wish.shown)
             self._write_error(wish.id, denied.code, detail, retryable=False)
-        connection.hub.park_full()
+        connection.broadcaster.park_full()
 
     async def _authenticate(self, token: str) -> None:
         connection = self._connection

@@ -103,7 +103,7 @@ async def _change_queue(call: Call, name: str, body: ChangeBody, *, pause: bool)
         answer=answer,
         detail={"paused": pause},
     )
-    queues = call.hub.parts.queues
+    queues = call.services.parts.queues
     with call.preconditions():
         await (queues.pause(name, by) if pause else queues.resume(name, by))
     return answers[-1]
@@ -120,8 +120,8 @@ async def _queue(call: Call, name: str) -> QueueView:
 
 async def _queues(call: Call) -> list[QueueView]:
     """The queues with the counts of the principal's projects."""
-    rows = await call.hub.parts.queues.list()
-    return await counted(call.hub.store, rows, call.projects)
+    rows = await call.services.parts.queues.list()
+    return await counted(call.services.store, rows, call.projects)
 
 
 async def counted(
@@ -144,7 +144,7 @@ async def counted(
 async def list_schedules(call: Call) -> Answer:
     """The schedules of the principal's projects."""
     call.authorise_any(O.SCHEDULES_READ)
-    rows = await call.hub.parts.schedules.list()
+    rows = await call.services.parts.schedules.list()
     shown = [row for row in rows if call.projects is None or row.project in call.projects]
     return Answer({"items": [views.schedule(row) for row in shown], "next": None})
 
@@ -165,7 +165,7 @@ async def put_schedule(call: Call, name: str, body: ScheduleBody) -> Answer:
         detail={"spec": body.spec, "type": body.type},
     )
     with call.preconditions():
-        await call.hub.parts.schedules.put(
+        await call.services.parts.schedules.put(
             name,
             by,
             spec=body.spec,
@@ -181,7 +181,7 @@ async def put_schedule(call: Call, name: str, body: ScheduleBody) -> Answer:
 
 async def remove_schedule(call: Call, name: str, *, reason: str = "") -> Answer:
     call.authorise_any(O.SCHEDULES_WRITE)
-    schedule = await call.hub.parts.schedules.find(name)
+    schedule = await call.services.parts.schedules.find(name)
     if schedule is None and call.key is None:
         raise missing("schedule", name)
     # A repeat finds nothing any more: its answer is stored.
@@ -198,7 +198,7 @@ async def remove_schedule(call: Call, name: str, *, reason: str = "") -> Answer:
     )
     try:
         with call.preconditions():
-            await call.hub.parts.schedules.remove(name, by)
+            await call.services.parts.schedules.remove(name, by)
     except NotFound:
         raise missing("schedule", name) from None
     return _answer(removed[-1])
@@ -208,14 +208,14 @@ async def pause_schedule(call: Call, name: str, body: ChangeBody) -> Answer:
     schedule = await _schedule(call, O.SCHEDULES_WRITE, name)
     by = _schedule_by(call, name, body, project=schedule.project, detail={"paused": True})
     with call.preconditions():
-        return _answer(await call.hub.parts.schedules.pause(name, by))
+        return _answer(await call.services.parts.schedules.pause(name, by))
 
 
 async def resume_schedule(call: Call, name: str, body: ChangeBody) -> Answer:
     schedule = await _schedule(call, O.SCHEDULES_WRITE, name)
     by = _schedule_by(call, name, body, project=schedule.project, detail={"paused": False})
     with call.preconditions():
-        return _answer(await call.hub.parts.schedules.resume(name, by))
+        return _answer(await call.services.parts.schedules.resume(name, by))
 
 
 async def run_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
@@ -224,7 +224,7 @@ async def run_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
     allowed = call.authorise(O.SCHEDULES_WRITE, project=schedule.project)
 
     def answer(made: Task) -> Answer:
-        return Answer({"task": views.task(made, call.hub.now())}, 201, made.version)
+        return Answer({"task": views.task(made, call.services.now())}, 201, made.version)
 
     beside = RecordedInsert(
         lambda rows, tasks: stored(answer(tasks[rows[0].task_id])),
@@ -244,16 +244,16 @@ async def run_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
         metadata={"schedule": schedule.name},
         project=schedule.project,
     )
-    handle = await call.hub.parts.producer.enqueue(
+    handle = await call.services.parts.producer.enqueue(
         schedule.type, loads(schedule.payload_json), None, options, None, beside=lambda _: beside
     )
-    return answer(await call.hub.parts.tasks.get(handle.id))
+    return answer(await call.services.parts.tasks.get(handle.id))
 
 
 async def _schedule(call: Call, operation: Operation, name: str) -> Schedule:
     """The schedule, if the principal may do this with it. One of a foreign project does not exist."""
     call.authorise_any(operation)
-    schedule = await call.hub.parts.schedules.find(name)
+    schedule = await call.services.parts.schedules.find(name)
     if schedule is None:
         raise missing("schedule", name)
     call.authorise(operation, project=schedule.project, noun="schedule", id=name)
@@ -302,7 +302,7 @@ async def list_locks(
     """Held locks, by name. `behind`: a name, for the first page."""
     call.authorise_any(O.LOCKS_READ)
     place = (behind or "") if after is None else _text(parse_cursor(after, of="locks"))
-    rows = await call.hub.locks.list(after=place, limit=check_page(limit))
+    rows = await call.services.locks.list(after=place, limit=check_page(limit))
     last = rows[-1] if len(rows) == limit else None
     following = None if last is None else make_cursor((last.resource,), of="locks")
     return Answer({"items": [views.lock(row) for row in rows], "next": following})
@@ -310,7 +310,7 @@ async def list_locks(
 
 async def get_lock(call: Call, resource: str) -> Answer:
     call.authorise_any(O.LOCKS_READ)
-    info = await call.hub.locks.show(resource)
+    info = await call.services.locks.show(resource)
     if not info.is_held and not info.fence:
         raise missing("lock", resource)
     return Answer(views.whole_lock(info))
@@ -330,7 +330,7 @@ async def revoke_lock(call: Call, resource: str, body: ReasonBody) -> Answer:
         reason=body.reason,
         answer=answer,
     )
-    return answer(await call.hub.locks.revoke(resource, by))
+    return answer(await call.services.locks.revoke(resource, by))
 
 
 def _text(values: tuple[Any, ...]) -> str:

@@ -22,7 +22,7 @@ from holdfast.core.errors import Forbidden, NodeFenced, PreconditionFailed, Self
 from holdfast.core.rights import Operation, PrincipalKind
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.errors import InvalidInput, NotFound, VersionConflict
-from holdfast.gateway.hub import Hub
+from holdfast.gateway.services import GatewayServices
 from holdfast.queue.by import By
 from holdfast.sync.access.recorded import Recorded, Repeatable
 
@@ -49,7 +49,7 @@ class Call:
 
     def __init__(
         self,
-        hub: Hub,
+        services: GatewayServices,
         principal: Principal,
         *,
         request_id: str,
@@ -58,7 +58,7 @@ class Call:
         request: object = None,
         if_match: int | None = None,
     ) -> None:
-        self.hub = hub
+        self.services = services
         self.principal = principal
         self.request_id = request_id
         self.token_id = token_id
@@ -171,18 +171,18 @@ class Call:
         if the request was answered before."""
         repeatable = self.repeatable(operation)
         if repeatable is not None:
-            await self.hub.store.run(lambda _dialect, _ids, now: repeatable.hold(now))
+            await self.services.store.run(lambda _dialect, _ids, now: repeatable.hold(now))
         return repeatable
 
     async def check_answered(self, operation: Operation) -> None:
         """`Replayed` if the request was answered before: for an act that is judged before its transaction."""
         if (repeatable := self.repeatable(operation)) is not None:
-            await self.hub.store.run(lambda _dialect, _ids, now: repeatable.look(now))
+            await self.services.store.run(lambda _dialect, _ids, now: repeatable.look(now))
 
     async def end_repeatable(self, repeatable: Repeatable | None, answer: Answer) -> None:
         """Stores the answer of such an act."""
         if repeatable is not None:
-            await self.hub.store.run(
+            await self.services.store.run(
                 lambda _dialect, _ids, now: repeatable.end(stored(answer), now)
             )
 
@@ -200,8 +200,10 @@ class Call:
         common: dict[str, Any] = {
             "actor": actor,
             "operation": operation.value,
-            "reason": self.hub.redaction.text(reason),
-            "detail_json": codec.dumps({} if detail is None else self.hub.redaction.value(detail)),
+            "reason": self.services.redaction.text(reason),
+            "detail_json": codec.dumps(
+                {} if detail is None else self.services.redaction.value(detail)
+            ),
             "request_id": self.request_id,
         }
 

@@ -41,7 +41,7 @@ async def find(call: Call, *, q: str = "", after: str | None = None, limit: int 
         call.authorise(O.CONFLICTS_READ, project=project, noun="project", id=project)
         projects = [project]
     place = f"conflicts {q}"
-    rows = await Conflicts(call.hub.store).find(
+    rows = await Conflicts(call.services.store).find(
         projects,
         state=terms.get(STATE),
         after="" if after is None else _id_of(parse_cursor(after, of=place)),
@@ -61,11 +61,11 @@ async def settle(call: Call, conflict_id: str, body: SettleBody) -> Answer:
     """Ends a conflict with one of its sides, or with a third content."""
     conflict = await _readable(call, O.CONFLICTS_SETTLE, conflict_id)
     take = check_choice("take", body.take, Take)
-    has_task = await call.hub.parts.tasks.look_up(conflict.task_id) is not None
-    details = await call.hub.parts.tasks.details(conflict.task_id) if has_task else None
+    has_task = await call.services.parts.tasks.look_up(conflict.task_id) is not None
+    details = await call.services.parts.tasks.details(conflict.task_id) if has_task else None
 
     def answer(settled: Settled) -> Answer:
-        return _settled(settled, call.hub.now(), details)
+        return _settled(settled, call.services.now(), details)
 
     by = call.by(
         O.CONFLICTS_SETTLE,
@@ -78,12 +78,14 @@ async def settle(call: Call, conflict_id: str, body: SettleBody) -> Answer:
         detail={"take": take.value, "task": conflict.task_id},
     )
     try:
-        settled = await Conflicts(call.hub.store).settle(conflict_id, take, by, merged=body.merged)
+        settled = await Conflicts(call.services.store).settle(
+            conflict_id, take, by, merged=body.merged
+        )
     except VersionConflict as error:
         if call.if_match is None:
             raise
         raise PreconditionFailed(str(error)) from None
-    call.hub.wake()
+    call.services.wake()
     return answer(settled)
 
 
@@ -98,7 +100,7 @@ def _settled(settled: Settled, now: float, details: TaskDetails | None) -> Answe
 async def _readable(call: Call, operation: Operation, conflict_id: str) -> Conflict:
     call.authorise_any(operation)
     try:
-        conflict = await Conflicts(call.hub.store).get(conflict_id)
+        conflict = await Conflicts(call.services.store).get(conflict_id)
     except NotFound:
         raise missing("conflict", conflict_id) from None
     call.authorise(operation, project=conflict.project, noun="conflict", id=conflict_id)

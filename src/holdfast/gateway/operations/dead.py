@@ -58,7 +58,7 @@ async def find(call: Call, *, q: str = "", after: str | None = None, limit: int 
     name = f"dead-letters {q}"
     place = None if after is None else tasks.cursor(after, name)
     page = await search(
-        call.hub.store, query, projects=call.projects, after=place, limit=check_page(limit)
+        call.services.store, query, projects=call.projects, after=place, limit=check_page(limit)
     )
     last = page.rows[-1] if len(page.rows) == limit else None
     following = None if last is None else make_cursor((last.updated_at, last.id), of=name)
@@ -69,15 +69,15 @@ async def groups(call: Call, *, limit: int = 50) -> Answer:
     """Dead letters by cause, the largest group first."""
     call.authorise_any(O.TASKS_READ)
     if call.projects is None:
-        rows = await call.hub.parts.dead_letters.groups(limit=limit)
+        rows = await call.services.parts.dead_letters.groups(limit=limit)
     else:
         page = await search(
-            call.hub.store, _dead(Query()), projects=call.projects, limit=OPERATION_MAX
+            call.services.store, _dead(Query()), projects=call.projects, limit=OPERATION_MAX
         )
         rows = _grouped(page.rows)[: check_page(limit)]
-        samples = await call.hub.store.reads.get([row.sample_id for row in rows])
+        samples = await call.services.store.reads.get([row.sample_id for row in rows])
         rows = [_with_sample(row, samples.get(row.sample_id)) for row in rows]
-    rules = call.hub.redaction
+    rules = call.services.redaction
     return Answer(
         {"items": [redacting.row(rules, views.dead_group(row)) for row in rows], "next": None}
     )
@@ -165,8 +165,8 @@ async def _apply(
     )
     command = _command(body.action, actor, body.reason)
     instructions = [Instruction(task_id, command) for task_id in ids]
-    rulings = await call.hub.store.apply(instructions, beside=by.beside)
-    call.hub.wake()
+    rulings = await call.services.store.apply(instructions, beside=by.beside)
+    call.services.wake()
     return rulings
 
 
@@ -190,7 +190,7 @@ async def _chosen(call: Call, body: OperationBody) -> list[str]:
     if body.ids is not None:
         if len(body.ids) > OPERATION_MAX:
             raise InvalidInput(f"{len(body.ids)} ids: at most {OPERATION_MAX} are allowed")
-        found = await call.hub.store.reads.get(body.ids)
+        found = await call.services.store.reads.get(body.ids)
         projects = call.projects
         return [
             task.id
@@ -201,7 +201,7 @@ async def _chosen(call: Call, body: OperationBody) -> list[str]:
     query = parse(body.q or "")
     if body.action in ("replay", "discard"):
         query = _dead(query)
-    page = await search(call.hub.store, query, projects=call.projects, limit=OPERATION_MAX + 1)
+    page = await search(call.services.store, query, projects=call.projects, limit=OPERATION_MAX + 1)
     if len(page.rows) > OPERATION_MAX:
         raise InvalidInput(
             f"more than {OPERATION_MAX} tasks match: narrow q, e.g. by type or by created"

@@ -66,7 +66,7 @@ async def latest(
     check_whole("limit", limit, least=1, most=BODIES_MAX)
     last = None if behind is None else await readable(call, O.TASKS_READ, behind)
     which = DeadFilter(type, queue, fingerprint)
-    letters = call.hub.parts.dead_letters
+    letters = call.services.parts.dead_letters
     rows: list[Task] = []
     while len(rows) < limit:
         page = await letters.page_after(which, last, limit=limit)
@@ -74,7 +74,7 @@ async def latest(
         if len(page) < limit:
             break
         last = page[-1]
-    now = call.hub.now()
+    now = call.services.now()
     return Answer({"items": [views.task(task, now) for task in rows[:limit]], "next": None})
 
 
@@ -85,7 +85,7 @@ async def replay(call: Call, task_id: str, body: ReplayBody) -> Answer:
         O.DEAD_REPLAY,
         task_id,
         body,
-        lambda by: call.hub.parts.dead_letters.replay(
+        lambda by: call.services.parts.dead_letters.replay(
             task_id, by, payload=body.payload, delay=body.delay_seconds
         ),
     )
@@ -93,7 +93,7 @@ async def replay(call: Call, task_id: str, body: ReplayBody) -> Answer:
 
 async def discard(call: Call, task_id: str, body: DiscardBody) -> Answer:
     """Ends one dead letter for good."""
-    letters = call.hub.parts.dead_letters
+    letters = call.services.parts.dead_letters
     return await _change(
         call, O.DEAD_DISCARD, task_id, body, lambda by: letters.discard(task_id, by)
     )
@@ -101,7 +101,7 @@ async def discard(call: Call, task_id: str, body: DiscardBody) -> Answer:
 
 async def replay_all(call: Call, body: ReplayAllBody) -> Answer:
     """Gives all dead letters that match new attempts."""
-    letters = call.hub.parts.dead_letters
+    letters = call.services.parts.dead_letters
     return await _change_all(
         call,
         O.DEAD_REPLAY,
@@ -114,7 +114,7 @@ async def replay_all(call: Call, body: ReplayAllBody) -> Answer:
 
 async def discard_all(call: Call, body: FilterBody) -> Answer:
     """Ends all dead letters that match for good."""
-    letters = call.hub.parts.dead_letters
+    letters = call.services.parts.dead_letters
     return await _change_all(
         call,
         O.DEAD_DISCARD,
@@ -131,7 +131,7 @@ async def _change(
     act: Callable[[By], Awaitable[Task]],
 ) -> Answer:
     task = await readable(call, operation, task_id)
-    seen = await call.hub.parts.tasks.details(task_id)
+    seen = await call.services.parts.tasks.details(task_id)
     by = task_by(
         call, operation, task, body.reason, expected_version=body.expected_version, details=seen
     )
@@ -153,7 +153,7 @@ async def _change_all(
     repeat = None if body.dry_run else await call.begin_repeatable(operation)
     answer = Answer({"count": await act(by), "dry_run": body.dry_run})
     await call.end_repeatable(repeat, answer)
-    call.hub.wake()
+    call.services.wake()
     return answer
 
 

@@ -42,7 +42,7 @@ async def find(call: Call, *, q: str = "", after: str | None = None, limit: int 
     terms = _terms(q)
     name = f"decisions {q}"
     state = terms.get(STATE)
-    rows = await call.hub.parts.decisions.list(
+    rows = await call.services.parts.decisions.list(
         state=None if state is None else check_choice(STATE, state, DecisionState),
         assignees=_assignees(call, terms.get(ASSIGNEE)),
         projects=None if call.projects is None else sorted(call.projects),
@@ -50,7 +50,7 @@ async def find(call: Call, *, q: str = "", after: str | None = None, limit: int 
         after=None if after is None else _id_of(parse_cursor(after, of=name)),
         limit=check_page(limit),
     )
-    now = call.hub.now()
+    now = call.services.now()
     items = [views.decision(row, now) for row in rows]
     more = make_cursor((rows[-1].id,), of=name) if len(rows) == limit else None
     return Answer({"items": items, "next": more})
@@ -59,8 +59,8 @@ async def find(call: Call, *, q: str = "", after: str | None = None, limit: int 
 async def get(call: Call, decision_id: str) -> Answer:
     """One decision, with the checkpoint of its task."""
     decision = await _readable(call, O.DECISIONS_READ, decision_id)
-    point = await call.hub.parts.decisions.asked_point(decision_id)
-    body = views.whole_decision(decision, call.hub.now(), point)
+    point = await call.services.parts.decisions.asked_point(decision_id)
+    body = views.whole_decision(decision, call.services.now(), point)
     return Answer(body, version=decision.version)
 
 
@@ -75,7 +75,7 @@ async def answer(call: Call, decision_id: str, body: ChoiceBody) -> Answer:
         names = ", ".join(decision.assignees)
         raise Forbidden(f"decision {decision_id} is for {names}: you are {call.principal.name}")
     await _check_four_eyes(call, decision)
-    after = await call.hub.parts.decisions.answer(
+    after = await call.services.parts.decisions.answer(
         decision_id,
         body.choice,
         _by(call, actor, body),
@@ -86,7 +86,7 @@ async def answer(call: Call, decision_id: str, body: ChoiceBody) -> Answer:
 
 
 async def _check_four_eyes(call: Call, decision: Decision) -> None:
-    task = await call.hub.parts.tasks.look_up(decision.task_id)
+    task = await call.services.parts.tasks.look_up(decision.task_id)
     if task is not None and four_eyes.excludes(task.metadata, call.principal.name):
         raise SelfApproval(
             f"you submitted task {task.id}, which asks for another person's decision"
@@ -111,13 +111,13 @@ def _by(call: Call, actor: str, body: ChoiceBody) -> By:
 
 
 def _answer(call: Call, decision: Decision) -> Answer:
-    return Answer(views.decision(decision, call.hub.now()), version=decision.version)
+    return Answer(views.decision(decision, call.services.now()), version=decision.version)
 
 
 async def _readable(call: Call, operation: Operation, decision_id: str) -> Decision:
     own = call.principal.node
     call.authorise_any(operation, owner_node=own)
-    store = call.hub.store
+    store = call.services.store
     decision = await store.decisions.get(decision_id)
     if decision is None or own not in (None, decision.node):
         raise missing("decision", decision_id)

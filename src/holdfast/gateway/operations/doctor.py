@@ -19,5 +19,5 @@ async def check(call: Call, *, max_wait_seconds: float = MAX_WAIT_SECONDS) -> An
     """Checks the store, the nodes and the queues. The answer names those of all projects."""
     call.authorise_store(Operation.STATS_READ)
     patience = check_number("max_wait_seconds", max_wait_seconds)
-    checks = await check_all(call.hub.queue, patience)
+    checks = await check_all(call.services.queue, patience)
     return Answer({"items": msgspec.to_builtins(checks), "next": None})

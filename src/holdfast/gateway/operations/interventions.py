@@ -51,8 +51,8 @@ async def intervene(call: Call, task_id: str, body: InterventionBody) -> Answer:
     operation = operation_of(wish)
     task = await readable(call, operation, task_id)
     actor = call.authorise(operation, project=task.project, noun="task", id=task_id).actor
-    parts = call.hub.parts.interventions
-    seen = await call.hub.parts.tasks.details(task_id)
+    parts = call.services.parts.interventions
+    seen = await call.services.parts.tasks.details(task_id)
     by = _by(call, operation, actor, body, seen)
     if body.dry_run:
         foreseen = await parts.foresee(task_id, wish, by)
@@ -63,7 +63,7 @@ async def intervene(call: Call, task_id: str, body: InterventionBody) -> Answer:
         by,
         Details(
             id=body.intervention_id,
-            expires_seconds=call.hub.expiry_seconds
+            expires_seconds=call.services.expiry_seconds
             if body.expires_in_seconds is None
             else body.expires_in_seconds,
             claimed_by=check_text("requested_by", body.requested_by, most=200),
@@ -94,14 +94,14 @@ def _by(
 def _answer(call: Call, issued: Issued, seen: TaskDetails) -> Answer:
     body = {
         "intervention": _shown(call, issued.intervention),
-        "task": views.task(issued.task, call.hub.now(), seen),
+        "task": views.task(issued.task, call.services.now(), seen),
         "dry_run": False,
     }
     return Answer(body, version=issued.task.version)
 
 
 def _shown(call: Call, row: Intervention) -> views.View:
-    return redacting.intervention(call.hub.redaction, views.intervention(row))
+    return redacting.intervention(call.services.redaction, views.intervention(row))
 
 
 async def find(call: Call, task_id: str, *, after: str | None = None, limit: int = 100) -> Answer:
@@ -109,7 +109,9 @@ async def find(call: Call, task_id: str, *, after: str | None = None, limit: int
     await readable(call, O.TASKS_READ, task_id)
     name = f"interventions {task_id}"
     last = None if after is None else _id_of(parse_cursor(after, of=name))
-    rows = await call.hub.parts.interventions.list(task_id, after=last, limit=check_page(limit))
+    rows = await call.services.parts.interventions.list(
+        task_id, after=last, limit=check_page(limit)
+    )
     items = [_shown(call, row) for row in rows]
     more = make_cursor((rows[-1].id,), of=name) if len(rows) == limit else None
     return Answer({"items": items, "next": more})
@@ -123,7 +125,7 @@ async def get(call: Call, intervention_id: str) -> Answer:
 
 async def of_readable_task(call: Call, intervention_id: str) -> Intervention:
     call.authorise_any(O.TASKS_READ)
-    row = await call.hub.parts.interventions.get(intervention_id)
+    row = await call.services.parts.interventions.get(intervention_id)
     call.authorise(O.TASKS_READ, project=row.project, noun="intervention", id=intervention_id)
     return row
 

@@ -26,11 +26,11 @@ O: Final = Operation  # noqa: E741
 async def find(call: Call, *, live: bool = True) -> Answer:
     """The nodes of the principal's projects, and the processes of the store."""
     call.authorise_any(O.NODES_READ, owner_node=call.principal.node)
-    now = call.hub.now()
-    rows = await call.hub.parts.nodes.list(live=live)
+    now = call.services.now()
+    rows = await call.services.parts.nodes.list(live=live)
     if call.principal.node is not None:
         rows = [row for row in rows if row.id == call.principal.node]
-    registered = await Nodes(call.hub.store).find([row.id for row in rows])
+    registered = await Nodes(call.services.store).find([row.id for row in rows])
     items = [
         views.node(row, now, registered.get(row.id))
         for row in rows
@@ -41,15 +41,15 @@ async def find(call: Call, *, live: bool = True) -> Answer:
 
 async def get(call: Call, node_id: str) -> Answer:
     call.authorise_any(O.NODES_READ, owner_node=node_id)
-    view = (await Nodes(call.hub.store).find([node_id])).get(node_id)
+    view = (await Nodes(call.services.store).find([node_id])).get(node_id)
     row = await _row(call, node_id)
     if not _is_visible(call, view):
         raise missing("node", node_id)
-    return Answer(views.node(row, call.hub.now(), view))
+    return Answer(views.node(row, call.services.now(), view))
 
 
 async def _row(call: Call, node_id: str) -> Node:
-    for row in await call.hub.parts.nodes.list(live=False):
+    for row in await call.services.parts.nodes.list(live=False):
         if row.id == node_id:
             return row
     raise missing("node", node_id)
@@ -61,13 +61,13 @@ def _is_visible(call: Call, view: NodeView | None) -> bool:
 
 async def _change(call: Call, node_id: str, body: ReasonBody, *, state: NodeState) -> Answer:
     call.authorise_any(O.NODES_MANAGE)
-    nodes = Nodes(call.hub.store)
+    nodes = Nodes(call.services.store)
     before = (await nodes.find([node_id])).get(node_id)
     if before is None:
         raise missing("node", node_id)
     project = before.row.project
     actor = call.authorise(O.NODES_MANAGE, project=project, noun="node", id=node_id).actor
-    seen, now = await _row(call, node_id), call.hub.now()
+    seen, now = await _row(call, node_id), call.services.now()
 
     def answer(row: RegisteredNode) -> Answer:
         return Answer(views.node(seen, now, msgspec.structs.replace(before, row=row)))
@@ -82,7 +82,7 @@ async def _change(call: Call, node_id: str, body: ReasonBody, *, state: NodeStat
         detail={"state": state.value},
     )
     row = await nodes.set_state(node_id, state, by)
-    call.hub.wake()
+    call.services.wake()
     return answer(row)
 
 

@@ -32,7 +32,7 @@ async def read(
     task = await readable(call, O.OUTPUT_READ, task_id)
     size = check_whole("limit_bytes", limit_bytes, least=1, most=LIMIT_BYTES_MAX)
     page = await reads.output_page(
-        call.hub.store, task, stream, fence=fence, start=start, size=size
+        call.services.store, task, stream, fence=fence, start=start, size=size
     )
     headers = {
         "Holdfast-Output-Fence": str(page.fence),
@@ -45,7 +45,7 @@ async def read(
 async def checkpoints(call: Call, task_id: str) -> Answer:
     """The last checkpoints of the task, oldest first."""
     await readable(call, O.TASKS_READ, task_id)
-    rows = await reads.checkpoints(call.hub.store, task_id)
+    rows = await reads.checkpoints(call.services.store, task_id)
     return Answer({"items": [views.checkpoint(row) for row in rows], "next": None})
 
 

@@ -102,7 +102,7 @@ class RawPush(PushBody, frozen=True, kw_only=True, rename="camel"):
 
 
 def _exchange(call: Call) -> Exchange:
-    return Exchange(call.hub.store, lambda topic: call.hub.wake())
+    return Exchange(call.services.store, lambda topic: call.services.wake())
 
 
 async def register(call: Call, body: RegisterBody) -> Answer:
@@ -126,14 +126,14 @@ async def register(call: Call, body: RegisterBody) -> Answer:
         O.NODES_REGISTER, project=project, subject=f"node:{body.node_id}", actor=allowed.actor
     )
     is_join = call.principal.kind is PrincipalKind.JOIN
-    started = await Nodes(call.hub.store).register(
+    started = await Nodes(call.services.store).register(
         registration, by, join_token_id=call.token_id if is_join else None
     )
-    call.hub.wake()
+    call.services.wake()
     answer: dict[str, Any] = {
         "success": True,
         "serverClock": started.clock,
-        "serverTime": time_text(call.hub.now()),
+        "serverTime": time_text(call.services.now()),
         "nodeId": started.node,
         "incarnation": started.incarnation,
         **views.place(started.position),
@@ -152,7 +152,7 @@ async def node_heartbeat(call: Call, node_id: str, body: NodeBeatBody) -> Answer
     """Says that a node lives. It never extends the lease of a task."""
     _, voice = await speaker(call, node_id, O.SYNC_RUN, incarnation=body.incarnation)
     await acknowledge(call, voice, body.acks)
-    beat = await Nodes(call.hub.store).beat(
+    beat = await Nodes(call.services.store).beat(
         voice,
         local_clock=body.local_clock,
         position=body.cursor,
@@ -165,7 +165,7 @@ async def node_heartbeat(call: Call, node_id: str, body: NodeBeatBody) -> Answer
         {
             "success": True,
             "serverClock": beat.clock,
-            "serverTime": time_text(call.hub.now()),
+            "serverTime": time_text(call.services.now()),
             "incarnation": row.incarnation,
             "state": row.state,
             "heartbeatIntervalMs": views.HEARTBEAT_MS,
@@ -188,20 +188,20 @@ def sent_at(timestamp: int | None) -> float | None:
 
 async def acknowledge(call: Call, voice: Voice, acks: list[Ack]) -> None:
     for ack in acks:
-        await call.hub.store.interventions.acknowledge(
+        await call.services.store.interventions.acknowledge(
             ack.id, ack.outcome, ack.detail, node=voice.node, guard=lambda: heard(voice)
         )
 
 
 async def commands(call: Call, row: RegisteredNode) -> list[dict[str, Any]]:
     """The commands that wait for the node. Each comes again until it is acknowledged."""
-    store = call.hub.store
+    store = call.services.store
     waiting = await store.interventions.deliver(row.id)
     if not waiting:
         return []
     tasks = await store.reads.get([command.task_id for command in waiting])
     names = await store.read(lambda: names_of(tasks.values()))
-    now = call.hub.now()
+    now = call.services.now()
     return [
         views.command(command, names.get(command.task_id, command.task_id), now)
         for command in waiting
@@ -215,13 +215,13 @@ async def list_nodes(
     call.authorise(O.NODES_READ, project=project, owner_node=own, noun="project", id=project)
     place = f"nodes:{project}:{state}"
     start = "" if after is None else str(parse_cursor(after, of=place)[0])
-    nodes = Nodes(call.hub.store)
+    nodes = Nodes(call.services.store)
     rows = await nodes.list(project, state=state, after=start, limit=limit)
     if own is not None:
         # A node reads itself only.
         rows = [view for view in (await nodes.find([own])).values() if view.row.project == project]
-    row = await call.hub.store.read(lambda: read_project(project))
-    now = call.hub.now()
+    row = await call.services.store.read(lambda: read_project(project))
+    now = call.services.now()
     has_more = own is None and len(rows) == limit
     return Answer(
         {
@@ -285,7 +285,7 @@ async def pull(call: Call, project: str, body: PullBody) -> Answer:
     answer = await _exchange(call).pull(
         row, project, names=body.task_ids, cursor=body.cursor, limit=body.limit
     )
-    now = call.hub.now()
+    now = call.services.now()
     return Answer(
         {
             "success": True,
@@ -313,9 +313,9 @@ async def push(call: Call, project: str, body: RawPush) -> Answer:
         local_clock=body.local_clock,
         is_atomic=body.atomic,
     )
-    now = call.hub.now()
+    now = call.services.now()
     pushed = answer.pushed
-    call.hub.figures.pushed(items, pushed.results)
+    call.services.figures.pushed(items, pushed.results)
     shown: dict[str, Any] = {
         "success": True,
         "results": [views.result(result, now) for result in pushed.results],

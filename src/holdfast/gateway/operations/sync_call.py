@@ -41,7 +41,7 @@ async def speaker(
         if verdict.reason is DenialReason.PROJECT and project is not None:
             raise missing("project", project)
         raise Forbidden(verdict.message)
-    row = await Nodes(call.hub.store).get(name)
+    row = await Nodes(call.services.store).get(name)
     if call.projects is not None and row.project not in call.projects:
         raise unknown_node(name)
     if incarnation is not None:
@@ -58,11 +58,11 @@ async def named_task(call: Call, name: str, project: str | None) -> Found:
     """The task that a path names."""
     projects = call.projects
     visible = {ALL_PROJECTS} if projects is None else projects
-    return await find_task(call.hub.store, name, project=project, projects=visible)
+    return await find_task(call.services.store, name, project=project, projects=visible)
 
 
 async def seen_task(call: Call, task_id: str) -> SyncTask:
-    tasks = await call.hub.store.read(lambda: read_tasks([task_id]))
+    tasks = await call.services.store.read(lambda: read_tasks([task_id]))
     if not tasks:
         raise NotFound(f"there is no task '{task_id}'")
     return tasks[0]
@@ -86,5 +86,5 @@ def refused(
         **fields,
     }
     if state is not None:
-        body["serverState"] = views.task(state, call.hub.now(), bodies=False)
+        body["serverState"] = views.task(state, call.services.now(), bodies=False)
     return Answer(body, meaning.http_status)

@@ -89,7 +89,7 @@ def _seconds(field: str, millis: int | None) -> float | None:
 
 
 def _claims(call: Call) -> TaskClaims:
-    return TaskClaims(call.hub.store, lambda topic: call.hub.wake())
+    return TaskClaims(call.services.store, lambda topic: call.services.wake())
 
 
 async def claim(call: Call, name: str, body: ClaimBody) -> Answer:
@@ -114,8 +114,8 @@ async def claim(call: Call, name: str, body: ClaimBody) -> Answer:
     except NotClaimable as error:
         state = await seen_task(call, found.task_id)
         return refused(call, SyncError.NOT_CLAIMABLE, str(error), state, reason=error.reason)
-    call.hub.wake()
-    now = call.hub.now()
+    call.services.wake()
+    now = call.services.now()
     shown = views.task(locked.task, now)
     return Answer(
         {"success": True, "lock": shown["lock"], "task": shown, "serverClock": locked.clock}
@@ -143,7 +143,7 @@ async def heartbeat(call: Call, name: str, body: BeatBody) -> Answer:
         return refused(
             call, SyncError.LOCK_LOST, detail, beat.task, reason=beat.lost, commands=brought
         )
-    shown = views.task(beat.task, call.hub.now())
+    shown = views.task(beat.task, call.services.now())
     return Answer(
         {
             "success": True,
@@ -169,7 +169,7 @@ async def release(call: Call, name: str, body: ReleaseBody) -> Answer:
         {
             "success": True,
             "released": released.is_released,
-            "task": views.task(released.task, call.hub.now()),
+            "task": views.task(released.task, call.services.now()),
             "serverClock": released.clock,
         }
     )
@@ -182,26 +182,26 @@ async def intervene(call: Call, body: InterveneBody) -> Answer:
     operation = O.TASKS_FORCE if is_force else O.TASKS_INTERVENE
     actor = call.authorise(operation, project=found.project, noun="task", id=body.task_id).actor
     wish = make_wish(body.type, body.reason, views.read_args(body.args))
-    rows = await call.hub.store.read(lambda: read_rows([found.task_id]))
+    rows = await call.services.store.read(lambda: read_rows([found.task_id]))
 
     def answer(issued: Issued) -> Answer:
         state = view(issued.task, row_of(issued.task, rows))
         intervention = {**views.intervention(issued.intervention), "taskId": state.id}
-        task = views.task(state, call.hub.now())
+        task = views.task(state, call.services.now())
         return Answer(
             {"success": True, "intervention": intervention, "task": task, "dryRun": False}
         )
 
     by = _by(call, operation, actor, body, answer)
     given = _seconds("expiresInMs", body.expires_in_ms)
-    expires = call.hub.expiry_seconds if given is None else given
+    expires = call.services.expiry_seconds if given is None else given
     details = Details(
         id=body.intervention_id,
         expires_seconds=check_number("expiresInMs", expires, least=1.0),
         claimed_by=check_text("requestedBy", body.requested_by, most=200),
         act=Act(operation.value, call.request_id),
     )
-    use_cases = call.hub.parts.interventions
+    use_cases = call.services.parts.interventions
     try:
         if not body.dry_run:
             return answer(await use_cases.issue(found.task_id, wish, by, details))
@@ -215,7 +215,7 @@ async def intervene(call: Call, body: InterveneBody) -> Answer:
     state = await seen_task(call, found.task_id)
     shown = {**views.dry_run(foreseen), "taskId": state.id}
     return Answer(
-        {"success": True, **shown, "task": views.task(state, call.hub.now()), "dryRun": True}
+        {"success": True, **shown, "task": views.task(state, call.services.now()), "dryRun": True}
     )
 
 
@@ -245,7 +245,7 @@ async def interventions(call: Call, name: str, limit: int, after: str | None) ->
     check_page(limit)
     place = f"interventions:{found.task_id}"
     start = None if after is None else str(parse_cursor(after, of=place)[0])
-    rows = await call.hub.store.interventions.of_task(found.task_id, after=start, limit=limit)
+    rows = await call.services.store.interventions.of_task(found.task_id, after=start, limit=limit)
     next_cursor = make_cursor((rows[-1].id,), of=place) if len(rows) == limit else None
     return Answer(
         {

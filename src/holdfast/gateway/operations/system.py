@@ -73,30 +73,30 @@ async def read_events(
     position = None if after is None else parse_position("after", after)
     wanted = Filter(call.projects, _names("topics", topics), _names("kinds", kinds))
     seconds = min(check_number("wait_seconds", wait_seconds), WAIT_SECONDS_MAX)
-    until = call.hub.clock.monotonic() + seconds
+    until = call.services.clock.monotonic() + seconds
     stir = asyncio.Event()
-    unsubscribe = call.hub.bus.subscribe(lambda _: stir.set(), FEED, WORK)
+    unsubscribe = call.services.bus.subscribe(lambda _: stir.set(), FEED, WORK)
     try:
         while True:
             stir.clear()
-            page = await call.hub.store.feed.read(position, check_page(limit))
+            page = await call.services.store.feed.read(position, check_page(limit))
             if isinstance(page, Reset):
                 raise FeedReset(page.reason, str(page.oldest), str(page.head))
             events = [event for event in page.events if wanted.accepts(event)]
             position = page.position
-            left = until - call.hub.clock.monotonic()
-            if events or left <= 0 or call.hub.is_stopping:
+            left = until - call.services.clock.monotonic()
+            if events or left <= 0 or call.services.is_stopping:
                 shown = _events(call, events)
                 body = {"items": shown, "next": str(position), "head": str(page.head)}
-                return Answer({**body, "oldest": str(await call.hub.store.feed.oldest())})
+                return Answer({**body, "oldest": str(await call.services.store.feed.oldest())})
             if not page.events:
-                await call.hub.until_stop(call.hub.clock.wait(stir, min(left, 1.0)))
+                await call.services.until_stop(call.services.clock.wait(stir, min(left, 1.0)))
     finally:
         unsubscribe()
 
 
 def _events(call: Call, events: Iterable[Event]) -> list[views.View]:
-    return [views.event(redacting.event(call.hub.redaction, event)) for event in events]
+    return [views.event(redacting.event(call.services.redaction, event)) for event in events]
 
 
 class Filter(msgspec.Struct, frozen=True):
@@ -136,16 +136,16 @@ def _names(field: str, text: str) -> frozenset[str]:
 async def stats(call: Call) -> Answer:
     """Numbers of tasks, workers and nodes. A principal of some projects gets their tasks."""
     call.authorise_any(O.STATS_READ)
-    head: Position = await call.hub.store.feed.head()
+    head: Position = await call.services.store.feed.head()
     if call.projects is None:
-        parts = call.hub.parts
+        parts = call.services.parts
         return Answer(views.stats(await parts.stats.get(), await parts.nodes.list(), head))
     by_project: dict[str, dict[str, int]] = {}
     by_queue: dict[str, dict[str, int]] = {}
     totals = {status.value: 0 for status in Status}
     for project in sorted(call.projects):
         counts = by_project.setdefault(project, {})
-        for queue, status, n in await call.hub.store.feed.project_counters(project):
+        for queue, status, n in await call.services.store.feed.project_counters(project):
             for table in (counts, by_queue.setdefault(queue, {}), totals):
                 table[status] = table.get(status, 0) + n
     totals["dead_letter_count"] = totals.pop(Status.FAILED.value)
@@ -164,20 +164,20 @@ async def put_types(call: Call, body: TypesBody) -> Answer:
     """Registers task types, so that tasks of them can be enqueued with their options."""
     actor = call.authorise_any(O.TASKS_SUBMIT).actor
     project = "" if call.projects is None else call.home
-    await register_types(call.hub.store, actor, body.definitions_json, project=project)
+    await register_types(call.services.store, actor, body.definitions_json, project=project)
     return await list_types(call)
 
 
 async def list_types(call: Call) -> Answer:
     """The types that nodes have registered."""
     call.authorise_any(O.QUEUES_READ)
-    rows = await call.hub.store.reads.types()
+    rows = await call.services.store.reads.types()
     return Answer({"items": [{"name": row.name, "queue": row.queue} for row in rows], "next": None})
 
 
 async def about(call: Call) -> Answer:
     """The version of the gateway, and the time of its store."""
-    return Answer({"version": __version__, "now": views.at(call.hub.now())})
+    return Answer({"version": __version__, "now": views.at(call.services.now())})
 
 
 async def list_operations(call: Call) -> Answer:
@@ -200,7 +200,7 @@ async def whoami(call: Call) -> Answer:
             "scopes": None if who.scopes is None else sorted(who.scopes),
             "node": who.node,
             "token_id": call.token_id,
-            "grpc_port": call.hub.grpc_port,
+            "grpc_port": call.services.grpc_port,
         }
     )
 
@@ -211,8 +211,8 @@ async def whoami(call: Call) -> Answer:
 async def list_tokens(call: Call, *, after: str | None = None, limit: int = 100) -> Answer:
     call.authorise_store(O.TOKENS_MANAGE)
     place = "" if after is None else str(parse_cursor(after, of="tokens")[0])
-    rows = await call.hub.tokens.list(after=place, limit=check_page(limit))
-    now = call.hub.now()
+    rows = await call.services.tokens.list(after=place, limit=check_page(limit))
+    now = call.services.now()
     last = rows[-1] if len(rows) == limit else None
     following = None if last is None else make_cursor((last.id,), of="tokens")
     return Answer({"items": [hub_views.token(row, now) for row in rows], "next": following})
@@ -259,7 +259,7 @@ async def _create(call: Call, new: NewToken, reason: str) -> Answer:
         answer=lambda token: _token_answer(call, token, None, 201),
         detail={"roles": list(new.roles), "projects": list(new.projects), "kind": new.kind.value},
     )
-    issued = await call.hub.tokens.create(new, by)
+    issued = await call.services.tokens.create(new, by)
     return _token_answer(call, issued.token, issued.secret, 201)
 
 
@@ -271,16 +271,16 @@ async def rotate_token(call: Call, token_id: str, *, reason: str = "") -> Answer
         reason,
         lambda token: _token_answer(call, token, None, 200),
     )
-    issued = await call.hub.tokens.rotate(token_id, by)
+    issued = await call.services.tokens.rotate(token_id, by)
     return _token_answer(call, issued.token, issued.secret, 200)
 
 
 async def revoke_token(call: Call, token_id: str, *, reason: str = "") -> Answer:
     def shown(token: Token) -> Answer:
-        return Answer(hub_views.token(token, call.hub.now()))
+        return Answer(hub_views.token(token, call.services.now()))
 
     by = _token_by(call, token_id, {"revoked": True}, reason, shown)
-    return shown(await call.hub.tokens.revoke(token_id, by))
+    return shown(await call.services.tokens.revoke(token_id, by))
 
 
 def _token_by(
@@ -299,13 +299,13 @@ def _token_by(
 
 
 def _token_answer(call: Call, token: Token, secret: str | None, status: int) -> Answer:
-    return Answer(hub_views.new_token(token, call.hub.now(), secret), status)
+    return Answer(hub_views.new_token(token, call.services.now(), secret), status)
 
 
 async def create_ticket(call: Call) -> Answer:
     """A text that opens one WebSocket, for browsers, which cannot send a header with it."""
     call.authorise_any(O.EVENTS_READ)
-    ticket = await call.hub.tokens.open_ticket(Ticket(call.principal, call.token_id))
+    ticket = await call.services.tokens.open_ticket(Ticket(call.principal, call.token_id))
     return Answer({"ticket": ticket, "expires_in_seconds": TICKET_SECONDS}, 201)
 
 
@@ -317,7 +317,7 @@ async def list_audit(call: Call, *, after: str | None = None, limit: int = 100) 
     call.authorise_store(O.AUDIT_READ)
     seq: object = WHOLE_MAX if after is None else parse_cursor(after, of="audit")[0]
     before = check_whole("after", seq, least=0, most=WHOLE_MAX)
-    rows = await call.hub.audit.before(before, check_page(limit))
+    rows = await call.services.audit.before(before, check_page(limit))
     last = rows[-1] if len(rows) == limit else None
     following = None if last is None else make_cursor((last.seq,), of="audit")
     return Answer({"items": [hub_views.audit(row) for row in rows], "next": following})
@@ -326,5 +326,5 @@ async def list_audit(call: Call, *, after: str | None = None, limit: int = 100) 
 async def verify_audit(call: Call) -> Answer:
     """Whether the chain of the audit is whole."""
     call.authorise_store(O.AUDIT_READ)
-    head, wrong = await call.hub.audit.verify()
+    head, wrong = await call.services.audit.verify()
     return Answer(hub_views.audit_check(head, wrong))

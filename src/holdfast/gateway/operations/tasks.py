@@ -97,7 +97,7 @@ class CopyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 async def readable(call: Call, operation: Operation, task_id: str) -> Task:
     """The task, if the principal may do the operation on it. NotFound if it has no access to its project."""
     call.authorise_any(operation)
-    task = await call.hub.parts.tasks.look_up(task_id)
+    task = await call.services.parts.tasks.look_up(task_id)
     if task is None:
         raise missing("task", task_id)
     call.authorise(operation, project=task.project, noun="task", id=task_id)
@@ -126,11 +126,14 @@ async def find(
     if bodies:
         check_whole("limit", limit, least=1, most=BODIES_MAX)
     page = await search(
-        call.hub.store, query, projects=call.projects, after=place, limit=check_page(limit)
+        call.services.store, query, projects=call.projects, after=place, limit=check_page(limit)
     )
     body: dict[str, Any] = {"items": rows(call, page.rows)}
     if bodies:
-        tasks, now = await call.hub.store.reads.get([row.id for row in page.rows]), call.hub.now()
+        tasks, now = (
+            await call.services.store.reads.get([row.id for row in page.rows]),
+            call.services.now(),
+        )
         body["items"] = [views.task(tasks[row.id], now) for row in page.rows if row.id in tasks]
     last = page.rows[-1] if len(page.rows) == limit else None
     body["next"] = None if last is None else make_cursor((last.updated_at, last.id), of=name)
@@ -159,29 +162,29 @@ async def get(call: Call, task_id: str, *, wait_seconds: float = 0.0) -> Answer:
     seconds = min(check_number("wait_seconds", wait_seconds), WAIT_SECONDS_MAX)
     if seconds and task.status not in ENDED:
         try:
-            ended = await call.hub.until_stop(call.hub.parts.tasks.wait(task_id, seconds))
+            ended = await call.services.until_stop(call.services.parts.tasks.wait(task_id, seconds))
         except WaitTimeout:
             ended = None
         task = ended or await readable(call, O.TASKS_READ, task_id)
-    return task_answer(call, task, await call.hub.parts.tasks.details(task_id))
+    return task_answer(call, task, await call.services.parts.tasks.details(task_id))
 
 
 def rows(call: Call, found: Iterable[TaskRow]) -> list[views.View]:
     """The rows of a list, with previews without secrets."""
-    now, rules = call.hub.now(), call.hub.redaction
+    now, rules = call.services.now(), call.services.redaction
     return [redacting.row(rules, views.task_row(row, now)) for row in found]
 
 
 async def why(call: Call, task_id: str) -> Answer:
     """Why the task is not running."""
     await readable(call, O.TASKS_READ, task_id)
-    return Answer(views.why(await call.hub.parts.tasks.why(task_id)))
+    return Answer(views.why(await call.services.parts.tasks.why(task_id)))
 
 
 async def history(call: Call, task_id: str) -> Answer:
     """The stored events of the task, oldest first."""
     await readable(call, O.TASKS_READ, task_id)
-    events, rules = await call.hub.parts.tasks.history(task_id), call.hub.redaction
+    events, rules = await call.services.parts.tasks.history(task_id), call.services.redaction
     return Answer(
         {"items": [views.event(redacting.event(rules, event)) for event in events], "next": None}
     )
@@ -195,17 +198,17 @@ async def submit(call: Call, body: TaskBody) -> Answer:
     options = _options(call, body)
 
     def answer(inserted: Inserted, task: Task, pressure: Pressure) -> Answer:
-        view = {"task": views.task(task, call.hub.now()), "created": inserted.created}
+        view = {"task": views.task(task, call.services.now()), "created": inserted.created}
         view["pressure"] = pressure.value
         return Answer(view, 201 if inserted.created else 200, task.version)
 
     beside = _beside(
         call, lambda rows, tasks, pressure: answer(rows[0], tasks[rows[0].task_id], pressure)
     )
-    handle = await call.hub.parts.producer.enqueue(
+    handle = await call.services.parts.producer.enqueue(
         body.type, body.payload, _given_id(body), options, None, beside=beside
     )
-    task = await call.hub.parts.tasks.get(handle.id)
+    task = await call.services.parts.tasks.get(handle.id)
     return answer(Inserted(handle.id, handle.status, handle.created), task, handle.pressure)
 
 
@@ -216,7 +219,7 @@ async def submit_batch(call: Call, body: BatchBody) -> Answer:
     call.authorise_any(O.TASKS_SUBMIT)
     items = [_item(call, task) for task in body.tasks]
     beside = _beside(call, lambda inserted, _, pressure: _batch_answer(inserted, pressure))
-    handles = await call.hub.parts.producer.enqueue_many(items, None, beside=beside)
+    handles = await call.services.parts.producer.enqueue_many(items, None, beside=beside)
     rows = [Inserted(handle.id, handle.status, handle.created) for handle in handles]
     return _batch_answer(rows, handles[0].pressure if handles else ACCEPTED)
 
@@ -301,7 +304,7 @@ async def edit(call: Call, task_id: str, body: EditBody) -> Answer:
     if body.metadata is not UNSET:
         merged = merge_patch(task.metadata, body.metadata)
         metadata = encode_payload(merged, what="metadata", limit=METADATA_BYTES_MAX)
-    seen = await call.hub.parts.tasks.details(task_id)
+    seen = await call.services.parts.tasks.details(task_id)
     by = task_by(
         call, O.TASKS_EDIT, task, body.reason, expected_version=body.expected_version, details=seen
     )
@@ -323,9 +326,9 @@ async def apply(call: Call, task_id: str, command: OperatorCommand, by: By) -> T
     """Applies a command. VersionConflict carries the current state of the task; with If-Match it is
     PreconditionFailed."""
     try:
-        return await call.hub.parts.tasks.apply(task_id, command, by)
+        return await call.services.parts.tasks.apply(task_id, command, by)
     except VersionConflict as error:
-        task = await call.hub.parts.tasks.look_up(task_id)
+        task = await call.services.parts.tasks.look_up(task_id)
         raised = error if call.if_match is None else PreconditionFailed(str(error))
         if task is not None:
             raised.current = {"status": task.status.value, "version": task.version}
@@ -348,7 +351,7 @@ async def copy(call: Call, task_id: str, body: CopyBody) -> Answer:
     )
 
     def answer(inserted: Inserted, made: Task) -> Answer:
-        return Answer(views.task(made, call.hub.now()), 201, made.version)
+        return Answer(views.task(made, call.services.now()), 201, made.version)
 
     beside = RecordedInsert(
         lambda rows, tasks: stored(answer(rows[0], tasks[rows[0].task_id])),
@@ -357,10 +360,10 @@ async def copy(call: Call, task_id: str, body: CopyBody) -> Answer:
             O.TASKS_COPY, project=task.project, subject=task_id, actor=actor, reason=body.reason
         ),
     )
-    handle = await call.hub.parts.producer.enqueue(
+    handle = await call.services.parts.producer.enqueue(
         task.type, payload, None, options, None, beside=lambda _: beside
     )
-    made = await call.hub.parts.tasks.get(handle.id)
+    made = await call.services.parts.tasks.get(handle.id)
     return answer(Inserted(handle.id, handle.status, True), made)
 
 
@@ -393,4 +396,4 @@ def task_by(
 
 def task_answer(call: Call, task: Task, details: TaskDetails) -> Answer:
     """A task with its bodies, e.g. after a change."""
-    return Answer(views.task(task, call.hub.now(), details), version=task.version)
+    return Answer(views.task(task, call.services.now(), details), version=task.version)

@@ -104,5 +104,5 @@ def tables_of(mounts: Mounts = NO_MOUNTS) -> dict[str, Sequence[Route]]:
 async def _missing(request: Request, _: Any) -> Response:
     gateway: Gateway = request.app.state.gateway
     return problem_response(
-        NotFound("there is no such path: /openapi.json has them all"), gateway.hub.request_id()
+        NotFound("there is no such path: /openapi.json has them all"), gateway.services.request_id()
     )

@@ -60,14 +60,14 @@ class Api:
 
     async def respond(self, request: Request, path: str) -> Response:
         """The response to a request; never an exception."""
-        hub = self._gateway.hub
-        request_id, started_at = hub.request_id(), hub.clock.monotonic()
+        services = self._gateway.services
+        request_id, started_at = services.request_id(), services.clock.monotonic()
         method = "GET" if request.method == "HEAD" else request.method
         match = self._routes.find(method, path)
         operation = str(match.route.operation) or OTHER if isinstance(match, Match) else OTHER
         response = await self._safely(request, match, request_id)
-        seconds = hub.clock.monotonic() - started_at
-        meter, code = hub.metrics, str(response.status_code)
+        seconds = services.clock.monotonic() - started_at
+        meter, code = services.metrics, str(response.status_code)
         meter.count(metrics.REQUESTS, operation=operation, transport=REST, code=code)
         meter.observe(metrics.SECONDS, seconds, operation=operation, transport=REST)
         if response.status_code == 401:
@@ -119,7 +119,7 @@ class Api:
             raise Malformed("the call takes no body: leave it out")
         key = None if route.method == "GET" else request.headers.get("idempotency-key")
         call = Call(
-            self._gateway.hub,
+            self._gateway.services,
             who.principal,
             request_id=request_id,
             token_id=who.token_id,
@@ -129,7 +129,7 @@ class Api:
         )
         headers = {"Holdfast-Request": request_id}
         if route.method == "GET":
-            headers["Holdfast-Position"] = str(await self._gateway.hub.store.feed.head())
+            headers["Holdfast-Position"] = str(await self._gateway.services.store.feed.head())
         if route.is_list and LINES in request.headers.get("accept", ""):
             pages = _lines(route, call, values, given)
             return StreamingResponse(pages, 200, headers, media_type=LINES)

@@ -39,26 +39,26 @@ class Health:
 
     async def metrics(self, request: Request) -> Response:
         """For scrapers on this machine, or with `stats.read`."""
-        hub = self._gateway.hub
+        services = self._gateway.services
         try:
             client = request.client.host if request.client is not None else ""
             if not is_loopback(client):
                 who = await self._gateway.authenticate(
                     request.headers.get("authorization"), address_of(request)
                 )
-                call = Call(hub, who.principal, request_id="")
+                call = Call(services, who.principal, request_id="")
                 verdict = judge(who.principal, Operation.STATS_READ, project=call.home)
                 if not isinstance(verdict, Allowed):
                     raise Forbidden(verdict.message)
-            await hub.parts.stats.get()
-            await hub.figures.scrape()
+            await services.parts.stats.get()
+            await services.figures.scrape()
         except HoldfastError as error:
-            return problem_response(error, hub.request_id())
-        return PlainTextResponse(hub.metrics.render())
+            return problem_response(error, services.request_id())
+        return PlainTextResponse(services.metrics.render())
 
     async def _store(self) -> dict[str, Any]:
         try:
-            await self._gateway.hub.store.feed.head()
+            await self._gateway.services.store.feed.head()
         except HoldfastError as error:
             return {"name": "store", "ok": False, "detail": error.code}
         return {"name": "store", "ok": True, "detail": ""}
@@ -66,7 +66,7 @@ class Health:
     async def _schema(self) -> dict[str, Any]:
         """A store that another version has migrated since this server opened it is not served well."""
         try:
-            number = await self._gateway.hub.store.reads.schema_number()
+            number = await self._gateway.services.store.reads.schema_number()
         except HoldfastError as error:
             return {"name": "schema", "ok": False, "detail": error.code}
         self._opened_at_schema = self._opened_at_schema or number
@@ -77,14 +77,14 @@ class Health:
 
     def _clock(self) -> dict[str, Any]:
         """The store's clock decides, so that a difference is said and does not count."""
-        hub = self._gateway.hub
-        gap = hub.clock.now() - hub.now()
+        services = self._gateway.services
+        gap = services.clock.now() - services.now()
         return {"name": "clock", "ok": True, "detail": f"{gap:+.3f} s from the store's"}
 
     def _loops(self) -> dict[str, Any]:
         if self._gateway.is_stopping:
             return {"name": "server", "ok": False, "detail": "stopping"}
-        session = self._gateway.hub.parts.sessions.here
+        session = self._gateway.services.parts.sessions.here
         if session.failure is not None:
             return {"name": "server", "ok": False, "detail": "the engine has failed"}
         return {"name": "server", "ok": True, "detail": ""}

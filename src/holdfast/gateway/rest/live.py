@@ -19,9 +19,9 @@ from holdfast.core.access import DenialReason, Denied
 from holdfast.core.errors import Forbidden, RateLimited, Unauthenticated
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.gateway.connections import Door
+from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.directory import StoreDirectory, task_named
 from holdfast.gateway.feed.feed import FeedNames, LiveFeed
-from holdfast.gateway.feed.hub import Hub as FeedHub
 from holdfast.gateway.feed.metrics import FeedMeter
 from holdfast.gateway.feed.ports import FeedSource, Refused, Session
 from holdfast.gateway.feed.prepare import WithNames, WithOutput
@@ -45,41 +45,41 @@ class Live:
     """The feed of one gateway. `running` serves it; `extend` adds its paths."""
 
     def __init__(self, gateway: Gateway) -> None:
-        hub, parts = gateway.hub, gateway.hub.parts
-        source: FeedSource = StoreSource(hub.store)
+        services, parts = gateway.services, gateway.services.parts
+        source: FeedSource = StoreSource(services.store)
         self._cache: RedisCache | None = None
         if gateway.settings.redis is not None:
             client = redis_client(gateway.settings.redis)
-            file = hub.store.file
+            file = services.store.file
             place = place_of(None if file is None else Path(file.path))
-            source = self._cache = RedisCache(source, client, hub.clock, place=place)
-        reads = LiveReads(hub.store)
-        feed_hub = FeedHub(
+            source = self._cache = RedisCache(source, client, services.clock, place=place)
+        reads = LiveReads(services.store)
+        broadcaster = Broadcaster(
             source,
-            hub.bus,
-            hub.clock,
-            prepare=redacted(WithNames(hub.names, WithOutput(reads)), hub.redaction),
-            meter=FeedMeter(hub.metrics),
+            services.bus,
+            services.clock,
+            prepare=redacted(WithNames(services.names, WithOutput(reads)), services.redaction),
+            meter=FeedMeter(services.metrics),
             keep_seconds=parts.settings.current.keep_events,
             ring_events=gateway.settings.ring_events,
         )
-        self._request_id = hub.request_id
+        self._request_id = services.request_id
         self.feed = LiveFeed(
-            feed_hub,
+            broadcaster,
             Door(gateway),
             StoreDirectory(
                 parts.tasks,
                 parts.queues,
                 parts.nodes,
-                hub.now,
-                task_by_client_id=partial(task_named, hub.store),
-                summary=StoreSummary(reads, parts.decisions, hub.now),
+                services.now,
+                task_by_client_id=partial(task_named, services.store),
+                summary=StoreSummary(reads, parts.decisions, services.now),
                 held=reads.held_by,
-                counted=partial(_counted, hub.store),
-                shown=hub.redaction.value,
-                registered=Nodes(hub.store).find,
+                counted=partial(_counted, services.store),
+                shown=services.redaction.value,
+                registered=Nodes(services.store).find,
             ),
-            names=FeedNames(__version__, hub.ids.token()),
+            names=FeedNames(__version__, services.ids.token()),
             flow=gateway.settings.flow,
             buffer_total_bytes=gateway.settings.buffer_total_bytes,
         )

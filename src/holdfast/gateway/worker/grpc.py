@@ -19,8 +19,8 @@ from holdfast.core.worker_wire import GatewayMessage
 from holdfast.errors import BadConfig, HoldfastError
 from holdfast.gateway.auth.addresses import address_of_peer
 from holdfast.gateway.shown import shown_detail
-from holdfast.gateway.worker.hub import WorkerHub
 from holdfast.gateway.worker.ports import Admit
+from holdfast.gateway.worker.service import WorkerService
 from holdfast.gateway.worker.session import Received, WorkerSession
 from holdfast.proto import codec
 from holdfast.proto.sync.v1 import sync_pb2 as pb
@@ -45,8 +45,8 @@ class GrpcTls(msgspec.Struct, frozen=True):
 class WorkerGrpc:
     """The servicer. `server` adds it to a grpc.aio server."""
 
-    def __init__(self, hub: WorkerHub, admit: Admit) -> None:
-        self._hub = hub
+    def __init__(self, service: WorkerService, admit: Admit) -> None:
+        self._service = service
         self._admit = admit
 
     async def sync(
@@ -63,7 +63,7 @@ class WorkerGrpc:
                 # A worker waits for this before it writes: a refusal then arrives with its code.
                 await context.send_initial_metadata(())
                 session = WorkerSession(
-                    self._hub,
+                    self._service,
                     admitted.principal,
                     recheck=admitted.recheck,
                     on_joined=admitted.joined,
@@ -105,7 +105,7 @@ async def _messages(requests: AsyncIterator[bytes]) -> AsyncIterator[Received]:
 
 
 def server(
-    hub: WorkerHub,
+    service: WorkerService,
     admit: Admit,
     address: str,
     *,
@@ -126,7 +126,7 @@ def server(
             *options,
         ),
     )
-    server.add_generic_rpc_handlers((WorkerGrpc(hub, admit).handler(),))
+    server.add_generic_rpc_handlers((WorkerGrpc(service, admit).handler(),))
     try:
         if tls is None:
             port = server.add_insecure_port(address)

@@ -18,8 +18,8 @@ from holdfast.core.worker_wire import GatewayMessage, WorkerMessage
 from holdfast.errors import BatchTooLarge, HoldfastError
 from holdfast.gateway.shown import error_frame
 from holdfast.gateway.worker import json_codec
-from holdfast.gateway.worker.hub import ASK_WAIT_SECONDS_MAX, WorkerHub
 from holdfast.gateway.worker.ports import WorkerPrincipal
+from holdfast.gateway.worker.service import ASK_WAIT_SECONDS_MAX, WorkerService
 from holdfast.gateway.worker.session import Received, WorkerSession
 
 MESSAGES_MAX: Final = 64
@@ -44,7 +44,7 @@ class Answer(msgspec.Struct, frozen=True):
         return msgspec.json.encode({"messages": messages})
 
 
-async def exchange(hub: WorkerHub, principal: WorkerPrincipal, body: bytes) -> Answer:
+async def exchange(service: WorkerService, principal: WorkerPrincipal, body: bytes) -> Answer:
     """Answers one request. InvalidInput if its body cannot be read at all."""
     values, wait_seconds = _parsed(body)
     answers: list[GatewayMessage] = []
@@ -52,16 +52,16 @@ async def exchange(hub: WorkerHub, principal: WorkerPrincipal, body: bytes) -> A
     async def send(message: GatewayMessage) -> None:
         answers.append(message)
 
-    session = WorkerSession(hub, principal, is_lasting=False)
+    session = WorkerSession(service, principal, is_lasting=False)
     try:
         await session.run(_given(values), send)
     except HoldfastError as error:
         return Answer(answers, error)
     # The session speaks for the node that its hello has named.
-    commands = await hub.commands.pending(session.node) if session.node else ()
+    commands = await service.commands.pending(session.node) if session.node else ()
     if not commands and not answers and wait_seconds and session.node:
-        await hub.wait_for_commands(session.node, wait_seconds)
-        commands = await hub.commands.pending(session.node)
+        await service.wait_for_commands(session.node, wait_seconds)
+        commands = await service.commands.pending(session.node)
     names = {getattr(message, "id", None) for message in answers}
     answers += [command for command in commands if getattr(command, "id", "") not in names]
     return Answer(answers)

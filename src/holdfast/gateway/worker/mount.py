@@ -1,4 +1,4 @@
-"""Worker sync in a server: the hub of its workers, gRPC, and the routes of WebSocket and HTTP.
+"""Worker sync in a server: the service of its workers, gRPC, and the routes of WebSocket and HTTP.
 
 Promises: the workers of one gateway share its store, its bus and its group commit. A commit of theirs wakes
 dispatchers, waiting workers and readers of the feed. gRPC is served where grpcio is installed.
@@ -24,15 +24,15 @@ from holdfast.bus.port import FEED, WORK
 from holdfast.core.errors import TooLarge
 from holdfast.errors import BadConfig, HoldfastError
 from holdfast.gateway.connections import Door
-from holdfast.gateway.feed.hub import ACCESS_KINDS, Hub as FeedHub
+from holdfast.gateway.feed.broadcaster import ACCESS_KINDS, Broadcaster
 from holdfast.gateway.feed.protocol import EXTENSION
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.rest.problem import problem_response
 from holdfast.gateway.worker import http
 from holdfast.gateway.worker.commands import StoredCommands
 from holdfast.gateway.worker.door import WorkerDoor
-from holdfast.gateway.worker.hub import WorkerHub
 from holdfast.gateway.worker.principals import WorkerAuth
+from holdfast.gateway.worker.service import WorkerService
 from holdfast.gateway.worker.taken import TAKING
 from holdfast.gateway.worker.websocket import FRAME_BYTES_MAX, serve_websocket
 from holdfast.sync.worker.worker_sync import WorkerSync
@@ -50,35 +50,35 @@ STOP_SECONDS: Final = 1.0
 class WorkerMount:
     """The part of a gateway that serves remote workers."""
 
-    def __init__(self, gateway: Gateway, feed: FeedHub) -> None:
-        hub = gateway.hub
+    def __init__(self, gateway: Gateway, feed: Broadcaster) -> None:
+        services = gateway.services
         self._settings = gateway.settings
-        self._announce = partial(setattr, hub, "grpc_port")
+        self._announce = partial(setattr, services, "grpc_port")
         self._feed = feed
         self.grpc_port: int | None = None
         """Where gRPC listens while the server runs."""
         self.sync = WorkerSync(
-            hub.store,
-            hub.clock,
+            services.store,
+            services.clock,
             on_changed=self._changed,
-            meter=hub.metrics,
-            ageing_seconds=hub.queue.settings.ageing_seconds,
+            meter=services.metrics,
+            ageing_seconds=services.queue.settings.ageing_seconds,
             gather_seconds=gateway.settings.sync.gather_seconds,
         )
         self.door = WorkerDoor(Door(gateway), WorkerAuth(gateway.auth))
-        self._commands = StoredCommands(hub.store, partial(_listen, feed), hub.metrics)
-        self.hub = WorkerHub(
-            hub.store,
-            hub.clock,
+        self._commands = StoredCommands(services.store, partial(_listen, feed), services.metrics)
+        self.service = WorkerService(
+            services.store,
+            services.clock,
             self.sync,
-            gateway=hub.ids.token(),
+            gateway=services.ids.token(),
             window=gateway.settings.sync.window,
             commands=self._commands,
-            listen=lambda wake: hub.bus.subscribe(lambda _: wake(), WORK),
-            on_scheduled=hub.parts.schedules.wake,
+            listen=lambda wake: services.bus.subscribe(lambda _: wake(), WORK),
+            on_scheduled=services.parts.schedules.wake,
         )
 
-        self._bus = hub.bus
+        self._bus = services.bus
 
     def _changed(self, frees_work: bool) -> None:
         """Hints at what a commit of workers has changed."""
@@ -91,13 +91,13 @@ class WorkerMount:
 
         async def websocket(connection: WebSocket) -> None:
             _allow_large_frames(connection)
-            await serve_websocket(self.hub, self.door.by_connection, connection)
+            await serve_websocket(self.service, self.door.by_connection, connection)
 
         async def exchange(request: Request) -> Response:
             try:
                 return await self._exchange(request)
             except HoldfastError as error:
-                return problem_response(error, gateway.hub.request_id())
+                return problem_response(error, gateway.services.request_id())
 
         app.router.routes.append(WebSocketRoute(WEBSOCKET_PATH, websocket))
         app.router.routes.append(Route(HTTP_PATH, exchange, methods=["POST"]))
@@ -111,7 +111,7 @@ class WorkerMount:
                 size += len(part)
                 if size > FRAME_BYTES_MAX:
                     raise TooLarge(f"a request has at most {FRAME_BYTES_MAX} bytes")
-            answer = await http.exchange(self.hub, admitted.principal, b"".join(parts))
+            answer = await http.exchange(self.service, admitted.principal, b"".join(parts))
             return Response(answer.body(), answer.status, media_type="application/json")
         finally:
             admitted.close()
@@ -119,10 +119,10 @@ class WorkerMount:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Ends the connections of workers before the server stops: they connect to another gateway."""
-        unlisten = [self._feed.listen(kind, self.hub.recheck_all) for kind in ACCESS_KINDS]
-        taken = self.hub.taken
+        unlisten = [self._feed.listen(kind, self.service.recheck_all) for kind in ACCESS_KINDS]
+        taken = self.service.taken
         unlisten += [self._feed.listen(kind, taken.wake) for kind in TAKING]
-        looking = asyncio.create_task(taken.run(self.hub.lose), name="holdfast-taken-runs")
+        looking = asyncio.create_task(taken.run(self.service.lose), name="holdfast-taken-runs")
         async with AsyncExitStack() as stack:
             if self._settings.grpc_listens is not None:
                 await stack.enter_async_context(self._serving_grpc(self._settings.grpc_listens))
@@ -133,7 +133,7 @@ class WorkerMount:
                     end()
                 looking.cancel()
                 self._commands.close()
-                await self.hub.end_sessions()
+                await self.service.end_sessions()
         await self.sync.close()
 
     @asynccontextmanager
@@ -147,7 +147,7 @@ class WorkerMount:
 
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
         server, self.grpc_port = grpc.server(
-            self.hub, self.door.by_secret, f"{host}:{port}", tls=_tls(self._settings)
+            self.service, self.door.by_secret, f"{host}:{port}", tls=_tls(self._settings)
         )
         await server.start()
         self._announce(self.grpc_port)
@@ -157,7 +157,7 @@ class WorkerMount:
             await server.stop(STOP_SECONDS)
 
 
-def _listen(feed: FeedHub, wake: Callable[[], None]) -> Callable[[], None]:
+def _listen(feed: Broadcaster, wake: Callable[[], None]) -> Callable[[], None]:
     """Listens to what brings a command or an answer for a worker."""
     ends = [feed.listen(prefix, wake) for prefix in ("intervention.issued", "decision.")]
 

@@ -44,9 +44,9 @@ from holdfast.core.worker_wire import (
 from holdfast.errors import BatchTooLarge, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.gateway.shown import error_frame, shown_detail
 from holdfast.gateway.worker.credential import CredentialWatch, Recheck, always
-from holdfast.gateway.worker.hub import Greeted, WorkerHub, not_speaking, stop_all
 from holdfast.gateway.worker.outlet import Outlet
 from holdfast.gateway.worker.ports import WorkerPrincipal
+from holdfast.gateway.worker.service import Greeted, WorkerService, not_speaking, stop_all
 from holdfast.sync.errors import NodeFenced, UnknownNode
 from holdfast.sync.worker.messages import Inbound, MessageAnswer
 
@@ -70,7 +70,7 @@ class WorkerSession:
 
     def __init__(
         self,
-        hub: WorkerHub,
+        service: WorkerService,
         principal: WorkerPrincipal,
         *,
         window: Window | None = None,
@@ -78,16 +78,16 @@ class WorkerSession:
         recheck: Recheck = always,
         on_joined: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._hub = hub
+        self._service = service
         self._principal = principal
-        self._window = window or hub.window
+        self._window = window or service.window
         self._is_lasting = is_lasting
-        self._watch = CredentialWatch(hub.clock, recheck, self._fail, on_joined)
+        self._watch = CredentialWatch(service.clock, recheck, self._fail, on_joined)
         self._asks: dict[str, asyncio.Event] = {}
         """Asks that wait for work, by claim id. The event ends the wait."""
         self._hello: Hello | None = None
         self._incarnation = 0
-        self._outlet = Outlet(hub.clock)
+        self._outlet = Outlet(service.clock)
         self._put = self._outlet.put
         self._frames = 0
         self._bytes = 0
@@ -119,7 +119,7 @@ class WorkerSession:
             if writer.done():
                 writer.result()
         finally:
-            self._hub.leave(self._principal.node, self)
+            self._service.leave(self._principal.node, self)
             await stop_all([reader, writer, *self._tasks])
             if self._end.done():
                 self._end.exception()  # it was raised above, or the connection is gone
@@ -127,15 +127,15 @@ class WorkerSession:
                 self._end.cancel()
 
     def end(self, error: HoldfastError) -> None:
-        """See `hub.Ending`."""
+        """See `service.Ending`."""
         self._fail(error)
 
     def push(self, message: GatewayMessage) -> None:
-        """See `hub.Ending`."""
+        """See `service.Ending`."""
         self._put(message)
 
     def recheck(self) -> None:
-        """See `hub.Ending`."""
+        """See `service.Ending`."""
         self._watch.soon()
 
     # -- in ----------------------------------------------------------------------------------------
@@ -174,9 +174,9 @@ class WorkerSession:
                 self._start(self._renew(message))
             case CommandAck():
                 check_text("outcome", message.outcome, most=50)
-                await self._hub.commands.acknowledge(self._voice, message)
+                await self._service.commands.acknowledge(self._voice, message)
             case Ping():
-                self._put(Pong(n=message.n, position=str(await self._hub.position())))
+                self._put(Pong(n=message.n, position=str(await self._service.position())))
             case CallFrame():
                 self._start(self._call(message))
             case Goodbye():
@@ -187,7 +187,7 @@ class WorkerSession:
         if hello.protocol not in PROTOCOLS:
             raise Malformed(f"protocol '{hello.protocol}' is not served: use {PROTOCOL}")
         check_whole("incarnation", hello.incarnation, least=0, most=WHOLE_MAX)
-        greeting, credential = await self._hub.hello(self._principal, hello)
+        greeting, credential = await self._service.hello(self._principal, hello)
         if greeting.refused is not None or greeting.receiver is None:
             raise not_speaking(greeting.refused or Reception.UNKNOWN, self._principal.node)
         is_first = self._hello is None
@@ -195,18 +195,18 @@ class WorkerSession:
         self._incarnation = greeting.receiver.incarnation
         self._watch.joined(credential, self._principal.node)
         if self._is_lasting:
-            self._hub.enter(self._principal.node, self, hello.held)
-        position = await self._hub.position()
+            self._service.enter(self._principal.node, self, hello.held)
+        position = await self._service.position()
         self._put(
             Welcome(
                 applied_through=greeting.receiver.applied_through,
                 window_frames=self._window.frames,
                 window_bytes=self._window.bytes,
-                heartbeat_ms=self._hub.heartbeat_ms,
+                heartbeat_ms=self._service.heartbeat_ms,
                 position=str(position),
                 epoch=position.epoch,
-                gateway=self._hub.gateway,
-                lost=await self._hub.losses(self._principal, hello.held),
+                gateway=self._service.gateway,
+                lost=await self._service.losses(self._principal, hello.held),
                 incarnation=self._incarnation,
                 node=self._principal.node,
                 credential=credential,
@@ -246,8 +246,8 @@ class WorkerSession:
             )
         self._frames += 1
         self._bytes += size
-        self._hub.taken.reported(self._principal.node, message.changes)
-        future = self._hub.sync.put(
+        self._service.taken.reported(self._principal.node, message.changes)
+        future = self._service.sync.put(
             Inbound(
                 self._principal.node,
                 incarnation,
@@ -298,19 +298,19 @@ class WorkerSession:
         worker = self._greeted("it names the types that this worker runs")
         ended = self._asks.setdefault(ask.claim_id, asyncio.Event())
         try:
-            tasks = await self._hub.wait_for_tasks(worker, ask, ended)
+            tasks = await self._service.wait_for_tasks(worker, ask, ended)
         finally:
             self._asks.pop(ask.claim_id, None)
         if isinstance(tasks, Refusal):
             self._put(ErrorFrame(code=tasks.code, detail=tasks.message))
             tasks = []
-        offered = await self._hub.offered(tasks)
+        offered = await self._service.offered(tasks)
         self._put(Offer(claim_id=ask.claim_id, tasks=offered))
 
     async def _call(self, call: CallFrame) -> None:
         try:
             worker = self._greeted("runs belong to an incarnation")
-            value = await self._hub.calls.answer(worker.voice, worker.project, call)
+            value = await self._service.calls.answer(worker.voice, worker.project, call)
             self._put(AnswerFrame(n=call.n, value_json=value))
         except (NodeFenced, UnknownNode):
             raise
@@ -321,8 +321,8 @@ class WorkerSession:
         worker = self._greeted("leases belong to an incarnation")
         if not await self._watch.check():
             return
-        answer = await self._hub.renew(worker, renew)
-        position = await self._hub.position()
+        answer = await self._service.renew(worker, renew)
+        position = await self._service.position()
         self._put(
             Renewed(
                 kept=answer.kept,
@@ -332,7 +332,7 @@ class WorkerSession:
         )
         for lost in answer.lost:
             self._put(lost)
-        for command in await self._hub.commands.pending(self._principal.node):
+        for command in await self._service.commands.pending(self._principal.node):
             self._put(command)
 
     async def _deliver(self) -> None:
@@ -341,13 +341,13 @@ class WorkerSession:
         node = self._principal.node
         try:
             while True:
-                for command in await self._hub.commands.pending(node):
+                for command in await self._service.commands.pending(node):
                     name = getattr(command, "id", "") or getattr(command, "decision_id", "")
                     if name not in sent:
                         sent.add(name)
                         await self._outlet.room()
                         self._put(command)
-                await self._hub.commands.wait(node)
+                await self._service.commands.wait(node)
         except HoldfastError as error:
             self._fail(error)
 

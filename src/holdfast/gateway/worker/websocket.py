@@ -19,8 +19,8 @@ from holdfast.core.worker_wire import PROTOCOL, GatewayMessage, WorkerMessage
 from holdfast.errors import HoldfastError
 from holdfast.gateway.shown import error_frame
 from holdfast.gateway.worker import json_codec
-from holdfast.gateway.worker.hub import WorkerHub
 from holdfast.gateway.worker.ports import Admitted
+from holdfast.gateway.worker.service import WorkerService
 from holdfast.gateway.worker.session import FLUSH_SECONDS, Received, WorkerSession
 
 FRAME_BYTES_MAX: Final = 4_194_304
@@ -46,7 +46,7 @@ log = logging.getLogger("holdfast.worker")
 
 
 async def serve_websocket(
-    hub: WorkerHub, admit: Callable[[WebSocket], Awaitable[Admitted]], websocket: WebSocket
+    service: WorkerService, admit: Callable[[WebSocket], Awaitable[Admitted]], websocket: WebSocket
 ) -> None:
     """Serves one connection until it ends."""
     if PROTOCOL not in websocket.scope.get("subprotocols", ()):
@@ -58,7 +58,7 @@ async def serve_websocket(
         admitted = await admit(websocket)
         try:
             session = WorkerSession(
-                hub, admitted.principal, recheck=admitted.recheck, on_joined=admitted.joined
+                service, admitted.principal, recheck=admitted.recheck, on_joined=admitted.joined
             )
 
             async def send(message: GatewayMessage) -> None:

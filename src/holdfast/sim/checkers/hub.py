@@ -26,10 +26,10 @@ TERMINAL: Final = frozenset({"applied", "refused", "expired"})
 
 def watchers_see_each_event_once(outcome: Outcome) -> Iterator[str]:
     """In order, none twice and none skipped, from the snapshot on. Informational ones may be merged."""
-    hub = outcome.record.hub
-    for watched in hub.watched:
+    history = outcome.record.hub
+    for watched in history.watched:
         yield from _out_of_order(watched, outcome.events)
-        for missing in unshown(watched, outcome.events, hub.watched_through)[:1]:
+        for missing in unshown(watched, outcome.events, history.watched_through)[:1]:
             yield f"{watched.name} at {watched.channel} did not show {missing.position} {missing.kind}"
 
 
@@ -142,23 +142,23 @@ def fence_of(value: float) -> int:
 
 def replicas_equal_the_server(outcome: Outcome) -> Iterator[str]:
     """At quiescence every offline node has the server's tasks, and has no change left to push."""
-    hub = outcome.record.hub
-    for replica in hub.replicas:
+    history = outcome.record.hub
+    for replica in history.replicas:
         if replica.pending:
             yield f"{replica.node} has {replica.pending} changes that the server has not answered"
-        for name in sorted(replica.states.keys() | hub.truth.keys()):
-            if replica.states.get(name) != hub.truth.get(name):
-                states = replica.states.get(name), hub.truth.get(name)
+        for name in sorted(replica.states.keys() | history.truth.keys()):
+            if replica.states.get(name) != history.truth.get(name):
+                states = replica.states.get(name), history.truth.get(name)
                 yield f"{name} at {replica.node} is {states[0]}, the server has {states[1]}"
 
 
 def interventions_reach_an_end(outcome: Outcome) -> Iterator[str]:
     """A repeated request gets the same intervention, and each has ended at quiescence."""
-    hub = outcome.record.hub
-    for answer in hub.intervened:
+    history = outcome.record.hub
+    for answer in history.intervened:
         if answer.id != answer.answered_id:
             yield f"{answer.kind} {answer.id} of {answer.task_id} was answered with {answer.answered_id}"
-    for ladder in hub.ladders:
+    for ladder in history.ladders:
         if ladder.state not in TERMINAL:
             yield f"intervention {ladder.id} is still {ladder.state}"
 

@@ -72,7 +72,9 @@ class App:
         end.keep_alive()
         try:
             if request.path == WEBSOCKET_PATH:
-                await serve_worker(self._workers.hub, self._workers.door.by_connection, websocket)
+                await serve_worker(
+                    self._workers.service, self._workers.door.by_connection, websocket
+                )
             else:
                 await serve_feed(self._live.feed, websocket)
         finally:

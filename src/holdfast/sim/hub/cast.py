@@ -19,7 +19,7 @@ from holdfast.sim.hub.operator import GatewayOperator
 from holdfast.sim.hub.remote_worker import RemoteWorker
 from holdfast.sim.hub.sockets import Sockets
 from holdfast.sim.hub.watcher import Watcher
-from holdfast.sim.hub_history import Hub, Ladder, State, Watched
+from holdfast.sim.hub_history import HubHistory, Ladder, State, Watched
 from holdfast.sim.node import Cluster, Main, Node
 from holdfast.sim.outcome import all_events
 from holdfast.sim.swarm import Plan
@@ -40,8 +40,10 @@ PENDING: Final = "SELECT count(*) FROM holdfast_intervention WHERE ended_at IS N
 class HubCast:
     """The subsystem of gateways."""
 
-    def __init__(self, plan: Plan, add: Add, hub: Hub, settings: Settings, draw: Draw) -> None:
-        self.hub = hub
+    def __init__(
+        self, plan: Plan, add: Add, history: HubHistory, settings: Settings, draw: Draw
+    ) -> None:
+        self.history = history
         self._add = add
         self._draw = draw.stream("judge")
         self._names = tuple(f"g{n}" for n in range(plan.gateways))
@@ -55,15 +57,15 @@ class HubCast:
             node.main = GatewayProcess(sockets, draw.stream(node.name)).main
             node.when_dead = partial(sockets.died, node)
         for n in range(plan.remote_workers):
-            worker = RemoteWorker(sockets, hub, draw.stream(f"r{n}"), settings)
+            worker = RemoteWorker(sockets, history, draw.stream(f"r{n}"), settings)
             self._client(f"r{n}", worker.main)
         for n in range(plan.watchers):
             watched = Watched(f"v{n}", draw.stream(f"channel {n}").pick(CHANNELS))
-            hub.watched.append(watched)
-            watcher = Watcher(sockets, hub, draw.stream(watched.name), watched)
+            history.watched.append(watched)
+            watcher = Watcher(sockets, history, draw.stream(watched.name), watched)
             self._client(watched.name, watcher.main)
         for n in range(plan.operators):
-            operator = GatewayOperator(sockets, hub, draw.stream(f"o{n}"))
+            operator = GatewayOperator(sockets, history, draw.stream(f"o{n}"))
             self._operators.append(operator)
             self._client(f"o{n}", operator.main)
         if plan.offline_nodes:
@@ -98,20 +100,22 @@ class HubCast:
 
     async def report(self) -> None:
         """Waits until clients agree with the server, and records what they have."""
-        database, hub = self._cluster.database, self.hub
+        database, history = self._cluster.database, self.history
         events = await all_events(Store(database.driver, SqliteDialect(), Ids(self._draw)))
-        hub.watched_through = events[-1].position.offset if events else 0
+        history.watched_through = events[-1].position.offset if events else 0
         end = self._cluster.loop.time() + SETTLE_SECONDS
         while True:
-            hub.truth = self._truth()
-            hub.replicas = [offline.replicas() for offline in self._offline]
-            agree = all(r.states == hub.truth and not r.pending for r in hub.replicas)
-            has_shown = not any(unshown(w, events, hub.watched_through) for w in hub.watched)
+            history.truth = self._truth()
+            history.replicas = [offline.replicas() for offline in self._offline]
+            agree = all(r.states == history.truth and not r.pending for r in history.replicas)
+            has_shown = not any(
+                unshown(w, events, history.watched_through) for w in history.watched
+            )
             if (agree and has_shown) or self._cluster.loop.time() > end:
                 break
             await asyncio.sleep(LOOK_SECONDS)
         rows = database.rows("SELECT id, state, issued_at FROM holdfast_intervention ORDER BY id")
-        hub.ladders = [Ladder(*row) for row in rows]
+        history.ladders = [Ladder(*row) for row in rows]
 
     def _truth(self) -> dict[str, State]:
         rows = self._cluster.database.rows(TRUTH, PROJECT)

@@ -9,9 +9,9 @@ from typing import Final
 from holdfast.core.ids import Ids
 from holdfast.errors import StoreUnavailable
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.hub import Hub
 from holdfast.gateway.rest.live import Live
 from holdfast.gateway.server import new_metrics
+from holdfast.gateway.services import GatewayServices
 from holdfast.gateway.settings import ServerSettings
 from holdfast.gateway.worker.mount import WorkerMount
 from holdfast.queue.queue import Queue
@@ -37,15 +37,15 @@ class GatewayProcess:
         """Serves until the process dies. It starts when the store can be reached."""
         ids = Ids(self._draw.stream(node.life))
         while True:
-            async with AsyncExitStack() as services:
+            async with AsyncExitStack() as running:
                 try:
-                    hub = await Hub.open(queue, new_metrics())
-                    hub.ids = ids
-                    gateway = Gateway(hub, SETTINGS)
+                    services = await GatewayServices.open(queue, new_metrics())
+                    services.ids = ids
+                    gateway = Gateway(services, SETTINGS)
                     live = Live(gateway)
-                    workers = WorkerMount(gateway, live.feed.hub)
+                    workers = WorkerMount(gateway, live.feed.broadcaster)
                     for service in (live.running, workers.running):
-                        await services.enter_async_context(service())
+                        await running.enter_async_context(service())
                 except StoreUnavailable:
                     await node.clock.sleep(1.0)
                     continue

@@ -13,7 +13,7 @@ from holdfast.sim.draw import Draw
 from holdfast.sim.handler_outcomes import STALLING, TYPES
 from holdfast.sim.hub.links import http_of
 from holdfast.sim.hub.sockets import Sockets
-from holdfast.sim.hub_history import Hub, Intervened
+from holdfast.sim.hub_history import HubHistory, Intervened
 from holdfast.sim.node import Node
 
 ACT_SECONDS: Final = 4.0
@@ -25,15 +25,15 @@ KINDS: Final = ("ABORT", "PAUSE", "RESUME", "RETRY", "REASSIGN", "RELEASE_LOCK",
 class GatewayOperator:
     """The main of an operator's node."""
 
-    def __init__(self, sockets: Sockets, hub: Hub, draw: Draw) -> None:
+    def __init__(self, sockets: Sockets, history: HubHistory, draw: Draw) -> None:
         self._sockets = sockets
-        self._hub = hub
+        self._history = history
         self._draw = draw
         self.is_calm = False
 
     async def main(self, node: Node, _: Queue) -> None:
         draw = self._draw.stream(node.life)
-        acts = _Acts(http_of(node, draw, self._sockets), node, self._hub, draw)
+        acts = _Acts(http_of(node, draw, self._sockets), node, self._history, draw)
         while not self.is_calm:
             await node.clock.sleep(draw.wait(ACT_SECONDS))
             verb = draw.pick(
@@ -50,10 +50,10 @@ class GatewayOperator:
 class _Acts:
     """What one process of an operator does."""
 
-    def __init__(self, http: Http, node: Node, hub: Hub, draw: Draw) -> None:
+    def __init__(self, http: Http, node: Node, history: HubHistory, draw: Draw) -> None:
         self._http = http
         self._node = node
-        self._hub = hub
+        self._history = history
         self._draw = draw
         self._requests = 0
 
@@ -93,7 +93,7 @@ class _Acts:
         for n in range(self._draw.whole(1, 2)):
             answer = await self._until_answered(path, body)
             got = answer["intervention"]["id"]
-            self._hub.intervened.append(Intervened(name, got, kind, task_id))
+            self._history.intervened.append(Intervened(name, got, kind, task_id))
             self._node.cluster.trace.sometimes("intervened-again" if n else "intervened")
 
     async def decide(self) -> None:
@@ -104,7 +104,7 @@ class _Acts:
                 path = path_of("decisions", row["id"])
                 answer = await self._until_answered(path, {"choice": choice})
                 chosen = str(answer["choice"])
-                self._hub.answered.setdefault(row["id"], []).append(chosen)
+                self._history.answered.setdefault(row["id"], []).append(chosen)
                 self._node.cluster.trace.sometimes("decided")
 
     async def _until_answered(self, path: str, body: dict[str, Any]) -> Any:

@@ -22,7 +22,7 @@ from holdfast.sim.hub.client_sockets import Dialer, Wireless
 from holdfast.sim.hub.gateway import ADMIN_TOKEN
 from holdfast.sim.hub.links import urls_of
 from holdfast.sim.hub.sockets import Sockets
-from holdfast.sim.hub_history import Hub, Reported
+from holdfast.sim.hub_history import HubHistory, Reported
 from holdfast.sim.node import Node
 
 AGAIN_SECONDS: Final = 1.0
@@ -32,9 +32,11 @@ REPORTS: Final = 3
 class RemoteWorker:
     """The main of a remote worker's node."""
 
-    def __init__(self, sockets: Sockets, hub: Hub, draw: Draw, settings: Settings) -> None:
+    def __init__(
+        self, sockets: Sockets, history: HubHistory, draw: Draw, settings: Settings
+    ) -> None:
         self._sockets = sockets
-        self._hub = hub
+        self._history = history
         self._draw = draw
         self._settings = settings
 
@@ -78,6 +80,6 @@ class RemoteWorker:
         async def report(task: Task, ctx: Context, n: int) -> None:
             value = report_value(task.fence, n)
             await ctx.progress(value, NOTE)
-            self._hub.reported.append(Reported(task.id, task.fence, value))
+            self._history.reported.append(Reported(task.id, task.fence, value))
 
         return handler

@@ -12,7 +12,7 @@ from holdfast.sim.draw import Draw
 from holdfast.sim.hub.client_sockets import Dialer
 from holdfast.sim.hub.links import http_of
 from holdfast.sim.hub.sockets import Sockets
-from holdfast.sim.hub_history import Hub, Shown, Watched
+from holdfast.sim.hub_history import HubHistory, Shown, Watched
 from holdfast.sim.node import Node
 
 AGAIN_SECONDS: Final = 1.0
@@ -21,9 +21,9 @@ AGAIN_SECONDS: Final = 1.0
 class Watcher:
     """The main of a watcher's node."""
 
-    def __init__(self, sockets: Sockets, hub: Hub, draw: Draw, watched: Watched) -> None:
+    def __init__(self, sockets: Sockets, history: HubHistory, draw: Draw, watched: Watched) -> None:
         self._sockets = sockets
-        self._hub = hub
+        self._history = history
         self._draw = draw
         self._watched = watched
 
@@ -46,7 +46,7 @@ class Watcher:
                     offset = Position.parse(item.position).offset if item.position else 0
                     if item.type != "snapshot" or item.position is not None:
                         kind = item.type if item.type in ("snapshot", "reset") else item.kind
-                        watched.shown.append(Shown(kind, offset, self._hub.time()))
+                        watched.shown.append(Shown(kind, offset, self._history.time()))
                     if item.position is not None:
                         watched.position = item.position
                     node.cluster.trace.step(f"{node.name} shows {item.type} {offset}")

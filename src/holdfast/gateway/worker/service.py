@@ -85,7 +85,7 @@ class Ending(Protocol):
         ...
 
 
-class WorkerHub:
+class WorkerService:
     """The part of a gateway that serves remote workers."""
 
     def __init__(
@@ -101,7 +101,7 @@ class WorkerHub:
         listen: Listen | None = None,
         on_scheduled: Callable[[], None] = lambda: None,
     ) -> None:
-        """`listen`: hints of new work. Without it the hub polls. `on_scheduled`: called when a worker has
+        """`listen`: hints of new work. Without it the service polls. `on_scheduled`: called when a worker has
         brought schedules."""
         self.clock = clock
         self.sync = sync

@@ -1,6 +1,6 @@
 """What the operations of a gateway work with: the use cases of a queue, and the parts above it.
 
-Promises: one hub for each event loop, opened before the first request and closed after the last. It shares
+Promises: one set for each event loop, opened before the first request and closed after the last. It shares
 the store and the bus of its queue.
 """
 
@@ -31,7 +31,7 @@ from holdfast.sync.names import ClientNames
 T = TypeVar("T")
 
 
-class Hub:
+class GatewayServices:
     """The parts of one gateway."""
 
     def __init__(self, queue: Queue, resources: Resources, metrics: Metrics) -> None:

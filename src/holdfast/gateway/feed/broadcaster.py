@@ -1,4 +1,4 @@
-"""The hub: the one reader of the feed in a gateway, and the lanes that it writes to.
+"""The broadcaster: the one reader of the feed in a gateway, and the lanes that it writes to.
 
 Promises: each event is read, decoded and encoded once for all subscribers. A subscription is either in a lane
 or is caught up by its connection, never both, so live events and replayed ones do not interleave. A hint only
@@ -46,7 +46,7 @@ ACCESS_KINDS: Final = ("token.", "node.state", "node.revoked", "node.cloned")
 
 
 class Watched(Protocol):
-    """A connection, as the hub sees it."""
+    """A connection, as the broadcaster sees it."""
 
     def tick(self, now: float) -> int:
         """Called each second. Returns the bytes that the client has not taken."""
@@ -67,7 +67,7 @@ class Watched(Protocol):
         ...
 
 
-class Hub:
+class Broadcaster:
     """The feed of one gateway."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Hub:
         self.ring = Ring(0, events_max=ring_events)
         self.bounds = FeedBounds(Position("", 0), Position("", 0))
         self.boundary = 0
-        """The last end of a transaction up to which the hub has read."""
+        """The last end of a transaction up to which the broadcaster has read."""
         self.spread = cycle(part / 64 for part in range(16))
         """Parts of a period by which the work of connections is shifted."""
         self.store_slots = asyncio.Semaphore(STORE_READERS)
@@ -141,7 +141,7 @@ class Hub:
         self._tasks = []
 
     def listen(self, prefix: str, wake: Callable[[], None]) -> Callable[[], None]:
-        """Calls `wake` after events whose kind has the prefix, and when the hub has skipped events. Returns
+        """Calls `wake` after events whose kind has the prefix, and when events were skipped. Returns
         what ends that."""
         listener = (prefix, wake)
         self._listeners.append(listener)
@@ -153,7 +153,7 @@ class Hub:
 
     @property
     def head(self) -> int:
-        """The offset up to which the hub has read and dispatched."""
+        """The offset up to which the broadcaster has read and dispatched."""
         return self.ring.end
 
     @property
