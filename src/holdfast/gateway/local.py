@@ -8,7 +8,7 @@ access to everything.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -17,13 +17,10 @@ from holdfast.core.access import ALL_PROJECTS, Principal
 from holdfast.core.rights import PrincipalKind, Role
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.gateway.operations.call import Call
-from holdfast.gateway.rest import sync_v2, v1
-from holdfast.gateway.rest.route import Match, Routes
+from holdfast.gateway.rest.apis import find_route
 from holdfast.gateway.server import new_metrics
 from holdfast.gateway.services import GatewayServices
 from holdfast.queue.queue import Queue
-
-TABLES: Final = {v1.PREFIX: Routes(v1.ROUTES), sync_v2.PREFIX: Routes(sync_v2.ROUTES)}
 
 
 class LocalApi:
@@ -51,7 +48,10 @@ class LocalApi:
         query: Mapping[str, object] | None = None,
     ) -> Answer:
         """The answer. `path` as in a request, with its parts encoded."""
-        route, values = _match(method, path)
+        match = find_route(method, path)
+        if match is None:
+            raise NotFound(f"there is no call {method} {path}")
+        route, values = match
         given = {name: text_of(value) for name, value in (query or {}).items() if value is not None}
         try:
             options: dict[str, Any] = msgspec.structs.asdict(
@@ -68,12 +68,3 @@ class LocalApi:
         # As it would be read from a response: no tuples, no enumerations.
         shown = msgspec.json.decode(msgspec.json.encode(answer.body))
         return Answer(answer.status, shown, {})
-
-
-def _match(method: str, path: str) -> Match:
-    for prefix, routes in TABLES.items():
-        if path.startswith(f"{prefix}/"):
-            match = routes.find(method, path.removeprefix(prefix))
-            if isinstance(match, Match):
-                return match
-    raise NotFound(f"there is no call {method} {path}")

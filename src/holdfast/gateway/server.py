@@ -14,8 +14,6 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from msgspec.structs import replace
-
 from holdfast.core.address import shown_url
 from holdfast.engine.meters import FAMILIES
 from holdfast.errors import BadConfig, MissingExtra
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from holdfast.gateway.gateway import Gateway
-    from holdfast.gateway.rest.app import Mounts
     from holdfast.gateway.settings import ServerSettings
 
 STOP_SECONDS: Final = 3
@@ -74,14 +71,12 @@ class Server:
         settings: ServerSettings,
         *,
         metrics: Metrics | None = None,
-        mounts: Mounts | None = None,
         loops: bool = True,
     ) -> None:
         check_extra()
         self._queue = queue
         self._settings = settings
         self._metrics = metrics or new_metrics()
-        self._mounts = mounts
         self._loops = loops
         self._server: uvicorn.Server | None = None
         self._stopping = asyncio.Event()
@@ -92,31 +87,25 @@ class Server:
             await self._run(listener, on_ready)
 
     async def _run(self, listener: socket.socket, on_ready: Callable[[Listening], None]) -> None:
-        from holdfast.gateway.gateway import Gateway
-        from holdfast.gateway.rest.app import NO_MOUNTS, make_app
-        from holdfast.gateway.rest.live import Live
+        from holdfast.gateway.compose import compose
         from holdfast.gateway.services import GatewayServices
-        from holdfast.gateway.worker.mount import WorkerMount
 
         services = await GatewayServices.open(self._queue, self._metrics)
         try:
             if self._loops:
                 await self._queue.start()
-            gateway = Gateway(services, self._settings)
-            live = Live(gateway)
-            mounts = self._mounts or NO_MOUNTS
-            workers = WorkerMount(gateway, live.feed.broadcaster)
-            mounts = replace(mounts, extend=(live.extend, workers.extend, *mounts.extend))
+            made = compose(services, self._settings)
             async with AsyncExitStack() as running:
-                parts = (services.figures.running, live.running, workers.running)
-                for service in (*parts, *(make(gateway) for make in mounts.services)):
-                    await running.enter_async_context(service())
+                for part in (services.figures.running, *made.running):
+                    await running.enter_async_context(part())
                 await self._serve(
                     listener,
-                    gateway,
-                    make_app(gateway, mounts),
+                    made.gateway,
+                    made.app(),
                     running,
-                    lambda listening: on_ready(listening._replace(grpc_port=workers.grpc_port)),
+                    lambda listening: on_ready(
+                        listening._replace(grpc_port=made.workers.grpc_port)
+                    ),
                 )
         finally:
             await self._queue.stop()

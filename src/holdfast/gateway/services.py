@@ -1,4 +1,4 @@
-"""What the operations of a gateway work with: the use cases of a queue, and the parts above it.
+"""What the operations of a gateway work with: the use cases of a queue and of the hub, each built once.
 
 Promises: one set for each event loop, opened before the first request and closed after the last. It shares
 the store and the bus of its queue.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.core.ids import Ids
@@ -26,7 +26,13 @@ from holdfast.store.audit import AuditStore
 from holdfast.store.backends import secret_ids
 from holdfast.store.store import Store
 from holdfast.sync.access.tokens import Tokens
+from holdfast.sync.claims import TaskClaims
+from holdfast.sync.conflicts import Conflicts
+from holdfast.sync.exchange import Exchange
+from holdfast.sync.live_reads import LiveReads
 from holdfast.sync.names import ClientNames
+from holdfast.sync.nodes import Nodes
+from holdfast.sync.projects import Projects
 
 T = TypeVar("T")
 
@@ -44,16 +50,18 @@ class GatewayServices:
         self.ids: Ids = secret_ids()
         self.metrics = metrics
         self.locks = LockAdmin(
-            Locks(
-                _Opened(resources.store),
-                cast("Bus", _Started(resources.bus)),
-                clock=resources.clock,
-            )
+            Locks(_Opened(resources.store), _Started(resources.bus), clock=resources.clock)
         )
         self.figures = HubFigures(metrics, resources.store, resources.bus, resources.clock)
         self.names = ClientNames(resources.store)
         self.tokens = Tokens(resources.store)
         self.audit = AuditStore(resources.store)
+        self.nodes = Nodes(resources.store)
+        self.projects = Projects(resources.store)
+        self.conflicts = Conflicts(resources.store)
+        self.exchange = Exchange(resources.store, on_changed=self.wake)
+        self.claims = TaskClaims(resources.store, on_changed=self.wake)
+        self.live_reads = LiveReads(resources.store)
         self.stopping = asyncio.Event()
         """Requests that wait are answered now."""
         self.grpc_port: int | None = None
@@ -109,11 +117,14 @@ class _Opened(StoreBackend):
 class _Started:
     """The bus of the queue, which starts and stops it."""
 
-    def __init__(self, bus: object) -> None:
-        self._bus = bus
-
-    def __getattr__(self, name: str) -> object:
-        return _nothing if name in ("start", "stop") else getattr(self._bus, name)
+    def __init__(self, bus: Bus) -> None:
+        self.start = _nothing
+        self.stop = _nothing
+        self.publish = bus.publish
+        self.subscribe = bus.subscribe
+        self.mode = bus.mode
+        self.notify_in_tx = bus.notify_in_tx
+        self.committed = bus.committed
 
 
 async def _nothing() -> None:

@@ -14,7 +14,6 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.bus.port import WORK
 from holdfast.core import codec, gate, lamport
 from holdfast.core.check import check_name, check_number, check_text, check_whole
 from holdfast.core.claim_by_id import ClaimById, implied_claim
@@ -108,11 +107,11 @@ def granted_seconds(asked: float | None, before: float | None = None) -> float:
 
 
 class TaskClaims:
-    """The use cases of locks of tasks."""
+    """The use cases of locks of tasks. `on_changed` is called after a commit that released one."""
 
-    def __init__(self, store: Store, publish: Callable[[str], None] = lambda topic: None) -> None:
+    def __init__(self, store: Store, on_changed: Callable[[], None] = lambda: None) -> None:
         self._store = store
-        self._publish = publish
+        self._on_changed = on_changed
 
     async def claim(
         self,
@@ -167,7 +166,7 @@ class TaskClaims:
             partial(_release, voice=voice, task_id=task_id, sign=sign, reason=reason)
         )
         if released.is_released:
-            self._publish(WORK)
+            self._on_changed()
         return released
 
 

@@ -14,7 +14,6 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.bus.port import WORK
 from holdfast.core import codec
 from holdfast.core.check import check_name, check_page, check_whole
 from holdfast.core.event import Event, Position
@@ -98,11 +97,11 @@ class PushAnswer(msgspec.Struct, frozen=True):
 
 
 class Exchange:
-    """The use cases of the exchange. `publish` wakes dispatchers and readers of this process."""
+    """The use cases of the exchange. `on_changed` is called after a commit that changed tasks."""
 
-    def __init__(self, store: Store, publish: Callable[[str], None] = lambda topic: None) -> None:
+    def __init__(self, store: Store, on_changed: Callable[[], None] = lambda: None) -> None:
         self._store = store
-        self._publish = publish
+        self._on_changed = on_changed
 
     async def handshake(
         self,
@@ -210,7 +209,7 @@ class Exchange:
         )
         pushed = await self._run(request)
         if pushed.has_changed:
-            self._publish(WORK)
+            self._on_changed()
         return PushAnswer(pushed, await store.feed.head())
 
     async def _run(self, request: Push) -> Pushed:

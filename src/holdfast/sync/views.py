@@ -4,7 +4,6 @@ checkpoints. Everything else is in `queue.views`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,11 +15,10 @@ from holdfast.core.audit import AuditHead, AuditRow
 from holdfast.queue import views
 from holdfast.queue.nodes import Node
 from holdfast.queue.views import View, at, shown
-from holdfast.store.store import Store
 from holdfast.sync.access.token import Token
 from holdfast.sync.conflicts import Conflict
 from holdfast.sync.live_reads import OpenConflict
-from holdfast.sync.nodes import Nodes, NodeView
+from holdfast.sync.nodes import NodeView
 from holdfast.sync.projects import ProjectView
 from holdfast.sync.rows import ProjectRow
 from holdfast.sync.worker.reads import Checkpoint
@@ -29,12 +27,6 @@ from holdfast.sync.worker.reads import Checkpoint
 def node(of: Node, now: float, registered: NodeView | None) -> View:
     """A node of either kind. A process of the store has no identity."""
     return views.node(of, now, None if registered is None else _identity(registered))
-
-
-async def nodes(store: Store, rows: Sequence[Node]) -> list[View]:
-    """Nodes of either kind, with the identity of those that have registered."""
-    registered = await Nodes(store).find([row.id for row in rows])
-    return [node(row, store.now(), registered.get(row.id)) for row in rows]
 
 
 def _identity(of: NodeView) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import httpx2
 from holdfast import TaskQueue
 from holdfast.core.token import TokenKind
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.rest.app import NO_MOUNTS, Mounts, make_app
+from holdfast.gateway.rest.app import make_app
 from holdfast.gateway.server import new_metrics
 from holdfast.gateway.services import GatewayServices
 from holdfast.gateway.settings import ServerSettings
@@ -65,7 +65,6 @@ class Site:
 @asynccontextmanager
 async def open_site(
     url: str,
-    mounts: Mounts = NO_MOUNTS,
     queue_settings: dict[str, Any] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Site]:
@@ -76,7 +75,7 @@ async def open_site(
 
     services = await GatewayServices.open(queue, metrics)
     gateway = Gateway(services, ServerSettings(admin_token=ADMIN, **settings))
-    transport = httpx2.ASGITransport(app=make_app(gateway, mounts))
+    transport = httpx2.ASGITransport(app=make_app(gateway))
     try:
         async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
             yield Site(gateway, client)

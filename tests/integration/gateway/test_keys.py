@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.decision import make_question
-from holdfast.gateway.rest.app import tables_of
+from holdfast.gateway.rest.apis import APIS
 from holdfast.store.scripts.decisions import Asked
 from tests.integration.gateway.support import ADMIN, Site, problem
 from tests.integration.gateway.test_hub_admin import conflict_of, joined
@@ -169,9 +169,9 @@ SECRETS = ("token", "credential", "secret")
 
 def changing() -> set[str]:
     return {
-        f"{route.method} {prefix}{route.path}"
-        for prefix, routes in tables_of().items()
-        for route in routes
+        f"{route.method} {api.prefix}{route.path}"
+        for api in APIS
+        for route in api.routes.all
         if route.method != "GET"
     }
 

@@ -14,7 +14,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from holdfast import __version__
-from holdfast.gateway.rest.app import tables_of
+from holdfast.gateway.rest.apis import APIS
 from holdfast.gateway.rest.openapi import document
 from tests.integration.gateway.support import ADMIN, Site, open_site
 
@@ -22,7 +22,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "openapi.jso
 
 
 def text() -> str:
-    return json.dumps(document(tables_of(), __version__), indent=1, sort_keys=True) + "\n"
+    return json.dumps(document(APIS, __version__), indent=1, sort_keys=True) + "\n"
 
 
 def test_the_document_is_committed() -> None:
@@ -85,9 +85,7 @@ async def check(drawn: list[Any]) -> None:
 def test_every_route_is_in_the_document() -> None:
     paths = json.loads(text())["paths"]
     assert {
-        (route.method.lower(), prefix + route.path)
-        for prefix, routes in tables_of().items()
-        for route in routes
+        (route.method.lower(), api.prefix + route.path) for api in APIS for route in api.routes.all
     } == {(method, path) for path, item in paths.items() for method in item}
 
 

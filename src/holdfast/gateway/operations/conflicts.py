@@ -15,7 +15,7 @@ from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.queue import views
 from holdfast.queue.details import TaskDetails
 from holdfast.sync import views as hub_views
-from holdfast.sync.conflicts import Conflict, Conflicts, Settled, Take
+from holdfast.sync.conflicts import Conflict, Settled, Take
 
 O: Final = Operation  # noqa: E741
 STATE: Final = "state"
@@ -41,7 +41,7 @@ async def find(call: Call, *, q: str = "", after: str | None = None, limit: int 
         call.authorise(O.CONFLICTS_READ, project=project, noun="project", id=project)
         projects = [project]
     place = f"conflicts {q}"
-    rows = await Conflicts(call.services.store).find(
+    rows = await call.services.conflicts.find(
         projects,
         state=terms.get(STATE),
         after="" if after is None else _id_of(parse_cursor(after, of=place)),
@@ -78,9 +78,7 @@ async def settle(call: Call, conflict_id: str, body: SettleBody) -> Answer:
         detail={"take": take.value, "task": conflict.task_id},
     )
     try:
-        settled = await Conflicts(call.services.store).settle(
-            conflict_id, take, by, merged=body.merged
-        )
+        settled = await call.services.conflicts.settle(conflict_id, take, by, merged=body.merged)
     except VersionConflict as error:
         if call.if_match is None:
             raise
@@ -100,7 +98,7 @@ def _settled(settled: Settled, now: float, details: TaskDetails | None) -> Answe
 async def _readable(call: Call, operation: Operation, conflict_id: str) -> Conflict:
     call.authorise_any(operation)
     try:
-        conflict = await Conflicts(call.services.store).get(conflict_id)
+        conflict = await call.services.conflicts.get(conflict_id)
     except NotFound:
         raise missing("conflict", conflict_id) from None
     call.authorise(operation, project=conflict.project, noun="conflict", id=conflict_id)

@@ -17,7 +17,7 @@ from holdfast.gateway.operations.admin import ReasonBody
 from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.queue.nodes import Node
 from holdfast.sync import views
-from holdfast.sync.nodes import Nodes, NodeView
+from holdfast.sync.nodes import NodeView
 from holdfast.sync.rows import RegisteredNode
 
 O: Final = Operation  # noqa: E741
@@ -30,7 +30,7 @@ async def find(call: Call, *, live: bool = True) -> Answer:
     rows = await call.services.parts.nodes.list(live=live)
     if call.principal.node is not None:
         rows = [row for row in rows if row.id == call.principal.node]
-    registered = await Nodes(call.services.store).find([row.id for row in rows])
+    registered = await call.services.nodes.find([row.id for row in rows])
     items = [
         views.node(row, now, registered.get(row.id))
         for row in rows
@@ -41,7 +41,7 @@ async def find(call: Call, *, live: bool = True) -> Answer:
 
 async def get(call: Call, node_id: str) -> Answer:
     call.authorise_any(O.NODES_READ, owner_node=node_id)
-    view = (await Nodes(call.services.store).find([node_id])).get(node_id)
+    view = (await call.services.nodes.find([node_id])).get(node_id)
     row = await _row(call, node_id)
     if not _is_visible(call, view):
         raise missing("node", node_id)
@@ -61,7 +61,7 @@ def _is_visible(call: Call, view: NodeView | None) -> bool:
 
 async def _change(call: Call, node_id: str, body: ReasonBody, *, state: NodeState) -> Answer:
     call.authorise_any(O.NODES_MANAGE)
-    nodes = Nodes(call.services.store)
+    nodes = call.services.nodes
     before = (await nodes.find([node_id])).get(node_id)
     if before is None:
         raise missing("node", node_id)

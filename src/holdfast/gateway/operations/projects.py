@@ -14,7 +14,6 @@ from holdfast.errors import VersionConflict
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.queue.by import By
 from holdfast.sync import views
-from holdfast.sync.projects import Projects
 from holdfast.sync.rows import ProjectRow
 
 O: Final = Operation  # noqa: E741
@@ -41,7 +40,7 @@ class SettingsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 async def find(call: Call) -> Answer:
     """The projects that the principal has access to."""
     call.authorise_any(O.TASKS_READ)
-    rows = {row.id: row for row in await Projects(call.services.store).list()}
+    rows = {row.id: row for row in await call.services.projects.list()}
     names = sorted(rows) if call.projects is None else sorted(call.projects)
     items = [
         views.project(rows[name]) if name in rows else views.project(ProjectRow(name))
@@ -54,13 +53,13 @@ async def get(call: Call, project: str) -> Answer:
     """One project. A project that nothing has used yet has the defaults."""
     call.authorise_any(O.TASKS_READ)
     call.authorise(O.TASKS_READ, project=project, noun="project", id=project)
-    row = await Projects(call.services.store).get(project)
+    row = await call.services.projects.get(project)
     return Answer(views.project(row), version=row.version)
 
 
 async def create(call: Call, body: ProjectBody) -> Answer:
     by = _by(call, body.id, body.reason, status=201)
-    row = await Projects(call.services.store).create(
+    row = await call.services.projects.create(
         body.id, by, strategy=body.strategy, overrides=body.overrides
     )
     return Answer(views.project(row), 201, row.version)
@@ -70,7 +69,7 @@ async def change(call: Call, project: str, body: SettingsBody) -> Answer:
     """Changes the strategies of a project."""
     by = _by(call, project, body.reason, expected_version=body.expected_version)
     try:
-        row = await Projects(call.services.store).put(
+        row = await call.services.projects.put(
             project, by, strategy=body.strategy, overrides=body.overrides, must_exist=True
         )
     except VersionConflict as error:

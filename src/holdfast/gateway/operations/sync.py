@@ -17,8 +17,7 @@ from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, time_text
 from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.sync_call import speaker
-from holdfast.sync.exchange import Exchange
-from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.nodes import Registration
 from holdfast.sync.rows import RegisteredNode, names_of, read_project
 from holdfast.sync.speaking import heard
 
@@ -101,10 +100,6 @@ class RawPush(PushBody, frozen=True, kw_only=True, rename="camel"):
     tasks: list[msgspec.Raw]  # type: ignore[assignment]
 
 
-def _exchange(call: Call) -> Exchange:
-    return Exchange(call.services.store, lambda topic: call.services.wake())
-
-
 async def register(call: Call, body: RegisterBody) -> Answer:
     """Starts an incarnation of a node."""
     project = body.project_id if body.project_id is not None else call.home
@@ -126,7 +121,7 @@ async def register(call: Call, body: RegisterBody) -> Answer:
         O.NODES_REGISTER, project=project, subject=f"node:{body.node_id}", actor=allowed.actor
     )
     is_join = call.principal.kind is PrincipalKind.JOIN
-    started = await Nodes(call.services.store).register(
+    started = await call.services.nodes.register(
         registration, by, join_token_id=call.token_id if is_join else None
     )
     call.services.wake()
@@ -152,7 +147,7 @@ async def node_heartbeat(call: Call, node_id: str, body: NodeBeatBody) -> Answer
     """Says that a node lives. It never extends the lease of a task."""
     _, voice = await speaker(call, node_id, O.SYNC_RUN, incarnation=body.incarnation)
     await acknowledge(call, voice, body.acks)
-    beat = await Nodes(call.services.store).beat(
+    beat = await call.services.nodes.beat(
         voice,
         local_clock=body.local_clock,
         position=body.cursor,
@@ -215,7 +210,7 @@ async def list_nodes(
     call.authorise(O.NODES_READ, project=project, owner_node=own, noun="project", id=project)
     place = f"nodes:{project}:{state}"
     start = "" if after is None else str(parse_cursor(after, of=place)[0])
-    nodes = Nodes(call.services.store)
+    nodes = call.services.nodes
     rows = await nodes.list(project, state=state, after=start, limit=limit)
     if own is not None:
         # A node reads itself only.
@@ -240,7 +235,7 @@ async def handshake(call: Call, project: str, body: HandshakeBody) -> Answer:
         name: ClientEntry(0, is_dirty=base.dirty, hash=base.hash)
         for name, base in body.bases.items()
     }
-    answer = await _exchange(call).handshake(
+    answer = await call.services.exchange.handshake(
         row, project, body.task_versions, bases=bases, cursor=body.cursor, limit=body.limit
     )
     lists = answer.handshake
@@ -282,7 +277,7 @@ async def pull(call: Call, project: str, body: PullBody) -> Answer:
     row, _ = await speaker(
         call, body.node_id, O.SYNC_EXCHANGE, project=project, incarnation=body.incarnation
     )
-    answer = await _exchange(call).pull(
+    answer = await call.services.exchange.pull(
         row, project, names=body.task_ids, cursor=body.cursor, limit=body.limit
     )
     now = call.services.now()
@@ -306,7 +301,7 @@ async def push(call: Call, project: str, body: RawPush) -> Answer:
         call, body.node_id, O.SYNC_EXCHANGE, project=project, incarnation=body.incarnation
     )
     items = [read_item(data) for data in body.tasks]
-    answer = await _exchange(call).push(
+    answer = await call.services.exchange.push(
         voice,
         project,
         items,

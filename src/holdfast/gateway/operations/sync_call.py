@@ -16,7 +16,6 @@ from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.sync.exchange import read_tasks
 from holdfast.sync.names import Found, find_task
-from holdfast.sync.nodes import Nodes
 from holdfast.sync.rows import RegisteredNode, unknown_node
 from holdfast.sync.speaking import check_voice
 from holdfast.sync.sync_task import SyncTask
@@ -41,7 +40,7 @@ async def speaker(
         if verdict.reason is DenialReason.PROJECT and project is not None:
             raise missing("project", project)
         raise Forbidden(verdict.message)
-    row = await Nodes(call.services.store).get(name)
+    row = await call.services.nodes.get(name)
     if call.projects is not None and row.project not in call.projects:
         raise unknown_node(name)
     if incarnation is not None:

@@ -27,7 +27,7 @@ from holdfast.queue.by import By
 from holdfast.queue.interventions import Details
 from holdfast.store.interventions import Act, Issued
 from holdfast.sync.access.recorded import Recorded
-from holdfast.sync.claims import Sign, TaskClaims
+from holdfast.sync.claims import Sign
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
 from holdfast.sync.exchange import read_rows
 from holdfast.sync.sync_task import row_of, view
@@ -88,16 +88,12 @@ def _seconds(field: str, millis: int | None) -> float | None:
     return check_whole(field, millis, least=0, most=WHOLE_MAX) / 1000
 
 
-def _claims(call: Call) -> TaskClaims:
-    return TaskClaims(call.services.store, lambda topic: call.services.wake())
-
-
 async def claim(call: Call, name: str, body: ClaimBody) -> Answer:
     """Locks a task for a node."""
     row, voice = await speaker(call, body.node_id, O.SYNC_RUN, incarnation=body.incarnation)
     found = await named_task(call, name, row.project)
     try:
-        locked = await _claims(call).claim(
+        locked = await call.services.claims.claim(
             voice,
             found.task_id,
             lease_seconds=_seconds("lockDuration", body.lock_duration),
@@ -136,7 +132,7 @@ async def heartbeat(call: Call, name: str, body: BeatBody) -> Answer:
         iteration=body.iteration,
         metrics=body.metrics,
     )
-    beat = await _claims(call).beat(voice, found.task_id, sign)
+    beat = await call.services.claims.beat(voice, found.task_id, sign)
     brought = await commands(call, row)
     if beat.lost is not None:
         detail = f"node '{row.id}' does not hold the task any more: {beat.lost}"
@@ -162,7 +158,7 @@ async def release(call: Call, name: str, body: ReleaseBody) -> Answer:
     """Gives a task back. A repeat changes nothing."""
     row, voice = await speaker(call, body.node_id, O.SYNC_RUN, incarnation=body.incarnation)
     found = await named_task(call, name, row.project)
-    released = await _claims(call).release(
+    released = await call.services.claims.release(
         voice, found.task_id, fence=body.fence, claim_id=body.claim_id, reason=body.reason
     )
     return Answer(

@@ -1,13 +1,8 @@
-"""The HTTP application of a server.
-
-Other parts mount what they serve: routes for the table of an API (`Mounts.routes`), or anything that FastAPI
-takes (`Mounts.extend`, which runs before the APIs are mounted, so that its paths go first).
-"""
+"""The HTTP application of a server: the APIs of `rest/apis.py`, health, metrics, the paths of other parts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
 import msgspec
@@ -19,38 +14,20 @@ from starlette.responses import Response
 from holdfast import __version__
 from holdfast.errors import NotFound
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.rest import sync_v2, v1
+from holdfast.gateway.rest.apis import APIS
 from holdfast.gateway.rest.asyncapi import document as asyncapi_document
 from holdfast.gateway.rest.handler import Api
 from holdfast.gateway.rest.health import Health
 from holdfast.gateway.rest.openapi import document
 from holdfast.gateway.rest.problem import problem_response
-from holdfast.gateway.rest.route import Route, Routes
 from holdfast.gateway.rest.sync_api import SyncApi
 
 Extend: TypeAlias = Callable[[FastAPI, Gateway], None]
-Service: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
-MakeService: TypeAlias = Callable[[Gateway], Service]
 
 
-class Mounts(msgspec.Struct, frozen=True):
-    """What other parts add to the application."""
-
-    routes: tuple[Route, ...] = ()
-    """Further routes of `/api/v1`."""
-    apis: tuple[tuple[str, tuple[Route, ...]], ...] = ()
-    """Further APIs: (prefix, routes)."""
-    extend: tuple[Extend, ...] = ()
-    """Functions that add WebSockets, streams or routers to the application."""
-    services: tuple[MakeService, ...] = ()
-    """What runs while the server serves: each makes a context manager from the gateway."""
-
-
-NO_MOUNTS = Mounts()
-
-
-def make_app(gateway: Gateway, mounts: Mounts = NO_MOUNTS) -> FastAPI:
-    """The application of a gateway. `app.state.gateway` is the gateway."""
+def make_app(gateway: Gateway, *, extend: Sequence[Extend] = ()) -> FastAPI:
+    """The application of a gateway. `extend` adds WebSockets and streams; their paths go before the APIs.
+    `app.state.gateway` is the gateway."""
     app = FastAPI(
         title="Holdfast",
         version=__version__,
@@ -73,8 +50,7 @@ def make_app(gateway: Gateway, mounts: Mounts = NO_MOUNTS) -> FastAPI:
     app.add_route("/healthz", health.healthz)
     app.add_route("/readyz", health.readyz)
     app.add_route("/metrics", health.metrics)
-    tables = tables_of(mounts)
-    text = msgspec.json.encode(document(tables, __version__))
+    text = msgspec.json.encode(document(APIS, __version__))
     messages = msgspec.json.encode(asyncapi_document(__version__))
 
     async def openapi(_: Request) -> Response:
@@ -85,20 +61,20 @@ def make_app(gateway: Gateway, mounts: Mounts = NO_MOUNTS) -> FastAPI:
 
     app.add_route("/openapi.json", openapi)
     app.add_route("/asyncapi.json", asyncapi)
-    for extend in mounts.extend:
-        extend(app, gateway)
-    for prefix, routes in tables.items():
-        kind = SyncApi if prefix == sync_v2.PREFIX else Api
-        app.mount(prefix, kind(gateway, Routes(routes)))
+    for add in extend:
+        add(app, gateway)
+    for prefix, api in applications(gateway).items():
+        app.mount(prefix, api)
     app.add_exception_handler(404, _missing)
     app.add_exception_handler(405, _missing)
     return app
 
 
-def tables_of(mounts: Mounts = NO_MOUNTS) -> dict[str, Sequence[Route]]:
-    """The tables of routes by their prefix."""
-    ours = {v1.PREFIX: (*v1.ROUTES, *mounts.routes), sync_v2.PREFIX: sync_v2.ROUTES}
-    return {**ours, **dict(mounts.apis)}
+def applications(gateway: Gateway) -> dict[str, Api]:
+    """The APIs of a gateway by their prefix."""
+    return {
+        api.prefix: (SyncApi if api.has_error_names else Api)(gateway, api.routes) for api in APIS
+    }
 
 
 async def _missing(request: Request, _: Any) -> Response:

@@ -33,12 +33,10 @@ from holdfast.gateway.feed.websocket import serve_websocket
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.operations.admin import counted
 from holdfast.gateway.redacting import redacted
+from holdfast.gateway.rest.apis import FEED_STREAM, FEED_WEBSOCKET
 from holdfast.gateway.rest.problem import problem_response
-from holdfast.gateway.rest.v1 import PREFIX
 from holdfast.queue.queues import QueueView
 from holdfast.store.store import Store
-from holdfast.sync.live_reads import LiveReads
-from holdfast.sync.nodes import Nodes
 
 
 class Live:
@@ -53,7 +51,7 @@ class Live:
             file = services.store.file
             place = place_of(None if file is None else Path(file.path))
             source = self._cache = RedisCache(source, client, services.clock, place=place)
-        reads = LiveReads(services.store)
+        reads = services.live_reads
         broadcaster = Broadcaster(
             source,
             services.bus,
@@ -77,7 +75,7 @@ class Live:
                 held=reads.held_by,
                 counted=partial(_counted, services.store),
                 shown=services.redaction.value,
-                registered=Nodes(services.store).find,
+                registered=services.nodes.find,
             ),
             names=FeedNames(__version__, services.ids.token()),
             flow=gateway.settings.flow,
@@ -95,8 +93,8 @@ class Live:
                 await self._cache.close()
 
     def extend(self, app: FastAPI, _: Gateway) -> None:
-        app.router.routes.append(WebSocketRoute(f"{PREFIX}/ws", self._websocket))
-        app.router.routes.append(Route(f"{PREFIX}/stream", self._stream, methods=["GET"]))
+        app.router.routes.append(WebSocketRoute(FEED_WEBSOCKET, self._websocket))
+        app.router.routes.append(Route(FEED_STREAM, self._stream, methods=["GET"]))
 
     async def _websocket(self, websocket: WebSocket) -> None:
         await serve_websocket(self.feed, websocket)

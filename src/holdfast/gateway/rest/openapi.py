@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.gateway.rest.apis import ApiTable
 from holdfast.gateway.rest.problem import MEDIA
 from holdfast.gateway.rest.route import Route
 
@@ -34,17 +35,18 @@ LIST: Final = {
 }
 
 
-def document(tables: Mapping[str, Sequence[Route]], version: str) -> dict[str, Any]:
-    """The document of all routes, by their prefix."""
-    kinds = [route.body for routes in tables.values() for route in routes if route.body is not None]
-    queries = [route.query for routes in tables.values() for route in routes]
+def document(apis: Sequence[ApiTable], version: str) -> dict[str, Any]:
+    """The document of all routes."""
+    every_route = [route for api in apis for route in api.routes.all]
+    kinds = [route.body for route in every_route if route.body is not None]
+    queries = [route.query for route in every_route]
     every = list(dict.fromkeys([*kinds, *queries]))
     refs, schemas = msgspec.json.schema_components(every, ref_template=REF)
     by_type = dict(zip(every, refs, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for prefix, routes in tables.items():
-        for route in routes:
-            item = paths.setdefault(prefix + route.path, {})
+    for api in apis:
+        for route in api.routes.all:
+            item = paths.setdefault(api.prefix + route.path, {})
             item[route.method.lower()] = _call(route, by_type, schemas)
     used = {query.__name__ for query in queries}
     return {

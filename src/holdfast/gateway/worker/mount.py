@@ -27,6 +27,7 @@ from holdfast.gateway.connections import Door
 from holdfast.gateway.feed.broadcaster import ACCESS_KINDS, Broadcaster
 from holdfast.gateway.feed.protocol import EXTENSION
 from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.rest.apis import WORKER_HTTP, WORKER_WEBSOCKET
 from holdfast.gateway.rest.problem import problem_response
 from holdfast.gateway.worker import http
 from holdfast.gateway.worker.commands import StoredCommands
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from holdfast.gateway.settings import ServerSettings
     from holdfast.gateway.worker.grpc import GrpcTls
 
-WEBSOCKET_PATH: Final = "/api/v1/worker/ws"
-HTTP_PATH: Final = "/api/v1/worker/sync"
 STOP_SECONDS: Final = 1.0
 """How long the streams of gRPC may take to end after their sessions have."""
 
@@ -71,6 +70,7 @@ class WorkerMount:
             services.store,
             services.clock,
             self.sync,
+            nodes=services.nodes,
             gateway=services.ids.token(),
             window=gateway.settings.sync.window,
             commands=self._commands,
@@ -87,7 +87,7 @@ class WorkerMount:
         self._bus.publish(FEED)
 
     def extend(self, app: FastAPI, gateway: Gateway) -> None:
-        """Adds the routes. See `Mounts.extend`."""
+        """Adds the paths. See `make_app`."""
 
         async def websocket(connection: WebSocket) -> None:
             _allow_large_frames(connection)
@@ -99,8 +99,8 @@ class WorkerMount:
             except HoldfastError as error:
                 return problem_response(error, gateway.services.request_id())
 
-        app.router.routes.append(WebSocketRoute(WEBSOCKET_PATH, websocket))
-        app.router.routes.append(Route(HTTP_PATH, exchange, methods=["POST"]))
+        app.router.routes.append(WebSocketRoute(WORKER_WEBSOCKET, websocket))
+        app.router.routes.append(Route(WORKER_HTTP, exchange, methods=["POST"]))
 
     async def _exchange(self, request: Request) -> Response:
         admitted = await self.door.by_connection(request)

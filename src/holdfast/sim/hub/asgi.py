@@ -4,45 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import httpx2
 from starlette.websockets import WebSocket
 
+from holdfast.gateway.compose import Composition
 from holdfast.gateway.feed.feed import PING_SECONDS
 from holdfast.gateway.feed.websocket import serve_websocket as serve_feed
-from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.rest import sync_v2, v1
-from holdfast.gateway.rest.handler import Api
-from holdfast.gateway.rest.live import Live
-from holdfast.gateway.rest.route import Routes
-from holdfast.gateway.rest.sync_api import SyncApi
-from holdfast.gateway.worker.mount import WEBSOCKET_PATH, WorkerMount
+from holdfast.gateway.rest.apis import WORKER_WEBSOCKET
+from holdfast.gateway.rest.app import applications
 from holdfast.gateway.worker.websocket import serve_websocket as serve_worker
 from holdfast.sim.hub.sockets import End, Frame, Request, Sockets
 from holdfast.sim.node import Node
 
-FEED_PATH: Final = f"{v1.PREFIX}/ws"
 Message = MutableMapping[str, Any]
-
-
-@cache
-def _tables() -> tuple[Routes, Routes]:
-    return Routes(v1.ROUTES), Routes(sync_v2.ROUTES)
 
 
 class App:
     """The routes of one gateway."""
 
-    def __init__(self, gateway: Gateway, live: Live, workers: WorkerMount) -> None:
-        first, second = _tables()
-        self._apis = (
-            (v1.PREFIX, Api(gateway, first)),
-            (sync_v2.PREFIX, SyncApi(gateway, second)),
-        )
-        self._live = live
-        self._workers = workers
+    def __init__(self, made: Composition) -> None:
+        self._apis = tuple(applications(made.gateway).items())
+        self._live = made.live
+        self._workers = made.workers
 
     async def http(self, request: Request) -> httpx2.Response:
         """Answers one request."""
@@ -71,7 +56,7 @@ class App:
         websocket = WebSocket(scope, socket.receive, socket.send)
         end.keep_alive()
         try:
-            if request.path == WEBSOCKET_PATH:
+            if request.path == WORKER_WEBSOCKET:
                 await serve_worker(
                     self._workers.service, self._workers.door.by_connection, websocket
                 )

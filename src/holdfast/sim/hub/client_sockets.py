@@ -18,8 +18,8 @@ from holdfast.client.http import Http
 from holdfast.client.watch import PING_SECONDS, SUBPROTOCOL
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.worker_wire import PROTOCOL
+from holdfast.gateway.rest.apis import FEED_WEBSOCKET
 from holdfast.remote.channel import WebSocketChannel
-from holdfast.sim.hub.asgi import FEED_PATH
 from holdfast.sim.hub.sockets import LOST, End, Frame, Listener, Request, Sockets
 from holdfast.sim.node import Node
 
@@ -122,7 +122,7 @@ class Dialer:
     @asynccontextmanager
     async def feed(self, http: Http, url: str) -> AsyncIterator[ClientConnection]:
         """See `client.watch.Open`."""
-        socket = await self._dial(url, http.token or "", FEED_PATH, SUBPROTOCOL, PING_SECONDS)
+        socket = await self._dial(url, http.token or "", FEED_WEBSOCKET, SUBPROTOCOL, PING_SECONDS)
         try:
             yield cast("ClientConnection", socket)
         finally:

@@ -8,12 +8,10 @@ from typing import Final
 
 from holdfast.core.ids import Ids
 from holdfast.errors import StoreUnavailable
-from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.rest.live import Live
+from holdfast.gateway.compose import compose
 from holdfast.gateway.server import new_metrics
 from holdfast.gateway.services import GatewayServices
 from holdfast.gateway.settings import ServerSettings
-from holdfast.gateway.worker.mount import WorkerMount
 from holdfast.queue.queue import Queue
 from holdfast.sim.draw import Draw
 from holdfast.sim.hub.asgi import Acceptor, App
@@ -41,15 +39,13 @@ class GatewayProcess:
                 try:
                     services = await GatewayServices.open(queue, new_metrics())
                     services.ids = ids
-                    gateway = Gateway(services, SETTINGS)
-                    live = Live(gateway)
-                    workers = WorkerMount(gateway, live.feed.broadcaster)
-                    for service in (live.running, workers.running):
-                        await running.enter_async_context(service())
+                    made = compose(services, SETTINGS)
+                    for part in made.running:
+                        await running.enter_async_context(part())
                 except StoreUnavailable:
                     await node.clock.sleep(1.0)
                     continue
-                Acceptor(node, App(gateway, live, workers), self._sockets)
+                Acceptor(node, App(made), self._sockets)
                 task = asyncio.current_task()
                 assert task is not None
                 node.keep(task)  # nothing else refers to a task that waits for ever

@@ -1,0 +1,44 @@
+"""The composition of a gateway: the transports over its services, each built once.
+
+`GatewayServices` has the use cases. This module puts over them what serves connections: the live feed, worker
+sync and the HTTP application. The server and the simulator build their gateways here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple
+
+from fastapi import FastAPI
+
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.rest.app import make_app
+from holdfast.gateway.rest.live import Live
+from holdfast.gateway.services import GatewayServices
+from holdfast.gateway.settings import ServerSettings
+from holdfast.gateway.worker.mount import WorkerMount
+
+
+class Composition(NamedTuple):
+    """The parts of one gateway that serve connections."""
+
+    gateway: Gateway
+    live: Live
+    workers: WorkerMount
+
+    @property
+    def running(self) -> tuple[Callable[[], AbstractAsyncContextManager[None]], ...]:
+        """What runs while connections are served, in the order in which it starts."""
+        return (self.live.running, self.workers.running)
+
+    def app(self) -> FastAPI:
+        """The HTTP application with all paths."""
+        return make_app(self.gateway, extend=(self.live.extend, self.workers.extend))
+
+
+def compose(services: GatewayServices, settings: ServerSettings) -> Composition:
+    """The gateway over these services."""
+    gateway = Gateway(services, settings)
+    live = Live(gateway)
+    return Composition(gateway, live, WorkerMount(gateway, live.feed.broadcaster))
