@@ -29,7 +29,6 @@ from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.claim_by_id import HeldAlready, claim_loaded
-from holdfast.store.scripts.sync_log import log_expired
 from holdfast.store.scripts.work import Work
 from holdfast.store.store import Store
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
@@ -186,7 +185,7 @@ def _loaded(task_id: str, now: float) -> Script[tuple[Work, Task, SyncRow]]:
         raise NotFound(f"task {task_id} does not exist")
     if task.status in LEASED and task.lease_until is not None and task.lease_until <= now:
         ruling = apply.carry_out(work, Instruction(task.id, Expire(), task.fence))
-        yield from log_expired([ruling], now)
+        work.expired.append(ruling)
     rows = yield call(own("sync_rows"), ids=[task_id])
     row = row_of(task, {found[2]: SyncRow(*found) for found in rows})
     return work, work.tasks[task_id], row

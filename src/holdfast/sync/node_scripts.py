@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, assert_never
 
 import msgspec
@@ -27,7 +28,6 @@ from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
-from holdfast.store.scripts.sync_log import log_expired
 from holdfast.store.scripts.work import Work
 from holdfast.sync.access.token import Token
 from holdfast.sync.rows import RegisteredNode, event_of, own, read_project
@@ -118,21 +118,21 @@ def register(
             if row is not None:
                 work.events.append(_node_event("node.fenced", now, new, row.identity))
             work.events.append(_node_event("node.registered", now, new, identity))
-            yield from _log_start(new, now)
-            kept, lost = yield from fence_claims(work, held, new.id, new.resume)
+            kept, lost = fence_claims(work, held, new.id, new.resume)
             answer = Registered(start, 0, has_credential, kept, lost)
         case _:
             assert_never(start)
     yield from end(beside, answer, now)
     clock = (yield from read_project(new.project)).clock
-    yield from apply.finish(work, ids.record(now), dialect)
+    then = partial(_log_start, new, clock) if isinstance(start, rules.Started) else None
+    yield from apply.finish(work, ids.record(now), dialect, then=then)
     return replace(answer, clock=clock)
 
 
-def _log_start(new: NewNode, now: float) -> Script[None]:
-    clock = (yield from read_project(new.project)).clock
+def _log_start(new: NewNode, clock: int, now: float) -> Script[tuple[()]]:
     row = ("register", None, None, "accepted", None, None, None, None, clock)
     yield call_rows(own("add_log"), [row], project=new.project, node=new.id, now=now)
+    return ()
 
 
 def _spend(token_id: str, now: float) -> Script[None]:
@@ -166,7 +166,7 @@ def _check_place(row: RegisteredNode | None, new: NewNode) -> None:
 
 def fence_claims(
     work: Work, held: Sequence[Task], node: str, resume: Mapping[str, int]
-) -> Script[tuple[list[Task], list[Task]]]:
+) -> tuple[list[Task], list[Task]]:
     """Ends the claims of earlier incarnations as deaths, except those that the new one resumes."""
     mine = [task for task in held if task.node == node and task.lease_until is not None]
     kept = [task for task in mine if resume.get(task.id) == task.fence]
@@ -174,7 +174,7 @@ def fence_claims(
     # The process that held the lease is gone: the lease ends now.
     work.load(replace(task, lease_until=min(task.lease_until or 0.0, work.now)) for task in lost)
     expired = [apply.carry_out(work, Instruction(task.id, Expire(), task.fence)) for task in lost]
-    yield from log_expired(expired, work.now)
+    work.expired += expired
     return kept, lost
 
 
@@ -274,7 +274,7 @@ def change_state(
         token_id = row.token_id
         if state is NodeState.REVOKED:
             identity = replace(identity, incarnation=identity.incarnation + 1)
-            yield from fence_claims(work, held, node.id, {})
+            fence_claims(work, held, node.id, {})
             yield call(own("revoke_tokens"), node=node.id, now=now)
             token_id = None
         yield from _set_state(node.id, identity, token_id)

@@ -32,7 +32,6 @@ from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.holders import fences_of
-from holdfast.store.scripts.sync_log import log_expired
 from holdfast.store.scripts.work import Work
 from holdfast.sync import push_effects as effects
 from holdfast.sync.push_conflicts import record_conflict
@@ -116,7 +115,7 @@ def _read(request: Push, now: float) -> Script[PushState]:
         for task in list(work.tasks.values())
         if task.status in LEASED and task.lease_until is not None and task.lease_until <= now
     ]
-    yield from log_expired(expired, now)
+    work.expired += expired
     rows = yield call(own("sync_rows"), ids=sorted(work.tasks))
     gone = [name for name in names if ids.get(name) not in work.tasks]
     stones = yield call(own("tombstones"), project=request.project, client_ids=gone)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from holdfast.clock import VirtualClock
@@ -87,6 +89,36 @@ async def test_a_task_that_is_reserved_for_the_worker_goes_first(
     assert "mine" in [task.id for task in first]
     again = await worker.claim(2, "c-1")
     assert [(t.id, t.fence) for t in again] == [(t.id, t.fence) for t in first]
+
+
+async def test_a_claim_of_every_kind_of_task_is_whole_at_each_gateway(
+    store: Store, sync: WorkerSync, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another gateway gets the same claim between any two transactions of the first one."""
+    rules = (("cap", LimitRule(max_running=1)),)
+    await put(store, "reserved")
+    await put(store, "aged", priority=Priority.LOW)
+    clock.set(clock.now() + 2 * AGEING_SECONDS)
+    await put(store, "limited", type="limited", rules=rules)
+    await put_plain(store, 2 * AGED_EVERY)
+    first = await Worker(sync).start()
+    second = Worker(WorkerSync(store, clock, gather_seconds=0.0))
+    second.incarnation = first.incarnation
+    await store.apply([Instruction("reserved", Reassign("user:ann", "w1", None, "why"))])
+    run, offers = store.run, list[list[str]]()
+
+    async def run_then_repeat(*args: Any, **options: Any) -> Any:
+        answer = await run(*args, **options)
+        if not offers:
+            offers.append([])
+            offers[0] = [task.id for task in await second.claim(AGED_EVERY + 1, "c-1")]
+        return answer
+
+    monkeypatch.setattr(Store, "run", staticmethod(run_then_repeat))
+    offer = [task.id for task in await first.claim(AGED_EVERY + 1, "c-1")]
+    assert offers == [offer]
+    assert len(offer) == AGED_EVERY + 1
+    assert {"reserved", "aged"} <= set(offer)
 
 
 async def test_a_renewal_extends_leases_and_names_losses(

@@ -21,6 +21,7 @@ from holdfast.store.script import Script, call
 from holdfast.store.scripts import cascade, limits
 from holdfast.store.scripts.decision_rows import cancel_left
 from holdfast.store.scripts.revive import on_their_way
+from holdfast.store.scripts.sync_log import log_expired
 from holdfast.store.scripts.work import Recorder, Work, held as held_by_others
 
 
@@ -135,6 +136,7 @@ def finish(
     yield from cascade.revive_dependents(work, left)
     yield from limits.give_back(work)
     yield from cancel_left(work)
+    yield from log_expired(work.expired, work.now)
     if then is not None:
         work.mention((yield from then(work.now)))
     yield from work.save(recorder, record_id)

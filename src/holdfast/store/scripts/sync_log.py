@@ -18,7 +18,8 @@ INTERVENE: Final = "intervene"
 
 
 def log_expired(rulings: Iterable[Ruling], now: float) -> Script[None]:
-    """Logs the runs that have expired, under the nodes that had them."""
+    """Logs the runs that have expired, under the nodes that had them. It locks their projects, so tasks and
+    limits are locked before (lock order)."""
     rows = [
         (ruling.after.id, ruling.before.node or "", ruling.before.version, ruling.after.version)
         for ruling in rulings

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from holdfast.core.decide import Transition
+from holdfast.core.decide import Ruling, Transition
 from holdfast.core.event import NewEvent
 from holdfast.core.task import Priority, Status, Task
 from holdfast.errors import Conflict
@@ -56,7 +56,7 @@ class Work:
 
     __slots__ = (
         *("_mentioned", "deltas", "events", "still_dead", "is_cut_short", "now", "tasks"),
-        *("transitions", "versions"),
+        *("expired", "transitions", "versions"),
     )
 
     def __init__(self, now: float) -> None:
@@ -68,6 +68,8 @@ class Work:
         self._mentioned: set[str] = set()
         self.deltas: Counter[DeltaKey] = Counter()
         self.transitions: list[Transition] = []
+        self.expired: list[Ruling] = []
+        """Runs whose end the log of the exchange names."""
         self.still_dead: dict[str, list[str]] = {}
         """Dead letters that cannot be revived yet, with the dead parents that prevent it."""
         self.is_cut_short = False

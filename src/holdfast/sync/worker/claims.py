@@ -1,16 +1,15 @@
 """Claims of remote workers: the next tasks in order, with the share of aged tasks and what is reserved.
 
-Promises: a repeated claim id gets the same tasks. The rules are those of a dispatcher (`core.claiming`):
-while more tasks are ready than a worker takes, aged tasks get their share of its starts. Tasks that an
-operator reserved for the node go first.
+Promises: a claim is one transaction, so a repeated claim id gets the same tasks. The rules are those of a
+dispatcher (`core.claiming`): while more tasks are ready than a worker takes, aged tasks get their share
+of its starts. Tasks that an operator reserved for the node go first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -23,7 +22,7 @@ from holdfast.core.claiming import Claimed, ClaimRequest, ClaimState
 from holdfast.core.gate import of_node
 from holdfast.core.ids import Ids
 from holdfast.core.speaking import NodeAct, Voice
-from holdfast.core.task import DEFAULT_PROJECT, Priority, Task
+from holdfast.core.task import DEFAULT_PROJECT, Task
 from holdfast.store.port import Dialect, RowHeld
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.claim import Wait, claim_limited, claim_these, lock_briefly
@@ -73,13 +72,24 @@ class NodeClaims(msgspec.Struct, frozen=True):
     """When to look for reserved tasks again."""
 
 
-class Earlier(msgspec.Struct, frozen=True):
-    """The tasks that a claim id took before."""
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a claim looks for, in this order, until it has `limit` tasks."""
+
+    limit: int
+    has_reserved: bool
+    """Looks for tasks that are reserved for the node."""
+    has_aged: bool
+    """Gives aged tasks their share."""
+    state: ClaimState
+    ageing_seconds: float
+    wait: Wait = Wait.IF_NONE_IS_FREE
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """What a claim took, and the state after it."""
 
     tasks: list[Task]
-
-
-Take: TypeAlias = Callable[[Dialect, Ids, float], Script[Claimed]]
+    state: ClaimState
 
 
 class WorkerClaims:
@@ -92,113 +102,79 @@ class WorkerClaims:
         self._nodes: dict[str, NodeClaims] = {}
 
     async def claim(self, named: NamedClaim) -> list[Task]:
-        """The tasks of this claim: those that it took before, or the next in order. Each kind of claim is a
-        transaction: a repeat after an interruption gets what was taken until then."""
+        """The tasks of this claim: those that it took before, or the next in order, in one transaction."""
         check_name("claimId", named.claim_id)
         for kind in named.types:
             check_id("types", kind)
-        known = self._nodes.pop(named.node, NodeClaims())
-        limit, tasks = min(max(named.slots, 1), CLAIM_MAX), []
+        node = self._nodes.get(named.node, NodeClaims())
         monotonic = self._clock.monotonic()
-        if monotonic >= known.reserved_at:
-            known = replace(known, reserved_at=monotonic + RESERVED_SECONDS)
-            if await self._has_reserved(named.node):
-                reserved = await self._run(named, partial(_reserved, named.request(limit)))
-                if isinstance(reserved, Earlier):
-                    return reserved.tasks
-                tasks = reserved.tasks
-        if room := limit - len(tasks):
-            taken = await self._next(named, known, room, is_first=not tasks)
-            if isinstance(taken, Earlier):
-                return taken.tasks
-            tasks = tasks + taken
-        else:
-            self._remember(named.node, known)
-        return sorted(tasks, key=lambda task: (task.priority, task.due_at, task.id))
+        plan = Plan(
+            limit=min(max(named.slots, 1), CLAIM_MAX),
+            has_reserved=monotonic >= node.reserved_at,
+            has_aged=True,
+            state=node.state,
+            ageing_seconds=self._ageing_seconds,
+        )
+        taken = await self._take(named, plan)
+        if plan.has_reserved:
+            node = replace(node, reserved_at=monotonic + RESERVED_SECONDS)
+        self._remember(named.node, replace(node, state=taken.state))
+        return sorted(taken.tasks, key=lambda task: (task.priority, task.due_at, task.id))
 
-    async def _next(
-        self, named: NamedClaim, known: NodeClaims, room: int, *, is_first: bool
-    ) -> list[Task] | Earlier:
-        """Aged tasks, as many as their share is, then the next in order."""
-        step = claiming.claim_many(known.state, room, self._store.now())
-        state, aged = known.state, Claimed([])
-        if step.aged:
-            take = partial(
-                _aged,
-                named.request(step.aged),
-                ageing_seconds=self._ageing_seconds,
-                below=state.served,
-            )
-            answer: Claimed | Earlier = aged
-            # A limit that another transaction holds: the aged tasks are not taken now.
-            with suppress(RowHeld):
-                answer = await self._run(named, take, is_first=is_first)
-            if isinstance(answer, Earlier):
-                return answer
-            aged = answer
-            state = claiming.after_aged(state, len(aged.tasks), self._store.now(), 0.0)
-        line = Claimed([])
-        if rest := room - len(aged.tasks):
-            take = partial(_in_line, named.request(rest))
-            answer = await self._run(named, take, is_first=is_first and not aged.tasks)
-            if isinstance(answer, Earlier):
-                return answer
-            line = answer
-            state = claiming.after_line(state, line)
-        tasks = aged.tasks + line.tasks
-        both = replace(line, tasks=tasks, parked=aged.parked + line.parked)
-        self._remember(named.node, replace(known, state=claiming.after_claim(state, both, room)))
-        return tasks
+    async def _take(self, named: NamedClaim, plan: Plan) -> Taken:
+        with suppress(RowHeld):
+            return await self._store.run(partial(_claim, named, plan))
+        # Another transaction holds a limit: only tasks whose limits are free.
+        free = replace(plan, has_reserved=False, has_aged=False, wait=Wait.NEVER)
+        return await self._store.run(partial(_claim, named, free))
 
-    async def _has_reserved(self, node: str) -> bool:
-        gate, now = of_node(node), self._store.now()
-        return await self._store.read(lambda: _is_reserved(gate, now))
-
-    async def _run(
-        self, named: NamedClaim, take: Take, *, is_first: bool = True
-    ) -> Claimed | Earlier:
-        return await self._store.run(partial(_named, named=named, take=take, is_first=is_first))
-
-    def _remember(self, node: str, known: NodeClaims) -> None:
-        self._nodes[node] = known
+    def _remember(self, node: str, claims: NodeClaims) -> None:
+        self._nodes.pop(node, None)
+        self._nodes[node] = claims
         if len(self._nodes) > NODES_MAX:
             del self._nodes[next(iter(self._nodes))]
 
 
-def _named(
-    dialect: Dialect, ids: Ids, now: float, *, named: NamedClaim, take: Take, is_first: bool
-) -> Script[Claimed | Earlier]:
-    """Takes tasks under the name of the claim. `is_first`: the claim has taken none yet. The row of the node
-    is locked: the same claim at two gateways is one after the other."""
+def _claim(named: NamedClaim, plan: Plan, dialect: Dialect, ids: Ids, now: float) -> Script[Taken]:
+    """Takes tasks under the name of the claim. The row of the node is locked: the same claim at two gateways
+    is one after the other, and the second gets all that the first took."""
     yield from heard(named.voice, NodeAct.CLAIM)
-    if is_first:
-        earlier = yield call(own("claimed_under"), node=named.node, claim_id=named.claim_id)
-        if earlier:
-            return Earlier(list(earlier))
-    return (yield from take(dialect, ids, now))
+    earlier = yield call(own("claimed_under"), node=named.node, claim_id=named.claim_id)
+    if earlier:
+        return Taken(list(earlier), plan.state)
+    tasks: list[Task] = []
+    if plan.has_reserved:
+        tasks = yield from _reserved(named.request(plan.limit), dialect, ids, now)
+    room = plan.limit - len(tasks)
+    if not room:
+        return Taken(tasks, plan.state)
+    state, aged = plan.state, Claimed([])
+    share = claiming.claim_many(state, room, now).aged if plan.has_aged else 0
+    if share:
+        aged = yield from _aged(named.request(share), plan, dialect, ids, now)
+        state = claiming.after_aged(state, len(aged.tasks), now, 0.0)
+    line = Claimed([])
+    if rest := room - len(aged.tasks):
+        line = yield from _in_line(named.request(rest), plan.wait, dialect, ids, now)
+        state = claiming.after_line(state, line)
+    both = replace(line, tasks=aged.tasks + line.tasks, parked=aged.parked + line.parked)
+    return Taken(tasks + both.tasks, claiming.after_claim(state, both, room))
 
 
-def _is_reserved(gate: str, now: float) -> Script[bool]:
-    return bool((yield call("reserved_tasks", gate=gate, now=now)))
-
-
-def _reserved(request: ClaimRequest, dialect: Dialect, ids: Ids, now: float) -> Script[Claimed]:
-    return (
-        yield from claim_assigned(request, now=now, record_id=ids.record(now), recorder=dialect)
+def _reserved(request: ClaimRequest, dialect: Dialect, ids: Ids, now: float) -> Script[list[Task]]:
+    if not (yield call("reserved_tasks", gate=of_node(request.node), now=now)):
+        return []
+    claimed = yield from claim_assigned(
+        request, now=now, record_id=ids.record(now), recorder=dialect
     )
+    return claimed.tasks
 
 
 def _aged(
-    request: ClaimRequest,
-    dialect: Dialect,
-    ids: Ids,
-    now: float,
-    *,
-    ageing_seconds: float,
-    below: Priority,
+    request: ClaimRequest, plan: Plan, dialect: Dialect, ids: Ids, now: float
 ) -> Script[Claimed]:
     aged = yield from dialect.pick_aged(
-        request, now=now, ageing_seconds=ageing_seconds, below=below
+        request, now=now, ageing_seconds=plan.ageing_seconds, below=plan.state.served
     )
     limits = yield from lock_briefly(aged)
     return (
@@ -208,17 +184,14 @@ def _aged(
     )
 
 
-def _in_line(request: ClaimRequest, dialect: Dialect, ids: Ids, now: float) -> Script[Claimed]:
+def _in_line(
+    request: ClaimRequest, wait: Wait, dialect: Dialect, ids: Ids, now: float
+) -> Script[Claimed]:
     claimed, limited = yield from dialect.fast.claim(request, now=now, record_id=ids.record(now))
     if not limited:
         return claimed
     counted = yield from claim_limited(
-        limited,
-        request,
-        now=now,
-        record_id=ids.record(now),
-        recorder=dialect,
-        wait=Wait.IF_NONE_IS_FREE,
+        limited, request, now=now, record_id=ids.record(now), recorder=dialect, wait=wait
     )
     return replace(
         claimed, tasks=claimed.tasks + counted.tasks, parked=claimed.parked + counted.parked

@@ -72,12 +72,17 @@ UPDATE holdfast_conflict SET state = 'settled', resolution = :resolution::text, 
 WHERE id = :id::text;
 
 -- name: add_log
--- index: holdfast_sync_log_pkey
+-- The project is locked before the entries get their numbers, so they commit in the order of their numbers: a
+-- reader that pages by the number misses none.
+-- index: holdfast_sync_log_pkey, holdfast_project_pkey
+WITH locked AS MATERIALIZED (
+    SELECT count(*) FROM (SELECT id FROM holdfast_project WHERE id = :project::text FOR NO KEY UPDATE) p
+)
 INSERT INTO holdfast_sync_log (project, at, node, op, task_id, mutation_id, outcome, code, resolution, from_version,
     to_version, clock)
 SELECT :project::text, :now::float8, :node::text, op, task_id, mutation_id, outcome, code, resolution, from_version, to_version, clock
 FROM {rows: op text, task_id text, mutation_id text, outcome text, code text, resolution text,
-    from_version bigint, to_version bigint, clock bigint} WHERE true;
+    from_version bigint, to_version bigint, clock bigint}, locked WHERE true;
 
 -- name: read_log
 -- index: holdfast_sync_log_project
