@@ -23,13 +23,14 @@ from holdfast.bus.port import FEED
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.access import ALL_PROJECTS, Denied, Principal
 from holdfast.core.channel import Channel, ChannelKind, ChannelObject
+from holdfast.core.errors import Unauthenticated
 from holdfast.core.event import Event, Position
 from holdfast.core.rights import PrincipalKind, Role
 from holdfast.core.subscription import FeedBounds, reset_reason
 from holdfast.errors import FeedReset, HoldfastError, StoreUnavailable
 from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.feed import LiveFeed
-from holdfast.gateway.feed.ports import Refused, Session
+from holdfast.gateway.feed.ports import Session
 from holdfast.gateway.feed.protocol import FeedProtocol
 from holdfast.gateway.feed.sse import open_stream, poll_events
 from holdfast.gateway.feed.websocket import SUBPROTOCOL, serve_websocket
@@ -180,24 +181,22 @@ class Badge:
 
 
 class Door:
-    """An `Authenticator`: the token is the name of the person."""
+    """A `FeedDoor`: the token is the name of the person."""
 
     def __init__(self, *people: Principal) -> None:
         self.people = {each.name.partition(":")[2]: each for each in people or (person(),)}
         self.closed: list[str] = []
 
-    async def connect(self, connection: HTTPConnection) -> Session | Refused:
+    async def connect(self, connection: HTTPConnection) -> Session:
         return await self.by_token(
             connection.headers.get("authorization", "").removeprefix("Bearer ")
         )
 
-    async def by_token(self, token: str) -> Session | Refused:
+    async def by_token(self, token: str) -> Session:
         name = token or "ann"
-        return (
-            Badge(self, name)
-            if name in self.people
-            else Refused("unauthenticated", "no such token")
-        )
+        if name not in self.people:
+            raise Unauthenticated("no such token")
+        return Badge(self, name)
 
 
 def app_of(feed: LiveFeed) -> Starlette:
@@ -207,10 +206,8 @@ def app_of(feed: LiveFeed) -> Starlette:
         await serve_websocket(feed, socket)
 
     async def answer(request: Request, serve: Callable[..., Any]) -> Response:
-        session = await feed.authenticator.connect(request)
-        if isinstance(session, Refused):
-            return JSONResponse({"code": session.code}, 401)
         try:
+            session = await feed.door.connect(request)
             reply = await serve(feed, request, session)
         except FeedReset as error:
             return JSONResponse({"code": error.code, "reason": error.reason}, error.http_status)

@@ -22,6 +22,7 @@ from holdfast.core.rights import (
     Right,
     Role,
 )
+from holdfast.core.task import DEFAULT_PROJECT
 
 ALL_PROJECTS: Final = "all"
 """As a project of a principal: every project. As the project of a request: the store as a whole."""
@@ -168,6 +169,19 @@ def _why_no_right(principal: Principal, operation: Operation) -> DenialReason:
 
 def _is_member(principal: Principal, project: str) -> bool:
     return ALL_PROJECTS in principal.projects or project in principal.projects
+
+
+def home_project(principal: Principal) -> str:
+    """The project of a request that names none, and of the tasks that a worker runs: the default one if the
+    principal is a member of it, else its first."""
+    if _is_member(principal, DEFAULT_PROJECT):
+        return DEFAULT_PROJECT
+    return min(principal.projects, default=DEFAULT_PROJECT)
+
+
+def visible_projects(principal: Principal) -> frozenset[str] | None:
+    """The projects that lists and events are limited to. None: all."""
+    return None if ALL_PROJECTS in principal.projects else principal.projects
 
 
 def _by_owner(

@@ -108,11 +108,6 @@ _SHARED: Final = frozenset({ChannelKind.QUEUE, ChannelKind.USER})
 """Channels of no project: a principal of any project may read them. Their events are filtered."""
 
 
-def visible_projects(principal: Principal) -> frozenset[str] | None:
-    """The projects whose events the principal gets. None: all."""
-    return None if ALL_PROJECTS in principal.projects else principal.projects
-
-
 def topics_for(principal: Principal, found: ChannelObject) -> frozenset[str]:
     """The topics that a subscription receives. Events about credentials are for administrators."""
     if found.topic == SYSTEM_EVENTS and _is_admin(principal):

@@ -13,12 +13,11 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 
 from holdfast.core.access import Principal
-from holdfast.core.errors import RateLimited, Unauthenticated
+from holdfast.core.errors import Forbidden, RateLimited, Unauthenticated
 from holdfast.core.token import TokenState
 from holdfast.gateway.auth.addresses import address_of
 from holdfast.gateway.auth.bearer import BOOTSTRAP_ID, Authenticated
 from holdfast.gateway.feed.feed import GATEWAY_CONNECTIONS_MAX
-from holdfast.gateway.feed.ports import Refused
 from holdfast.gateway.gateway import Gateway
 
 CONNECTIONS_MAX: Final = 50
@@ -77,33 +76,31 @@ def key_of_node(node: str) -> str:
 
 
 class Door:
-    """Accepts connections for the feed (`feed.ports.Authenticator`)."""
+    """Accepts connections (`feed.ports.FeedDoor`). A connection that it refuses gets Unauthenticated,
+    Forbidden or RateLimited."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self.opened = gateway.opened
 
-    async def connect(self, connection: HTTPConnection) -> OpenSession | Refused:
+    async def connect(self, connection: HTTPConnection) -> OpenSession:
         """By header, or by a ticket in the URL. Checks the origin and counts the connection."""
         if not self._is_own(connection):
-            return Refused("forbidden", "this origin is not allowed: add it to server.origins")
+            raise Forbidden("this origin is not allowed: add it to server.origins")
         address = address_of(connection)
         ticket = connection.query_params.get(TICKET)
         if ticket is None:
             return await self._by(connection.headers.get("authorization"), address)
         limits, now = self._gateway.addresses, self._gateway.services.clock.monotonic()
-        try:
-            limits.check(address, ticket, now)
-        except RateLimited as error:
-            return Refused(error.code, str(error))
+        limits.check(address, ticket, now)
         taken = await self._gateway.services.tokens.take_ticket(ticket)
         if taken is None:
             limits.failed(address, now)
-            return Refused("unauthenticated", "the ticket is not valid: get another one")
+            raise Unauthenticated("the ticket is not valid: get another one")
         credential = taken.token_id or taken.principal.name
         return self._session(Authenticated(taken.principal, credential, taken.token_id))
 
-    async def by_token(self, token: str, address: str = "") -> OpenSession | Refused:
+    async def by_token(self, token: str, address: str = "") -> OpenSession:
         """For a client that replaces its credential, and for streams of gRPC."""
         return await self._by(f"Bearer {token}", address)
 
@@ -130,18 +127,15 @@ class Door:
         if self.opened[credential] <= 0:
             del self.opened[credential]
 
-    async def _by(self, header: str | None, address: str) -> OpenSession | Refused:
-        try:
-            return self._session(await self._gateway.authenticate(header, address))
-        except (Unauthenticated, RateLimited) as error:
-            return Refused(error.code, str(error))
+    async def _by(self, header: str | None, address: str) -> OpenSession:
+        return self._session(await self._gateway.authenticate(header, address))
 
-    def _session(self, who: Authenticated) -> OpenSession | Refused:
+    def _session(self, who: Authenticated) -> OpenSession:
         is_bootstrap = who.credential == BOOTSTRAP_ID
         if self.opened.total() >= GATEWAY_CONNECTIONS_MAX:
-            return Refused("rate-limited", "the gateway has too many connections: use another one")
+            raise RateLimited("the gateway has too many connections: use another one")
         if not is_bootstrap and self.opened[key_of(who)] >= CONNECTIONS_MAX:
-            return Refused("rate-limited", f"a token has at most {CONNECTIONS_MAX} connections")
+            raise RateLimited(f"a token has at most {CONNECTIONS_MAX} connections")
         return OpenSession(self, who)
 
     def _is_own(self, connection: HTTPConnection) -> bool:

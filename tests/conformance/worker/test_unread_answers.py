@@ -13,9 +13,9 @@ from holdfast.core.errors import SlowConsumer
 from holdfast.core.token import BOOTSTRAP
 from holdfast.core.worker_wire import GatewayMessage, Hello, Ping, Renew, Welcome, WorkerMessage
 from holdfast.gateway.worker.outlet import STALL_SECONDS, WAITING_MAX
-from holdfast.gateway.worker.principals import Speaker
 from holdfast.gateway.worker.service import WorkerService
 from holdfast.gateway.worker.session import REQUESTS_MAX, Received, WorkerSession
+from holdfast.gateway.worker.speaker import Speaker
 from holdfast.store.store import Store
 from holdfast.sync.worker.worker_sync import WorkerSync
 

@@ -12,7 +12,6 @@ from holdfast.core.task import Task
 from holdfast.core.token import TokenKind
 from holdfast.gateway.connections import CONNECTIONS_MAX, Door
 from holdfast.gateway.worker.door import WorkerDoor
-from holdfast.gateway.worker.principals import WorkerAuth
 from holdfast.store.decisions import Asked
 from holdfast.sync.names import find_task
 from tests.integration.gateway.support import ADMIN, Site
@@ -187,7 +186,7 @@ async def test_a_node_reads_the_decisions_that_its_runs_asked(site: Site) -> Non
 async def test_a_worker_that_joined_counts_for_its_node(memory_site: Site) -> None:
     site, number = memory_site, CONNECTIONS_MAX + 5
     secret = await join_token(site, uses=100)
-    door = WorkerDoor(Door(site.gateway), WorkerAuth(site.gateway.auth))
+    door = WorkerDoor(Door(site.gateway), site.gateway.auth)
     admitted = []
     for n in range(number):
         one = await door.by_secret(secret, f"10.0.0.{n}")

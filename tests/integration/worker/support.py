@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import grpc
 import grpc.aio
@@ -21,12 +21,15 @@ from starlette.websockets import WebSocket
 
 from holdfast.clock import SystemClock
 from holdfast.core import worker_wire as wire
-from holdfast.core.errors import Forbidden, Unauthenticated
+from holdfast.core.errors import Unauthenticated
 from holdfast.core.speaking import Voice
+from holdfast.core.token import BOOTSTRAP
 from holdfast.errors import HoldfastError
+from holdfast.gateway.auth.bearer import secret_of
 from holdfast.gateway.worker import grpc as worker_grpc, http as worker_http, websocket as worker_ws
-from holdfast.gateway.worker.ports import Admitted, admitting
+from holdfast.gateway.worker.door import Admitted
 from holdfast.gateway.worker.service import WorkerService
+from holdfast.gateway.worker.speaker import Speaker
 from holdfast.proto import codec
 from holdfast.proto.sync.v1 import sync_pb2 as pb
 from holdfast.store.store import Store
@@ -37,22 +40,14 @@ M = TypeVar("M")
 TOKENS = {"token-1": "w1", "token-2": "w2"}
 
 
-class Node(NamedTuple):
-    node: str
-    project: str = "default"
-    kind: str = "worker"
-    join_token_id: str | None = None
-
-    def named(self, worker_id: str) -> Node:
-        if worker_id not in ("", self.node):
-            raise Forbidden(f"this credential is of node '{self.node}', not of '{worker_id}'")
-        return self
-
-
-async def authenticate(token: str) -> Node:
+async def authenticate(token: str) -> Speaker:
     if token not in TOKENS:
         raise Unauthenticated("this token is not known")
-    return Node(TOKENS[token])
+    return Speaker(BOOTSTRAP, TOKENS[token], "default")
+
+
+async def admit(secret: str, _address: str) -> Admitted:
+    return Admitted(await authenticate(secret), lambda _issued: authenticate(secret))
 
 
 class Commands:
@@ -103,7 +98,7 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         self.server, self.grpc_port = worker_grpc.server(
-            self.service, admitting(authenticate), "127.0.0.1:0", tls=self._tls
+            self.service, admit, "127.0.0.1:0", tls=self._tls
         )
         await self.server.start()
         app = Starlette(
@@ -133,15 +128,14 @@ class Gateway:
         await self.sync.close()
 
     async def _websocket(self, websocket: WebSocket) -> None:
-        async def admit(connection: WebSocket) -> Admitted:
-            header = connection.headers.get("authorization", "")
-            return await admitting(authenticate)(worker_ws.bearer(header), "")
+        async def admit_connection(connection: WebSocket) -> Admitted:
+            return await admit(secret_of(connection.headers.get("authorization")), "")
 
-        await worker_ws.serve_websocket(self.service, admit, websocket)
+        await worker_ws.serve_websocket(self.service, admit_connection, websocket)
 
     async def _http(self, request: Request) -> Response:
         try:
-            token = worker_ws.bearer(request.headers.get("authorization", ""))
+            token = secret_of(request.headers.get("authorization"))
             answer = await worker_http.exchange(
                 self.service, await authenticate(token), await request.body()
             )

@@ -13,6 +13,7 @@ from holdfast.core.access import (
     DenialReason,
     Denied,
     Principal,
+    home_project,
     judge,
     named_node,
 )
@@ -251,3 +252,20 @@ def test_a_role_counts_for_its_kind_of_credential_only() -> None:
     user = principal(Role.WORKER, kind=PrincipalKind.USER, node="n")
     assert isinstance(judge(node, Operation.TASKS_FORCE, project="default"), Denied)
     assert isinstance(judge(user, Operation.SYNC_RUN, project="default", owner_node="n"), Denied)
+
+
+@pytest.mark.parametrize(
+    ("projects", "home"),
+    [
+        (set(), "default"),
+        ({ALL_PROJECTS}, "default"),
+        ({"web", "default"}, "default"),
+        ({"web", "app"}, "app"),
+        ({"web", ALL_PROJECTS}, "default"),
+    ],
+)
+def test_the_home_project_is_the_default_one_if_the_principal_is_a_member(
+    projects: set[str], home: str
+) -> None:
+    principal = Principal("user:a", PrincipalKind.USER, frozenset(), frozenset(projects))
+    assert home_project(principal) == home

@@ -2,13 +2,12 @@
 
 import pytest
 
-from holdfast.core.access import Allowed, Denied, Principal
+from holdfast.core.access import Allowed, Denied, Principal, visible_projects
 from holdfast.core.channel import (
     ChannelObject,
     may_subscribe,
     parse_channel,
     topics_for,
-    visible_projects,
 )
 from holdfast.core.rights import Operation, PrincipalKind, Role
 from holdfast.errors import InvalidInput

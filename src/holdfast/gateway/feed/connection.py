@@ -13,14 +13,13 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final, NamedTuple
 
-from holdfast.core.access import DenialReason, Denied, Principal
+from holdfast.core.access import DenialReason, Denied, Principal, visible_projects
 from holdfast.core.channel import (
     Channel,
     ChannelKind,
     ChannelObject,
     may_subscribe,
     topics_for,
-    visible_projects,
 )
 from holdfast.core.subscription import (
     Flow,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
-from holdfast.core.access import ALL_PROJECTS, Principal
-from holdfast.core.channel import Channel, ChannelKind, ChannelObject, visible_projects
+from holdfast.core.access import ALL_PROJECTS, Principal, visible_projects
+from holdfast.core.channel import Channel, ChannelKind, ChannelObject
 from holdfast.core.errors import AmbiguousId
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.core.wire import check_project

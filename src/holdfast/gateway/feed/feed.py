@@ -10,7 +10,7 @@ import msgspec
 from holdfast.core.subscription import FlowBounds
 from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.connection import Connection
-from holdfast.gateway.feed.ports import Authenticator, Directory, Session
+from holdfast.gateway.feed.ports import Directory, FeedDoor, Session
 from holdfast.gateway.feed.requests import FRAME_BYTES_MAX
 from holdfast.gateway.feed.server_frames import FrameLimits, Hello
 
@@ -36,7 +36,7 @@ class LiveFeed:
     def __init__(
         self,
         broadcaster: Broadcaster,
-        authenticator: Authenticator,
+        door: FeedDoor,
         directory: Directory,
         *,
         names: FeedNames | None = None,
@@ -45,7 +45,7 @@ class LiveFeed:
         buffer_total_bytes: int = BUFFER_TOTAL_BYTES,
     ) -> None:
         self.broadcaster = broadcaster
-        self.authenticator = authenticator
+        self.door = door
         self.directory = directory
         self.names = names or FeedNames()
         self.flow = flow or FlowBounds()

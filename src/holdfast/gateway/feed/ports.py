@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
-
 from holdfast.core.access import Principal
 from holdfast.core.channel import Channel, ChannelObject
 from holdfast.core.event import Event, Position
@@ -62,22 +60,15 @@ class Session(Protocol):
         ...
 
 
-class Refused(msgspec.Struct, frozen=True):
-    """A connection is not accepted."""
+class FeedDoor(Protocol):
+    """Turns credentials into sessions. Raises Unauthenticated, Forbidden (origin) or RateLimited
+    (connections of a token)."""
 
-    code: str
-    """`unauthenticated`, `forbidden` (origin) or `rate-limited` (connections of a token)."""
-    detail: str
-
-
-class Authenticator(Protocol):
-    """Turns credentials into sessions."""
-
-    async def connect(self, connection: HTTPConnection) -> Session | Refused:
+    async def connect(self, connection: HTTPConnection) -> Session:
         """By header, ticket or cookie. Checks the origin and counts the connection of the token."""
         ...
 
-    async def by_token(self, token: str) -> Session | Refused:
+    async def by_token(self, token: str) -> Session:
         """For the frame `auth`."""
         ...
 

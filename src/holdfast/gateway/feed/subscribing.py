@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.access import ALL_PROJECTS, DenialReason, Denied, Principal
-from holdfast.core.channel import Channel, ChannelKind, visible_projects
+from holdfast.core.access import ALL_PROJECTS, DenialReason, Denied, Principal, visible_projects
+from holdfast.core.channel import Channel, ChannelKind
 from holdfast.core.event import Position
 from holdfast.core.event_kinds import EventClass
 from holdfast.core.search import Query

@@ -18,6 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from holdfast.core.access import DenialReason, Denied, Principal
 from holdfast.core.channel import Channel, parse_channel
 from holdfast.core.check import check_id
+from holdfast.core.errors import Forbidden, RateLimited, Unauthenticated
 from holdfast.core.event_query import event_query
 from holdfast.core.redaction import DEFAULT
 from holdfast.core.subscription import (
@@ -32,7 +33,7 @@ from holdfast.gateway.feed.connection import WS, Connection
 from holdfast.gateway.feed.feed import SUBSCRIPTIONS_MAX, LiveFeed
 from holdfast.gateway.feed.frames import as_message, as_text_frame, encode, wrapped
 from holdfast.gateway.feed.outlets import QueueOutlet
-from holdfast.gateway.feed.ports import Refused, Session
+from holdfast.gateway.feed.ports import Session
 from holdfast.gateway.feed.protocol import EXTENSION, DirectOutlet
 from holdfast.gateway.feed.rate import Bucket
 from holdfast.gateway.feed.server_frames import (
@@ -60,11 +61,14 @@ async def serve_websocket(feed: LiveFeed, websocket: WebSocket) -> None:
             )
         )
         return
-    session = await feed.authenticator.connect(websocket)
+    try:
+        session = await feed.door.connect(websocket)
+    except (Unauthenticated, Forbidden, RateLimited) as error:
+        await websocket.accept(subprotocol=SUBPROTOCOL)
+        await _say_bye(websocket, CLOSE_CODES[error.code], error.code)
+        return
     await websocket.accept(subprotocol=SUBPROTOCOL)
-    if isinstance(session, Refused):
-        await _say_bye(websocket, CLOSE_CODES.get(session.code, 4403), session.code)
-    elif feed.is_full():
+    if feed.is_full():
         session.close()
         await _say_bye(websocket, 1013, "try again later")
     else:
@@ -207,17 +211,19 @@ class _Client:
 
     async def _authenticate(self, token: str) -> None:
         connection = self._connection
-        answer = await self._feed.authenticator.by_token(token)
-        if isinstance(answer, Refused):
+        try:
+            session = await self._feed.door.by_token(token)
+        except (Unauthenticated, RateLimited):
             connection.close(4401, "unauthenticated")
-        elif answer.principal.name != connection.session.principal.name:
-            answer.close()
+            return
+        if session.principal.name != connection.session.principal.name:
+            session.close()
             connection.close(4401, "the token is of another principal")
         else:
             connection.session.close()
-            connection.session = answer
+            connection.session = session
             connection.recheck()
-            self._write(Authenticated(principal=answer.principal.name))
+            self._write(Authenticated(principal=session.principal.name))
 
     def _write(self, frame: ServerFrame) -> None:
         connection = self._connection

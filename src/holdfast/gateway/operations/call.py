@@ -14,13 +14,20 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core import codec
-from holdfast.core.access import ALL_PROJECTS, Allowed, DenialReason, Principal, judge
+from holdfast.core.access import (
+    ALL_PROJECTS,
+    Allowed,
+    DenialReason,
+    Principal,
+    home_project,
+    judge,
+    visible_projects,
+)
 from holdfast.core.audit import AuditEntry
 from holdfast.core.check import check_name
 from holdfast.core.decide import Refusal, Transition
 from holdfast.core.errors import Forbidden, NodeFenced, PreconditionFailed, SelfApproval
 from holdfast.core.rights import Operation, PrincipalKind
-from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.errors import InvalidInput, NotFound, VersionConflict
 from holdfast.gateway.services import GatewayServices
 from holdfast.queue.by import By
@@ -106,15 +113,12 @@ class Call:
     @property
     def projects(self) -> frozenset[str] | None:
         """The projects that lists are limited to. None for all."""
-        return None if ALL_PROJECTS in self.principal.projects else self.principal.projects
+        return visible_projects(self.principal)
 
     @property
     def home(self) -> str:
-        """A project of the principal: the default one if it is a member of it."""
-        projects = self.projects
-        if projects is None or DEFAULT_PROJECT in projects:
-            return DEFAULT_PROJECT
-        return min(projects, default=DEFAULT_PROJECT)
+        """See `home_project`."""
+        return home_project(self.principal)
 
     # -- changes -----------------------------------------------------------------------------------
 

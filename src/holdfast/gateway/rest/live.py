@@ -16,14 +16,14 @@ from starlette.websockets import WebSocket
 from holdfast import __version__
 from holdfast.bus.backends import redis_client
 from holdfast.core.access import DenialReason, Denied
-from holdfast.core.errors import Forbidden, RateLimited, Unauthenticated
+from holdfast.core.errors import Forbidden, RateLimited
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.gateway.connections import Door
 from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.directory import StoreDirectory, task_named
 from holdfast.gateway.feed.feed import FeedNames, LiveFeed
 from holdfast.gateway.feed.metrics import FeedMeter
-from holdfast.gateway.feed.ports import FeedSource, Refused, Session
+from holdfast.gateway.feed.ports import FeedSource, Session
 from holdfast.gateway.feed.prepare import WithNames, WithOutput
 from holdfast.gateway.feed.redis_cache import RedisCache, place_of
 from holdfast.gateway.feed.source import StoreSource
@@ -101,9 +101,10 @@ class Live:
 
     async def _stream(self, request: Request) -> Response:
         request_id = self._request_id()
-        session = await self.feed.authenticator.connect(request)
-        if isinstance(session, Refused):
-            return problem_response(_refusal(session), request_id)
+        try:
+            session = await self.feed.door.connect(request)
+        except HoldfastError as error:
+            return problem_response(error, request_id)
         try:
             return await self._opened(request, session)
         except HoldfastError as error:
@@ -125,13 +126,3 @@ class Live:
 
 async def _counted(store: Store, queue: QueueView, projects: frozenset[str] | None) -> QueueView:
     return (await counted(store, [queue], projects))[0]
-
-
-def _refusal(refused: Refused) -> HoldfastError:
-    match refused.code:
-        case "unauthenticated":
-            return Unauthenticated(refused.detail)
-        case "rate-limited":
-            return RateLimited(refused.detail)
-        case _:
-            return Forbidden(refused.detail)

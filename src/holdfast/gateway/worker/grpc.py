@@ -14,12 +14,13 @@ import grpc.aio
 import msgspec
 from google.protobuf.message import DecodeError
 
-from holdfast.core.errors import Malformed, Unauthenticated
+from holdfast.core.errors import Malformed
 from holdfast.core.worker_wire import GatewayMessage
 from holdfast.errors import BadConfig, HoldfastError
 from holdfast.gateway.auth.addresses import address_of_peer
+from holdfast.gateway.auth.bearer import secret_of
 from holdfast.gateway.shown import shown_detail
-from holdfast.gateway.worker.ports import Admit
+from holdfast.gateway.worker.door import Admit
 from holdfast.gateway.worker.service import WorkerService
 from holdfast.gateway.worker.session import Received, WorkerSession
 from holdfast.proto import codec
@@ -31,7 +32,6 @@ MESSAGE_BYTES_MAX: Final = 4_194_304
 STREAMS_MAX: Final = 20_000
 PING_MS_LEAST: Final = 500
 """How often a worker may ping."""
-_BEARER: Final = "bearer "
 
 
 class GrpcTls(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class WorkerGrpc:
                 await context.send_initial_metadata(())
                 session = WorkerSession(
                     self._service,
-                    admitted.principal,
+                    admitted.speaker,
                     recheck=admitted.recheck,
                     on_joined=admitted.joined,
                 )
@@ -147,8 +147,5 @@ def server(
 def _bearer(metadata: Any) -> str:
     """The token of the metadata `authorization`."""
     values = [value for key, value in metadata or () if key.lower() == "authorization"]
-    value = values[0] if len(values) == 1 else ""
-    text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
-    if text[: len(_BEARER)].lower() != _BEARER:
-        raise Unauthenticated("give the token as metadata: authorization: Bearer TOKEN")
-    return text[len(_BEARER) :].strip()
+    value = values[0] if len(values) == 1 else None
+    return secret_of(value.decode("ascii", "replace") if isinstance(value, bytes) else value)

@@ -18,9 +18,9 @@ from holdfast.core.worker_wire import GatewayMessage, WorkerMessage
 from holdfast.errors import BatchTooLarge, HoldfastError
 from holdfast.gateway.shown import error_frame
 from holdfast.gateway.worker import json_codec
-from holdfast.gateway.worker.ports import WorkerPrincipal
 from holdfast.gateway.worker.service import ASK_WAIT_SECONDS_MAX, WorkerService
 from holdfast.gateway.worker.session import Received, WorkerSession
+from holdfast.gateway.worker.speaker import Speaker
 
 MESSAGES_MAX: Final = 64
 """Messages of one request: the window of a stream."""
@@ -44,7 +44,7 @@ class Answer(msgspec.Struct, frozen=True):
         return msgspec.json.encode({"messages": messages})
 
 
-async def exchange(service: WorkerService, principal: WorkerPrincipal, body: bytes) -> Answer:
+async def exchange(service: WorkerService, speaker: Speaker, body: bytes) -> Answer:
     """Answers one request. InvalidInput if its body cannot be read at all."""
     values, wait_seconds = _parsed(body)
     answers: list[GatewayMessage] = []
@@ -52,7 +52,7 @@ async def exchange(service: WorkerService, principal: WorkerPrincipal, body: byt
     async def send(message: GatewayMessage) -> None:
         answers.append(message)
 
-    session = WorkerSession(service, principal, is_lasting=False)
+    session = WorkerSession(service, speaker, is_lasting=False)
     try:
         await session.run(_given(values), send)
     except HoldfastError as error:

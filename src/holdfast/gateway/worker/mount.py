@@ -32,7 +32,6 @@ from holdfast.gateway.rest.problem import problem_response
 from holdfast.gateway.worker import http
 from holdfast.gateway.worker.commands import StoredCommands
 from holdfast.gateway.worker.door import WorkerDoor
-from holdfast.gateway.worker.principals import WorkerAuth
 from holdfast.gateway.worker.service import WorkerService
 from holdfast.gateway.worker.taken import TAKING
 from holdfast.gateway.worker.websocket import FRAME_BYTES_MAX, serve_websocket
@@ -64,7 +63,7 @@ class WorkerMount:
             ageing_seconds=services.queue.settings.ageing_seconds,
             gather_seconds=gateway.settings.sync.gather_seconds,
         )
-        self.door = WorkerDoor(Door(gateway), WorkerAuth(gateway.auth))
+        self.door = WorkerDoor(Door(gateway), gateway.auth)
         self._commands = StoredCommands(services.store, partial(_listen, feed), services.metrics)
         self.service = WorkerService(
             services.store,
@@ -111,7 +110,7 @@ class WorkerMount:
                 size += len(part)
                 if size > FRAME_BYTES_MAX:
                     raise TooLarge(f"a request has at most {FRAME_BYTES_MAX} bytes")
-            answer = await http.exchange(self.service, admitted.principal, b"".join(parts))
+            answer = await http.exchange(self.service, admitted.speaker, b"".join(parts))
             return Response(answer.body(), answer.status, media_type="application/json")
         finally:
             admitted.close()

@@ -32,7 +32,8 @@ from holdfast.core.worker_wire import (
 from holdfast.errors import HoldfastError
 from holdfast.gateway.worker.calls import WorkerCalls
 from holdfast.gateway.worker.offer import offer_of
-from holdfast.gateway.worker.ports import CommandSource, Listen, NoCommands, WorkerPrincipal
+from holdfast.gateway.worker.ports import CommandSource, Listen, NoCommands
+from holdfast.gateway.worker.speaker import Speaker
 from holdfast.gateway.worker.taken import TakenRuns
 from holdfast.gateway.worker.work_news import WorkNews
 from holdfast.queue.by import By
@@ -122,38 +123,38 @@ class WorkerService:
         """What ends the waits of asks and of requests for commands, also of those without a session."""
         self._is_stopping = False
 
-    async def hello(self, principal: WorkerPrincipal, hello: Hello) -> tuple[Greeting, str]:
+    async def hello(self, speaker: Speaker, hello: Hello) -> tuple[Greeting, str]:
         """Starts an incarnation, or goes on with one. NodeFenced or UnknownNode if it may not speak. Also
         returns the credential of a node that has joined."""
         incarnation, credential = hello.incarnation, ""
-        if incarnation and principal.join_token_id is not None:
+        if incarnation and speaker.join_token_id is not None:
             raise Forbidden(
                 "a join token only registers: connect with the credential of the welcome"
             )
         if incarnation:
-            await self._nodes.check_speaks(Voice(principal.node, incarnation))
+            await self._nodes.check_speaks(Voice(speaker.node, incarnation))
         else:
             registered = await self._nodes.register(
                 Registration(
-                    node=principal.node,
-                    project=principal.project,
-                    kind=principal.kind,
+                    node=speaker.node,
+                    project=speaker.project,
+                    kind=speaker.kind,
                     capabilities=hello.capabilities,
                     boot_id=hello.boot_id or None,
                     resume=[(held.task_id, held.fence) for held in hello.held],
                 ),
-                By(f"node:{principal.node}"),
-                join_token_id=principal.join_token_id,
+                By(f"node:{speaker.node}"),
+                join_token_id=speaker.join_token_id,
             )
             incarnation = registered.incarnation
-            if principal.join_token_id is not None:
+            if speaker.join_token_id is not None:
                 credential = registered.credential or ""
         await register_types(
-            self._store, principal.node, hello.definitions_json, project=principal.project
+            self._store, speaker.node, hello.definitions_json, project=speaker.project
         )
-        await self._announce(principal.node, principal.project, hello)
+        await self._announce(speaker.node, speaker.project, hello)
         greeting = await self.sync.hello(
-            Start(principal.node, incarnation, hello.boot_id, registered=incarnation)
+            Start(speaker.node, incarnation, hello.boot_id, registered=incarnation)
         )
         return greeting, credential
 
@@ -167,9 +168,7 @@ class WorkerService:
             self._announced[node] = self.clock.monotonic() + ANNOUNCE_SECONDS
             self._on_scheduled()
 
-    async def losses(
-        self, principal: WorkerPrincipal, held: tuple[HeldRunState, ...]
-    ) -> tuple[LostRun, ...]:
+    async def losses(self, speaker: Speaker, held: tuple[HeldRunState, ...]) -> tuple[LostRun, ...]:
         """Which of the runs that a worker names it does not hold."""
         if not held:
             return ()
@@ -177,7 +176,7 @@ class WorkerService:
         lost = []
         for run in held:
             task = tasks.get(run.task_id)
-            reason = loss_reason(task, principal.node, run.fence, principal.project)
+            reason = loss_reason(task, speaker.node, run.fence, speaker.project)
             if reason is not None:
                 lost.append(LostRun(task_id=run.task_id, fence=run.fence, reason=reason))
         return tuple(lost)

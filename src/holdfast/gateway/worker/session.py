@@ -45,8 +45,8 @@ from holdfast.errors import BatchTooLarge, HoldfastError, StoreBusy, StoreUnavai
 from holdfast.gateway.shown import error_frame, shown_detail
 from holdfast.gateway.worker.credential import CredentialWatch, Recheck, always
 from holdfast.gateway.worker.outlet import Outlet
-from holdfast.gateway.worker.ports import WorkerPrincipal
 from holdfast.gateway.worker.service import Greeted, WorkerService, not_speaking, stop_all
+from holdfast.gateway.worker.speaker import Speaker
 from holdfast.sync.errors import NodeFenced, UnknownNode
 from holdfast.sync.worker.messages import Inbound, MessageAnswer
 
@@ -71,7 +71,7 @@ class WorkerSession:
     def __init__(
         self,
         service: WorkerService,
-        principal: WorkerPrincipal,
+        speaker: Speaker,
         *,
         window: Window | None = None,
         is_lasting: bool = True,
@@ -79,7 +79,7 @@ class WorkerSession:
         on_joined: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._service = service
-        self._principal = principal
+        self._speaker = speaker
         self._window = window or service.window
         self._is_lasting = is_lasting
         self._watch = CredentialWatch(service.clock, recheck, self._fail, on_joined)
@@ -119,7 +119,7 @@ class WorkerSession:
             if writer.done():
                 writer.result()
         finally:
-            self._service.leave(self._principal.node, self)
+            self._service.leave(self._speaker.node, self)
             await stop_all([reader, writer, *self._tasks])
             if self._end.done():
                 self._end.exception()  # it was raised above, or the connection is gone
@@ -183,19 +183,19 @@ class WorkerSession:
                 pass
 
     async def _greet(self, hello: Hello) -> None:
-        self._principal = self._principal.named(hello.worker_id)
+        self._speaker = self._speaker.named(hello.worker_id)
         if hello.protocol not in PROTOCOLS:
             raise Malformed(f"protocol '{hello.protocol}' is not served: use {PROTOCOL}")
         check_whole("incarnation", hello.incarnation, least=0, most=WHOLE_MAX)
-        greeting, credential = await self._service.hello(self._principal, hello)
+        greeting, credential = await self._service.hello(self._speaker, hello)
         if greeting.refused is not None or greeting.receiver is None:
-            raise not_speaking(greeting.refused or Reception.UNKNOWN, self._principal.node)
+            raise not_speaking(greeting.refused or Reception.UNKNOWN, self._speaker.node)
         is_first = self._hello is None
         self._hello = hello
         self._incarnation = greeting.receiver.incarnation
-        self._watch.joined(credential, self._principal.node)
+        self._watch.joined(credential, self._speaker.node)
         if self._is_lasting:
-            self._service.enter(self._principal.node, self, hello.held)
+            self._service.enter(self._speaker.node, self, hello.held)
         position = await self._service.position()
         self._put(
             Welcome(
@@ -206,9 +206,9 @@ class WorkerSession:
                 position=str(position),
                 epoch=position.epoch,
                 gateway=self._service.gateway,
-                lost=await self._service.losses(self._principal, hello.held),
+                lost=await self._service.losses(self._speaker, hello.held),
                 incarnation=self._incarnation,
-                node=self._principal.node,
+                node=self._speaker.node,
                 credential=credential,
             )
         )
@@ -218,21 +218,21 @@ class WorkerSession:
     @property
     def node(self) -> str:
         """The node that this session speaks for. Empty until an administrator has named it."""
-        return self._principal.node
+        return self._speaker.node
 
     @property
     def _voice(self) -> Voice:
-        return Voice(self._principal.node, self._incarnation or None)
+        return Voice(self._speaker.node, self._incarnation or None)
 
     def _greeted(self, why: str) -> Greeted:
         """The worker of this session. UnknownNode if it has not said hello."""
         if self._hello is None:
             raise UnknownNode(f"say hello first: {why}")
-        return Greeted(self._voice, self._principal.project, self._hello)
+        return Greeted(self._voice, self._speaker.project, self._hello)
 
     def _sync(self, message: SyncMessage, size: int) -> None:
         if message.worker_id:
-            self._principal.named(message.worker_id)
+            self._speaker.named(message.worker_id)
         incarnation = message.incarnation or self._incarnation
         if not incarnation:
             raise UnknownNode("say hello first: messages are numbered within an incarnation")
@@ -246,14 +246,14 @@ class WorkerSession:
             )
         self._frames += 1
         self._bytes += size
-        self._service.taken.reported(self._principal.node, message.changes)
+        self._service.taken.reported(self._speaker.node, message.changes)
         future = self._service.sync.put(
             Inbound(
-                self._principal.node,
+                self._speaker.node,
                 incarnation,
                 message.sequence,
                 message.changes,
-                self._principal.project,
+                self._speaker.project,
             )
         )
         self._commits.add(future)
@@ -271,7 +271,7 @@ class WorkerSession:
         answer = done.result()
         self._put(answer.ack)
         if answer.outcome in (Reception.FENCED, Reception.UNKNOWN):
-            self._fail(not_speaking(answer.outcome, self._principal.node))
+            self._fail(not_speaking(answer.outcome, self._speaker.node))
 
     # -- requests that take their time -------------------------------------------------------------
 
@@ -332,13 +332,13 @@ class WorkerSession:
         )
         for lost in answer.lost:
             self._put(lost)
-        for command in await self._service.commands.pending(self._principal.node):
+        for command in await self._service.commands.pending(self._speaker.node):
             self._put(command)
 
     async def _deliver(self) -> None:
         """Sends new commands at once. Those without an answer go out again with each renewal."""
         sent: set[str] = set()
-        node = self._principal.node
+        node = self._speaker.node
         try:
             while True:
                 for command in await self._service.commands.pending(node):

@@ -14,12 +14,12 @@ from typing import Final
 from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from holdfast.core.errors import Malformed, TooLarge, Unauthenticated
+from holdfast.core.errors import Malformed, TooLarge
 from holdfast.core.worker_wire import PROTOCOL, GatewayMessage, WorkerMessage
 from holdfast.errors import HoldfastError
 from holdfast.gateway.shown import error_frame
 from holdfast.gateway.worker import json_codec
-from holdfast.gateway.worker.ports import Admitted
+from holdfast.gateway.worker.door import Admitted
 from holdfast.gateway.worker.service import WorkerService
 from holdfast.gateway.worker.session import FLUSH_SECONDS, Received, WorkerSession
 
@@ -41,7 +41,6 @@ CLOSE_CODES: Final = {
     "gateway-unavailable": 4503,
 }
 """Codes of a close, by code of the error; another error closes with 4500."""
-_BEARER: Final = "bearer "
 log = logging.getLogger("holdfast.worker")
 
 
@@ -58,7 +57,7 @@ async def serve_websocket(
         admitted = await admit(websocket)
         try:
             session = WorkerSession(
-                service, admitted.principal, recheck=admitted.recheck, on_joined=admitted.joined
+                service, admitted.speaker, recheck=admitted.recheck, on_joined=admitted.joined
             )
 
             async def send(message: GatewayMessage) -> None:
@@ -117,10 +116,3 @@ async def _say_and_close(websocket: WebSocket, code: int, error: HoldfastError |
     if error is not None:
         await websocket.send_text(json_codec.encode(error_frame(error)).decode())
     await websocket.close(code, error.code if error else "")
-
-
-def bearer(header: str) -> str:
-    """The token of an `Authorization` header."""
-    if header[: len(_BEARER)].lower() != _BEARER:
-        raise Unauthenticated("give the token as header: Authorization: Bearer TOKEN")
-    return header[len(_BEARER) :].strip()
