@@ -40,6 +40,8 @@ class Submission(msgspec.Struct, frozen=True, gc=False):
     is_plain: bool = True
     """The task has no edges, no limits, and nothing that a second request could repeat (an idempotency key,
     an id that the caller chose): the store looks up nothing."""
+    id_given: bool = False
+    """The caller chose the id. A node may give the same name to another task at this moment."""
 
 
 def submit(
@@ -94,7 +96,7 @@ def submit(
         project=request.project,
     )
     is_plain = not request.depends_on and not request.rules and task.request_hash is None
-    return Submission(task, request.depends_on, request.rules, is_plain)
+    return Submission(task, request.depends_on, request.rules, is_plain, id_given)
 
 
 def submit_like(model: Submission, payload: object, task_id: str, now: float) -> Submission:

@@ -35,6 +35,7 @@ class SyncError(StrEnum):
     AMBIGUOUS_ID = "AMBIGUOUS_ID"
     BATCH_TOO_LARGE = "BATCH_TOO_LARGE"
     RESET_REQUIRED = "RESET_REQUIRED"
+    CONFLICTS_FULL = "CONFLICTS_FULL"
     ATOMIC = "ATOMIC"
 
 
@@ -81,6 +82,9 @@ MEANINGS: Final[dict[SyncError, ErrorMeaning]] = {
     ),
     E.BATCH_TOO_LARGE: ErrorMeaning(413, "batch-too-large", "the request must be split"),
     E.RESET_REQUIRED: ErrorMeaning(410, "feed-reset", "the cursor is void; the client starts over"),
+    E.CONFLICTS_FULL: ErrorMeaning(
+        409, "conflict", "too many conflicts of the task or of the project are open"
+    ),
     E.ATOMIC: ErrorMeaning(
         409, "conflict", "another item of the atomic push was refused; nothing was written"
     ),

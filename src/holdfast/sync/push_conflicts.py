@@ -7,20 +7,27 @@ content by the same node names the open record and makes no other one.
 
 from __future__ import annotations
 
+from typing import Final
+
 from holdfast.core.event import NewEvent
 from holdfast.core.item import Item
+from holdfast.core.sync_errors import SyncError
 from holdfast.core.task import Task
 from holdfast.core.verdict import ConflictState, NewConflict, Verdict
 from holdfast.store.script import Script, call
-from holdfast.sync.push_effects import Sender
+from holdfast.sync.push_effects import Sender, Stopped
 from holdfast.sync.push_state import PushState, change_json, content_json
 from holdfast.sync.rows import own
+
+OPEN_OF_TASK_MAX: Final = 100
+OPEN_MAX: Final = 10_000
+"""Open conflicts of a project. Pushes at the same moment may each add theirs beyond it."""
 
 
 def record_conflict(
     state: PushState, item: Item, verdict: Verdict, conflict_id: str, sender: Sender
 ) -> Script[str | None]:
-    """Keeps both sides of a conflict, if there is one. Returns its id."""
+    """Keeps both sides of a conflict, if there is one. Returns its id. Stopped if too many are open."""
     on = verdict if verdict.conflict is not None else verdict.content
     task = state.task(item.id)
     if on is None or on.conflict is None or task is None:
@@ -31,6 +38,7 @@ def record_conflict(
         known = yield from _open(state, task, change, sender)
         if known is not None:
             return known
+        yield from _check_room(state, task)
     resolution = on.resolution.value if on.resolution and not is_open else None
     state.conflicts.append(
         (
@@ -61,6 +69,22 @@ def _open(state: PushState, task: Task, change: str, sender: Sender) -> Script[s
             return str(row[0])
     rows = yield call(own("same_conflict"), task_id=task.id, node=sender.node, client_json=change)
     return str(rows[0][0]) if rows else None
+
+
+def _check_room(state: PushState, task: Task) -> Script[None]:
+    if state.conflicts_left is None:
+        rows = yield call(own("read_tally"), project=task.project)
+        state.conflicts_left = OPEN_MAX - dict(rows).get("conflicts_open", 0)
+    if state.conflicts_left <= state.tally["conflicts_open"]:
+        text = f"project '{task.project}' has {OPEN_MAX} open conflicts: settle some of them first"
+        raise Stopped(SyncError.CONFLICTS_FULL, text)
+    rows = yield call(own("open_of_task"), task_id=task.id, limit=OPEN_OF_TASK_MAX)
+    new = [
+        row for row in state.conflicts if (row[1], row[9]) == (task.id, ConflictState.OPEN.value)
+    ]
+    if len(rows) + len(new) >= OPEN_OF_TASK_MAX:
+        text = f"the task has {OPEN_OF_TASK_MAX} open conflicts: settle some of them first"
+        raise Stopped(SyncError.CONFLICTS_FULL, text)
 
 
 def _mention(

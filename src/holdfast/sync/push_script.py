@@ -108,6 +108,10 @@ def _read(request: Push, now: float) -> Script[PushState]:
     """Locks the tasks of the items and reads what the rules need. Leases that have ended expire."""
     names = sorted({item.id for item in request.items if item.id})
     ids = yield from resolve(request.project, names)
+    if new := [name for name in names if name not in ids]:
+        # Another transaction may create a task under one of these names until they are locked.
+        yield call_rows("lock_names", [(request.project, name) for name in new])
+        ids |= yield from resolve(request.project, new)
     work = Work(now)
     work.load((yield call("lock_tasks", ids=sorted(set(ids.values())))))
     expired = [
@@ -190,11 +194,13 @@ def _judged(
         state.written.add(task.id)
         return replace(_refused(state, item, verdict, stone, None), late=True)
     snapshot, first = Snapshot(state), len(state.work.events)
-    conflict_id = yield from record_conflict(state, item, verdict, request.conflict_ids[n], sender)
-    if verdict.action is Action.REFUSE:
-        return _refused(state, item, verdict, stone, conflict_id)
     fence = fence_of(pushed, current) if current else None
     try:
+        conflict_id = yield from record_conflict(
+            state, item, verdict, request.conflict_ids[n], sender
+        )
+        if verdict.action is Action.REFUSE:
+            return _refused(state, item, verdict, stone, conflict_id)
         if task is None or current is None:
             effects.create(state, item, sender, request.project, request.task_ids[n])
         else:

@@ -86,6 +86,8 @@ class PushState:
         self.written: set[str] = set()
         """Tasks that this push wrote."""
         self.conflicts: list[tuple[Any, ...]] = []
+        self.conflicts_left: int | None = None
+        """Open conflicts that the project had room for before this push. None: not read yet."""
         self.mutations: list[tuple[Any, ...]] = []
         self.log: list[LogRow] = []
         self.tally: Counter[str] = Counter()

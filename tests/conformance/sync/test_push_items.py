@@ -15,6 +15,7 @@ from holdfast.errors import InvalidInput
 from holdfast.queue.by import By
 from holdfast.store.scripts import retention
 from holdfast.store.store import Store
+from holdfast.sync import push_conflicts
 from holdfast.sync.claims import Sign
 from holdfast.sync.conflicts import Conflicts, Take
 from holdfast.sync.projects import Projects
@@ -153,6 +154,26 @@ async def test_equal_stale_content_is_one_open_conflict(store: Store, a: Plugin,
     figures = await tally(store)
     assert (figures["conflicts_total"], figures["conflicts_open"]) == (3, 2)
     assert await kinds(store, "conflict.recorded") == ["conflict.recorded"] * 3
+
+
+@pytest.mark.parametrize("bound", ["OPEN_OF_TASK_MAX", "OPEN_MAX"])
+async def test_open_conflicts_are_bounded(
+    store: Store, a: Plugin, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(push_conflicts, bound, 3)
+    await Projects(store).put(PROJECT, By("user:ann"), strategy="manual")
+    await a.create()
+    await a.one(id="task-1", expected_version=1, payload=2)
+    stale = [{"id": "task-1", "expected_version": 1, "metadata": {"k": n}} for n in range(5)]
+    results = await a.push(*stale[:1]) + await a.push(*stale)
+    errors = [result.error for result in results]
+    assert errors == ["VERSION_CONFLICT"] * 4 + ["CONFLICTS_FULL"] * 2
+    assert results[-1].conflict_id is None
+    assert "3 open conflicts" in (results[-1].detail or "")
+    conflicts = await Conflicts(store).list(PROJECT, state="open")
+    assert (len(conflicts), (await tally(store))["conflicts_open"]) == (3, 3)
+    await Conflicts(store).settle(conflicts[0].id, Take.SERVER, By("user:ann"))
+    assert (await a.one(**stale[4])).conflict_id is not None
 
 
 async def test_labels_of_a_task_are_bounded(store: Store, a: Plugin) -> None:

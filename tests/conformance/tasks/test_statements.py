@@ -151,6 +151,8 @@ def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
             "nodes",
             "latest_seen",
             "live_positions",
+            "lock_names",
+            "share_names",
             "schema_number",
             "projects",
             "prune_nodes",
@@ -415,8 +417,8 @@ async def test_postgres_plans_use_the_index_that_is_named(pg: postgres.Connectio
 
 CHANGES = re.compile(r"(?:Insert|Update|Delete|Merge) on ")
 HARMLESS = {
-    # They set an option, send a hint, or query the server. They change no row.
-    *("set_config", "pg_notify"),
+    # They set an option, take a lock, send a hint, or query the server. They change no row.
+    *("set_config", "pg_notify", "pg_advisory_xact_lock", "pg_advisory_xact_lock_shared"),
     *("pg_control_system", "pg_current_wal_lsn", "pg_is_in_recovery"),
 }
 

@@ -63,6 +63,8 @@ def insert(
     `beside`: further events for the same record, for example of the schedule that fired. `in_tx`: this is
     the caller's transaction. It may stay open for long, so it locks no limit; the claim checks the limits.
     `unlinked`: it locks no parent either (see scripts/edges.py)."""
+    if given := [(s.task.project, s.task.id) for s in group if s.id_given]:
+        yield call_rows("share_names", given)
     answers, fresh = yield from _answer_repeats(group)
     tasks, edges, dead = yield from _resolve_parents(fresh, unlinked=unlinked)
     work = Work(now)

@@ -93,6 +93,20 @@ WHERE (:status::text IS NULL OR status = :status::text) AND (:type::text IS NULL
   AND (:prefix::text IS NULL OR (id >= :prefix::text AND id < :prefix::text || chr(1114111)))
 ORDER BY id DESC LIMIT :limit::int;
 
+-- name: share_names
+-- Locks names that are about to be ids of tasks. The names of a project and the ids of its tasks are one name space in
+-- two tables, which no unique index covers: an id and an equal name are created one after the other. Inserts do not
+-- block one another. The locks are buckets, because the server's table of locks is small.
+SELECT pg_advisory_xact_lock_shared(1751937126, bucket) FROM (
+    SELECT DISTINCT hashtext(r.project || chr(10) || r.name) & 255 AS bucket
+    FROM {rows: project text, name text} ORDER BY 1) AS buckets;
+
+-- name: lock_names
+-- As `share_names`, for names that a node is about to give to tasks.
+SELECT pg_advisory_xact_lock(1751937126, bucket) FROM (
+    SELECT DISTINCT hashtext(r.project || chr(10) || r.name) & 255 AS bucket
+    FROM {rows: project text, name text} ORDER BY 1) AS buckets;
+
 -- name: find_existing
 -- The tasks of ids, of any project, and of keys within their project. A row of status 'named': a node of the project has
 -- given the id to another task as its name.

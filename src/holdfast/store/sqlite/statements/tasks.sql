@@ -83,6 +83,14 @@ WHERE (:status IS NULL OR status = :status) AND (:type IS NULL OR type = :type)
   AND (:prefix IS NULL OR (id >= :prefix AND id < :prefix || char(1114111)))
 ORDER BY id DESC LIMIT :limit;
 
+-- name: share_names
+-- One transaction writes at a time, so an id and an equal name are created one after the other.
+SELECT r.name FROM {rows: project text, name text} WHERE false;
+
+-- name: lock_names
+-- As `share_names`.
+SELECT r.name FROM {rows: project text, name text} WHERE false;
+
 -- name: find_existing
 -- The tasks of ids, of any project, and of keys within their project. A row of status 'named': a node of the project has
 -- given the id to another task as its name.

@@ -31,6 +31,12 @@ SELECT id FROM holdfast_conflict
 WHERE task_id = :task_id AND state = 'open' AND node = :node AND client_json = :client_json
 ORDER BY id LIMIT 1;
 
+-- name: open_of_task
+-- The open conflicts of a task, up to a bound.
+-- index: holdfast_conflict_task
+-- returns: id
+SELECT id FROM holdfast_conflict WHERE task_id = :task_id AND state = 'open' LIMIT :limit;
+
 -- name: list_conflicts
 -- index: holdfast_conflict_project
 -- returns: id project task_id client_id kind base_version server_version server_json client_json node mutation_id state resolution settled_by reason at version
