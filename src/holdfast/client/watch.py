@@ -27,12 +27,11 @@ from websockets.typing import Subprotocol
 from holdfast.client.event_stream import EventStream, NoStream, StreamEnded
 from holdfast.client.http import Http
 from holdfast.client.problems import asks_to_retry, problem
+from holdfast.core.close_codes import CloseAction, after_close
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.watching import (
-    CloseAction,
     Watching,
     WatchStep,
-    after_close,
     after_refusal,
     backoff_seconds,
     connected,

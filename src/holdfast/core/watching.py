@@ -15,6 +15,7 @@ from typing import Any, Final, TypeGuard
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.close_codes import CloseAction
 from holdfast.core.event import Position
 
 BOOKMARK: Final = "bookmark"
@@ -141,32 +142,6 @@ def subscribe_frame(
     if kinds:
         frame["kinds"] = list(kinds)
     return frame
-
-
-class CloseAction(Enum):
-    """What the client does after the connection ended."""
-
-    RECONNECT = "reconnect"
-    LOG_IN = "log in"
-    """The token is bad, expired or revoked."""
-    FORBIDDEN = "forbidden"
-    """The origin or the project is not allowed."""
-    GIVE_UP = "give up"
-    """The server does not accept what this client sends, or another client has its place."""
-
-
-_CLOSES: Final[dict[int, CloseAction]] = {
-    4400: CloseAction.GIVE_UP,
-    4413: CloseAction.GIVE_UP,
-    4401: CloseAction.LOG_IN,
-    4403: CloseAction.FORBIDDEN,
-    4409: CloseAction.GIVE_UP,
-}
-
-
-def after_close(code: int | None) -> CloseAction:
-    """Every code that is not listed is an interruption."""
-    return CloseAction.RECONNECT if code is None else _CLOSES.get(code, CloseAction.RECONNECT)
 
 
 _TRY_AGAIN: Final = frozenset({408, 425, 429})

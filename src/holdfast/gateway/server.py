@@ -41,8 +41,8 @@ class Listening(NamedTuple):
     url: str
     host: str
     port: int
-    grpc_port: int | None = None
-    """None: gRPC is not served."""
+    worker_transports: dict[str, int]
+    """See `GatewayServices`."""
 
 
 def check_extra() -> None:
@@ -98,15 +98,7 @@ class Server:
             async with AsyncExitStack() as running:
                 for part in (services.figures.running, *made.running):
                     await running.enter_async_context(part())
-                await self._serve(
-                    listener,
-                    made.gateway,
-                    made.app(),
-                    running,
-                    lambda listening: on_ready(
-                        listening._replace(grpc_port=made.workers.grpc_port)
-                    ),
-                )
+                await self._serve(listener, made.gateway, made.app(), running, on_ready)
         finally:
             await self._queue.stop()
 
@@ -126,7 +118,8 @@ class Server:
         try:
             await _first(serving, started)
             if started.is_set():
-                on_ready(_listening(listener, self._settings))
+                transports = gateway.services.worker_transports
+                on_ready(_listening(listener, self._settings, transports))
             await _first(serving, self._stopping)
         finally:
             gateway.services.stopping.set()
@@ -212,11 +205,14 @@ def _listener(settings: ServerSettings) -> socket.socket:
         ) from None
 
 
-def _listening(listener: socket.socket, settings: ServerSettings) -> Listening:
+def _listening(
+    listener: socket.socket, settings: ServerSettings, worker_transports: dict[str, int]
+) -> Listening:
     host, port = listener.getsockname()[:2]
     scheme = "http" if settings.tls_cert is None else "https"
     shown = f"[{host}]" if ":" in host else host
-    return Listening(f"{scheme}://{shown}:{port}{settings.base_path}", host, port)
+    url = f"{scheme}://{shown}:{port}{settings.base_path}"
+    return Listening(url, host, port, worker_transports)
 
 
 def store_name(queue: Queue) -> str:

@@ -64,8 +64,8 @@ class GatewayServices:
         self.live_reads = LiveReads(resources.store)
         self.stopping = asyncio.Event()
         """Requests that wait are answered now."""
-        self.grpc_port: int | None = None
-        """Where this gateway serves gRPC to workers."""
+        self.worker_transports: dict[str, int] = {}
+        """Ports of the transports that this gateway serves to workers beside HTTP, while it does: `grpc`."""
         self.expiry_seconds = EXPIRES_SECONDS
         """How long the command of an intervention is sent, unless its request says it."""
         self.redaction = DEFAULT

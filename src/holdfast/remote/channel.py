@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.client.problems import problem
 from holdfast.client.unanswered import unanswered
+from holdfast.core import close_codes
 from holdfast.core.address import shown_url
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.worker_wire import (
@@ -32,15 +33,6 @@ WELCOME_SECONDS: Final = 10.0
 """How long a gateway may take for its answer to `Hello`."""
 FRAME_BYTES_MAX: Final = 64 * 1_048_576
 """An offer carries up to 100 tasks with their payloads."""
-_STATUSES: Final = {
-    4400: (400, "malformed"),
-    4401: (401, "unauthenticated"),
-    4403: (403, "forbidden"),
-    4409: (409, "node-fenced"),
-    4413: (413, "too-large"),
-    4429: (429, "rate-limited"),
-}
-"""The status and the code of a close that no error message came before."""
 _messages: Final = msgspec.json.Decoder(GatewayMessage)
 log = logging.getLogger("holdfast.worker")
 
@@ -88,9 +80,11 @@ class WebSocketChannel:
         await self._connection.close()
 
     def _ended(self, closed: Any) -> Exception:
-        code = closed.rcvd.code if closed.rcvd is not None else 0
-        if code in _STATUSES:
-            status, name = _STATUSES[code]
+        """The error of a close that no error message came before."""
+        frame = closed.rcvd
+        name = None if frame is None else close_codes.refusal(frame.code, frame.reason)
+        if name is not None:
+            status = close_codes.http_status(frame.code)
             return problem(status, {"code": name, "detail": f"the gateway refused: {name}"})
         return GatewayUnavailable(f"the connection to {self._url} ended: {closed}")
 

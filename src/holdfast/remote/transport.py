@@ -79,5 +79,6 @@ async def _announced(url: str, token: str, context: Any) -> int | None:
         body = None
     if not answer.is_success:
         raise problem(answer.status_code, body)
-    port = body.get("grpc_port") if isinstance(body, dict) else None
+    transports = body.get("worker_transports") if isinstance(body, dict) else None
+    port = transports.get("grpc") if isinstance(transports, dict) else None
     return port if isinstance(port, int) and port > 0 else None

@@ -50,7 +50,7 @@ class Site:
     async def grpc(
         self, token: str, credentials: grpc.ChannelCredentials | None = None
     ) -> AsyncIterator[GrpcWorker]:
-        address = f"127.0.0.1:{self.listening.grpc_port}"
+        address = f"127.0.0.1:{self.listening.worker_transports['grpc']}"
         if credentials is None:
             channel = grpc.aio.insecure_channel(address)
         else:

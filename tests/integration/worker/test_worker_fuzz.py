@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from websockets.sync.client import connect
 
 from holdfast.core import worker_wire as wire
+from holdfast.core.close_codes import OF_ERROR
 from holdfast.gateway.worker.grpc import SERVICE
-from holdfast.gateway.worker.websocket import CLOSE_CODES
 from holdfast.proto import codec
 from holdfast.proto.sync.v1 import sync_pb2 as pb
 from tests.integration.worker.served import ADMIN, open_site
@@ -96,8 +96,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         async with open_site(f"sqlite:///{folder}/holdfast.db") as made:
             stop = asyncio.Event()
             stops.extend((asyncio.get_running_loop(), stop))
-            assert made.listening.grpc_port is not None
-            ready.put((made.listening.url, made.listening.grpc_port))
+            ready.put((made.listening.url, made.listening.worker_transports["grpc"]))
             await stop.wait()
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
@@ -232,7 +231,7 @@ def test_a_websocket_answers_whatever_it_gets(site: Site, sent: list[str | bytes
         with pytest.raises(websockets.ConnectionClosed) as closed:
             _exchange(socket, sent)
         assert closed.value.rcvd is not None, "the connection was cut"
-        assert closed.value.rcvd.code in {1000, *CLOSE_CODES.values()}, closed.value
+        assert closed.value.rcvd.code in {1000, *OF_ERROR.values()}, closed.value
     site.check()
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from holdfast.core.close_codes import CloseAction
 from holdfast.core.event import Position
 from holdfast.core.subscription import (
     FeedBounds,
@@ -22,10 +23,8 @@ from holdfast.core.subscription import (
 from holdfast.core.watching import (
     BACKOFF_SECONDS_MAX,
     RETRY_AFTER_SECONDS_MAX,
-    CloseAction,
     Watching,
     WatchStep,
-    after_close,
     after_refusal,
     backoff_seconds,
     connected,
@@ -308,28 +307,6 @@ def test_a_server_that_continues_elsewhere_is_left() -> None:
     frame = {"type": "subscribed", "mode": "replay", "position": "e1:9"}
     assert received(Watching("e1:7"), frame)[1] is WatchStep.RECONNECT
     assert received(Watching("e1:9"), frame)[1] is WatchStep.NOTHING
-
-
-@pytest.mark.parametrize(
-    ("code", "action"),
-    [
-        (None, CloseAction.RECONNECT),
-        (1001, CloseAction.RECONNECT),
-        (1013, CloseAction.RECONNECT),
-        (4000, CloseAction.RECONNECT),
-        (4400, CloseAction.GIVE_UP),
-        (4401, CloseAction.LOG_IN),
-        (4403, CloseAction.FORBIDDEN),
-        (4408, CloseAction.RECONNECT),
-        (4409, CloseAction.GIVE_UP),
-        (4413, CloseAction.GIVE_UP),
-        (4429, CloseAction.RECONNECT),
-        (4500, CloseAction.RECONNECT),
-        (4503, CloseAction.RECONNECT),
-    ],
-)
-def test_close_codes(code: int | None, action: CloseAction) -> None:
-    assert after_close(code) is action
 
 
 @pytest.mark.parametrize(

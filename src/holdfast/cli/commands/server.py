@@ -92,7 +92,7 @@ async def _run(made: Server, queue: Queue, printed: str | None) -> int:
     stops = Stops()
 
     def ready(listening: Listening) -> None:
-        port = listening.grpc_port
+        port = listening.worker_transports.get("grpc")
         grpc = "" if port is None else f", gRPC on port {port}"
         print(f"holdfast server on {listening.url} (store {store_name(queue)}{grpc})")
         if printed is not None:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final, NamedTuple
 
+from holdfast.core import close_codes
 from holdfast.core.access import DenialReason, Denied, Principal, visible_projects
 from holdfast.core.channel import (
     Channel,
@@ -257,7 +258,7 @@ class Connection:
                         await asyncio.sleep(0)
         except Exception:
             log.exception("a subscriber cannot be caught up and is closed")
-            self.close(4500, "internal error")
+            self.close(close_codes.INTERNAL, "internal error")
         finally:
             self._is_pumping = False
 
@@ -313,7 +314,7 @@ class Connection:
             return 0
         flow = self._looked()
         if is_stalled(flow, now, self._bounds):
-            self.close(4408, "slow-consumer")
+            self.close(close_codes.SLOW_CONSUMER, "slow-consumer")
         elif flow.is_parked:
             self.park()
         else:
@@ -336,7 +337,7 @@ class Connection:
         try:
             session = await self.session.renewed()
             if session is None:
-                self.close(4401, "unauthenticated")
+                self.close(close_codes.UNAUTHENTICATED, "unauthenticated")
                 return
             self.session = session
             for subscription in list(self.subscriptions.values()):
@@ -346,7 +347,7 @@ class Connection:
             self._recheck_at = self.broadcaster.clock.monotonic() + AGAIN_SECONDS
         except Exception:
             log.exception("the rights of a subscriber cannot be checked: it is closed")
-            self.close(4500, "internal error")
+            self.close(close_codes.INTERNAL, "internal error")
         finally:
             self._is_checking = False
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core import close_codes
 from holdfast.core.subscription import FlowBounds
 from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.connection import Connection
@@ -63,7 +64,7 @@ class LiveFeed:
         for number, connection in enumerate(connections):
             # Spreads the reconnects evenly.
             retry = RETRY_MS_MAX * (number + 1) // (len(connections) + 1)
-            connection.close(1001, "the server stops", retry_after_ms=retry)
+            connection.close(close_codes.GOING_AWAY, "the server stops", retry_after_ms=retry)
         await asyncio.sleep(0)
         await self.broadcaster.stop()
 

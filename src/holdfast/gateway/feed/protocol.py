@@ -19,12 +19,11 @@ from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
+from holdfast.core.close_codes import NO_PONG, TOO_LARGE
 from holdfast.core.subscription import FlowBounds
 
 EXTENSION: Final = "holdfast.outlet"
 """The extension of the ASGI scope that carries the protocol."""
-TOO_LARGE: Final = 4413
-NO_PONG: Final = 4000
 
 
 class _Frames(ServerProtocol):

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from holdfast.core import close_codes
 from holdfast.core.access import DenialReason, Denied, Principal
 from holdfast.core.channel import Channel, parse_channel
 from holdfast.core.check import check_id
@@ -48,7 +49,6 @@ from holdfast.gateway.feed.subscribing import QUERY_ID, Wish, project_channels, 
 from holdfast.gateway.shown import shown_detail
 
 SUBPROTOCOL: Final = "holdfast.v1"
-CLOSE_CODES: Final = {"unauthenticated": 4401, "forbidden": 4403, "rate-limited": 4429}
 log = logging.getLogger("holdfast.feed")
 
 
@@ -65,12 +65,12 @@ async def serve_websocket(feed: LiveFeed, websocket: WebSocket) -> None:
         session = await feed.door.connect(websocket)
     except (Unauthenticated, Forbidden, RateLimited) as error:
         await websocket.accept(subprotocol=SUBPROTOCOL)
-        await _say_bye(websocket, CLOSE_CODES[error.code], error.code)
+        await _say_bye(websocket, close_codes.of_error(error.code), error.code)
         return
     await websocket.accept(subprotocol=SUBPROTOCOL)
     if feed.is_full():
         session.close()
-        await _say_bye(websocket, 1013, "try again later")
+        await _say_bye(websocket, close_codes.TRY_AGAIN_LATER, "try again later")
     else:
         await _Client(feed, websocket, session).serve()
 
@@ -148,7 +148,7 @@ class _Client:
             for message in b"".join(parts).split(b"\n"):
                 if message:
                     await self._websocket.send_text(message.decode())
-        code, reason = outlet.closed or (1000, "")
+        code, reason = outlet.closed or (close_codes.NORMAL, "")
         await self._websocket.close(code, reason)
 
     # -- frames of the client ----------------------------------------------------------------------
@@ -156,14 +156,14 @@ class _Client:
     async def _receive(self, message: Any) -> None:
         connection = self._connection
         if not self._bucket.take(self._feed.broadcaster.clock.monotonic()):
-            connection.close(4429, "too many frames", retry_after_ms=1000)
+            connection.close(close_codes.TOO_MANY, "too many frames", retry_after_ms=1000)
             return
         text = message.get("text")
         if text is None:
-            connection.close(4400, "a frame is text")
+            connection.close(close_codes.MALFORMED, "a frame is text")
             return
         if len(text) > requests.FRAME_BYTES_MAX:
-            connection.close(4413, "the frame is too large")
+            connection.close(close_codes.TOO_LARGE, "the frame is too large")
             return
         name: str | None = None
         try:
@@ -171,12 +171,12 @@ class _Client:
             name = getattr(request, "id", None) or getattr(request, "channel", None)
             await self._answer(request)
         except requests.NotAFrame as error:
-            connection.close(4400, DEFAULT.text(str(error))[:100])
+            connection.close(close_codes.MALFORMED, DEFAULT.text(str(error))[:100])
         except HoldfastError as error:
             self._refuse(name, error)
         except Exception:
             log.exception("a frame of a client failed")
-            connection.close(4500, "internal error")
+            connection.close(close_codes.INTERNAL, "internal error")
 
     async def _answer(self, request: requests.Request) -> None:
         connection = self._connection
@@ -214,11 +214,11 @@ class _Client:
         try:
             session = await self._feed.door.by_token(token)
         except (Unauthenticated, RateLimited):
-            connection.close(4401, "unauthenticated")
+            connection.close(close_codes.UNAUTHENTICATED, "unauthenticated")
             return
         if session.principal.name != connection.session.principal.name:
             session.close()
-            connection.close(4401, "the token is of another principal")
+            connection.close(close_codes.UNAUTHENTICATED, "the token is of another principal")
         else:
             connection.session.close()
             connection.session = session

@@ -200,7 +200,7 @@ async def whoami(call: Call) -> Answer:
             "scopes": None if who.scopes is None else sorted(who.scopes),
             "node": who.node,
             "token_id": call.token_id,
-            "grpc_port": call.services.grpc_port,
+            "worker_transports": call.services.worker_transports,
         }
     )
 

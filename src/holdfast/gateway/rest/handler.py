@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from holdfast.core.close_codes import NO_SUCH_PATH
 from holdfast.core.errors import Malformed
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.gateway import metrics
@@ -50,7 +51,7 @@ class Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 4404})
+            await send({"type": "websocket.close", "code": NO_SUCH_PATH})
             return
         request = Request(scope, receive)
         response = await self.respond(request, _path(scope))

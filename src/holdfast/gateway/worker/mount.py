@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from holdfast.gateway.settings import ServerSettings
     from holdfast.gateway.worker.grpc import GrpcTls
 
+GRPC: Final = "grpc"
+"""The name of gRPC in `worker_transports`."""
 STOP_SECONDS: Final = 1.0
 """How long the streams of gRPC may take to end after their sessions have."""
 
@@ -51,10 +53,8 @@ class WorkerMount:
     def __init__(self, gateway: Gateway, feed: Broadcaster) -> None:
         services = gateway.services
         self._settings = gateway.settings
-        self._announce = partial(setattr, services, "grpc_port")
+        self._transports = services.worker_transports
         self._feed = feed
-        self.grpc_port: int | None = None
-        """Where gRPC listens while the server runs."""
         self.sync = WorkerSync(
             services.store,
             services.clock,
@@ -145,11 +145,10 @@ class WorkerMount:
         from holdfast.gateway.worker import grpc
 
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
-        server, self.grpc_port = grpc.server(
+        server, self._transports[GRPC] = grpc.server(
             self.service, self.door.by_secret, f"{host}:{port}", tls=_tls(self._settings)
         )
         await server.start()
-        self._announce(self.grpc_port)
         try:
             yield
         finally:

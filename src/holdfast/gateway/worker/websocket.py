@@ -1,7 +1,7 @@
 """Worker sync over WebSocket: `GET /api/v1/worker/ws`, subprotocol `holdfast.worker.v1`.
 
 Promises: one message a text frame. What is not a message closes with 4400, a frame that is too large with
-4413; each other end has its code (`CLOSE_CODES`), after an `error` message with the reason.
+4413; each other end has its code (`core/close_codes.py`), after an `error` message with the reason.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from holdfast.core import close_codes
 from holdfast.core.errors import Malformed, TooLarge
 from holdfast.core.worker_wire import PROTOCOL, GatewayMessage, WorkerMessage
 from holdfast.errors import HoldfastError
@@ -25,22 +26,6 @@ from holdfast.gateway.worker.session import FLUSH_SECONDS, Received, WorkerSessi
 
 FRAME_BYTES_MAX: Final = 4_194_304
 """Above the largest result with its escapes."""
-CLOSE_CODES: Final = {
-    "malformed": 4400,
-    "unauthenticated": 4401,
-    "forbidden": 4403,
-    "slow-consumer": 4408,
-    "node-fenced": 4409,
-    "replaced": 4409,
-    "unknown-node": 4409,
-    "too-large": 4413,
-    "rate-limited": 4429,
-    "store-unavailable": 4503,
-    "store-busy": 4503,
-    "disk-full": 4503,
-    "gateway-unavailable": 4503,
-}
-"""Codes of a close, by code of the error; another error closes with 4500."""
 log = logging.getLogger("holdfast.worker")
 
 
@@ -69,12 +54,14 @@ async def serve_websocket(
     except WebSocketDisconnect:
         return
     except HoldfastError as error:
-        await _close(websocket, CLOSE_CODES.get(error.code, 4500), error)
+        await _close(websocket, close_codes.of_error(error.code), error)
     except Exception:
         log.exception("a worker's connection failed")
-        await _close(websocket, 4500, HoldfastError("the gateway failed: connect again"))
+        await _close(
+            websocket, close_codes.INTERNAL, HoldfastError("the gateway failed: connect again")
+        )
     else:
-        await _close(websocket, 1000, None)
+        await _close(websocket, close_codes.NORMAL, None)
 
 
 async def _messages(websocket: WebSocket) -> AsyncIterator[Received]:
