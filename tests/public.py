@@ -68,6 +68,7 @@ INTERNAL = [
     "sim",
     "store",
     "sync",
+    "variables",
 ]
 """Modules and packages below `holdfast` that applications do not import, but for the names above. The
 docstring of each says so."""

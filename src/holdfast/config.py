@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import BadConfig
+from holdfast.variables import variable
 
 FILE_NAME: Final = "holdfast.toml"
 URL_VARIABLE: Final = "HOLDFAST_URL"
@@ -20,7 +21,7 @@ URL_DEFAULT: Final = "sqlite:///holdfast.db"
 GATEWAY_VARIABLE: Final = "HOLDFAST_GATEWAY"
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"
 KEYS: Final = ("url",)
-TABLES: Final = ("holdfast", "server", "sync", "keep", "intervention")
+TABLES: Final = ("holdfast", "server", "sync", "keep", "intervention", "decision", "task")
 
 
 class Resolved(NamedTuple):
@@ -31,11 +32,12 @@ class Resolved(NamedTuple):
 
 
 def find_url(flag: str | None, environ: Mapping[str, str], folder: Path) -> Resolved:
-    """The URL of the store, from `--url`, HOLDFAST_URL, holdfast.toml or the default."""
+    """The URL of the store, from `--url`, HOLDFAST_URL, the file HOLDFAST_URL_FILE, holdfast.toml or the
+    default."""
     if flag:
         return Resolved(flag, "--url")
-    if environ.get(URL_VARIABLE):
-        return Resolved(environ[URL_VARIABLE], URL_VARIABLE)
+    if found := variable(environ, URL_VARIABLE):
+        return Resolved(found, URL_VARIABLE)
     in_file = read_file(folder / FILE_NAME).get("url")
     if in_file:
         return Resolved(in_file, FILE_NAME)

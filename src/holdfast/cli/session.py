@@ -22,6 +22,7 @@ from holdfast.config import TOKEN_VARIABLE, Resolved, find_gateway, find_url
 from holdfast.core.address import Scheme, is_gateway, scheme_of, shown_url
 from holdfast.errors import BadConfig, StoreUnavailable
 from holdfast.queue.by import By
+from holdfast.variables import variable
 
 T = TypeVar("T")
 TRIES: Final = 2
@@ -44,9 +45,9 @@ def target(common: Common) -> Target:
     """The gateway of the command if one is given, else its store."""
     gateway = find_gateway(common.gateway, common.url, os.environ)
     found = gateway or store_url(common)
-    token = common.token if common.token is not None else os.environ.get(TOKEN_VARIABLE)
     if is_gateway(found.value):
-        return Target(found, token)
+        given = common.token
+        return Target(found, variable(os.environ, TOKEN_VARIABLE) if given is None else given)
     if gateway is not None:
         raise BadConfig(
             f"'{shown_url(found.value)}' ({found.origin}) is not a gateway: write holdfast://host:8787, or "

@@ -59,7 +59,8 @@ from holdfast.clock import Clock
 
 class BlockingClient:
     """See the module. `url` may be several gateways of one store: a list, or a text with
-    commas. Without `url` and `token` the variables HOLDFAST_GATEWAY and HOLDFAST_TOKEN are read."""
+    commas. Without `url` and `token` the variables HOLDFAST_GATEWAY and HOLDFAST_TOKEN (or the
+    file HOLDFAST_TOKEN_FILE) are read."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class BlockingClient:
 
     def submit(self, type: str, payload: Json = None, **options: Unpack[SubmitOptions]) -> TaskRef:
         """Enqueues a task. The options are those of `TaskQueue.enqueue`: queue, priority, max_attempts,
-        delay, timeout, key, idempotency_key, id, depends_on, metadata, project."""
+        delay, timeout, progress_timeout, key, idempotency_key, id, depends_on, metadata, project."""
         return self._bridge.call(lambda: self._client.submit(type, payload, **options))
 
     def submit_many(self, tasks: Sequence[NewTask]) -> list[TaskRef]:

@@ -52,6 +52,7 @@ from holdfast.client.watch import OnReset, Watch
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.watching import backoff_seconds
 from holdfast.errors import BadConfig, TaskFailed, VersionConflict, WaitTimeout
+from holdfast.variables import variable
 
 GATEWAY_VARIABLE: Final = "HOLDFAST_GATEWAY"
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"
@@ -62,6 +63,7 @@ FOLLOW_SECONDS: Final = 1.0
 SUBMIT_NAMES: Final = {
     "delay": "delay_seconds",
     "timeout": "timeout_seconds",
+    "progress_timeout": "progress_timeout_seconds",
 }
 """Options of a queue, and their names in the API."""
 ENDED: Final = frozenset({"completed", "failed", "aborted"})
@@ -84,7 +86,8 @@ Change: TypeAlias = Callable[[TaskView], TaskEdit | Awaitable[TaskEdit | None] |
 
 class Client:
     """See the module. `url` may be several gateways of one store: a list, or a text with
-    commas. Without `url` and `token` the variables HOLDFAST_GATEWAY and HOLDFAST_TOKEN are read."""
+    commas. Without `url` and `token` the variables HOLDFAST_GATEWAY and HOLDFAST_TOKEN (or the
+    file HOLDFAST_TOKEN_FILE) are read."""
 
     def __init__(
         self,
@@ -101,7 +104,7 @@ class Client:
         tls = read.tls if ca is None else msgspec.structs.replace(read.tls, ca=str(ca))
         self._http = Http(
             read.urls,
-            token if token is not None else os.environ.get(TOKEN_VARIABLE),
+            token if token is not None else variable(os.environ, TOKEN_VARIABLE),
             clock or SystemClock(),
             fresh_ids(),
             timeout_seconds=timeout_seconds,
@@ -143,7 +146,7 @@ class Client:
         self, type: str, payload: Json = None, **options: Unpack[SubmitOptions]
     ) -> TaskRef:
         """Enqueues a task. The options are those of `TaskQueue.enqueue`: queue, priority, max_attempts,
-        delay, timeout, key, idempotency_key, id, depends_on, metadata, project."""
+        delay, timeout, progress_timeout, key, idempotency_key, id, depends_on, metadata, project."""
         body = self._new_task({**options, "type": type, "payload": payload})
         answer = (await self._api.call("POST", "tasks", body=body)).body
         task = decoded(answer.get("task"), TaskView)

@@ -25,8 +25,10 @@ class SubmitOptions(TypedDict, total=False):
     max_attempts: int
     delay: float
     timeout: float | None
+    progress_timeout: float | None
     delay_seconds: float
     timeout_seconds: float | None
+    progress_timeout_seconds: float | None
     key: str
     idempotency_key: str
     id: str

@@ -151,6 +151,13 @@ def make_question(
     return made
 
 
+def with_deadline(question: Question, seconds: float | None) -> Question:
+    """The question with this deadline, unless it has one."""
+    if seconds is None or question.deadline_seconds is not None:
+        return question
+    return replace(question, deadline_seconds=seconds)
+
+
 def choice_json(choice: object) -> str:
     """A choice as the row stores it."""
     return encode_payload(choice, what="choice", limit=CHOICE_BYTES_MAX)

@@ -58,14 +58,24 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
         return self.args.get("to_node")
 
 
-def make_wish(type: InterventionType | str, reason: object, args: object = None) -> Wish:
-    """A checked wish. InvalidInput names the argument that is wrong."""
+def make_wish(
+    type: InterventionType | str,
+    reason: object,
+    args: object = None,
+    *,
+    fallback_seconds: float | None = None,
+) -> Wish:
+    """A checked wish. InvalidInput names the argument that is wrong. `fallback_seconds`: of a REASSIGN that
+    has none."""
     kind = check_choice("type", type, InterventionType)
     text = check_text("reason", reason, most=REASON_CHARS_MAX)
     least = FORCE_REASON_CHARS_MIN if kind is T.FORCE_STATUS else 1
     if len(text.strip()) < least:
         raise InvalidInput(f"reason must have at least {least} characters: say why")
-    return Wish(type=kind, reason=text, args=_checked(kind, {} if args is None else args))
+    checked = _checked(kind, {} if args is None else args)
+    if kind is T.REASSIGN and fallback_seconds is not None:
+        checked.setdefault("fallback_seconds", fallback_seconds)
+    return Wish(type=kind, reason=text, args=checked)
 
 
 def _checked(kind: InterventionType, args: object) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 HEARTBEAT_SECONDS: Final = 20.0
 """How often a registered node says that it lives."""
-SILENT_SECONDS: Final = 3 * HEARTBEAT_SECONDS
 REPEAT_SECONDS: Final = 60.0
 """How long a repeated registration with one boot id is the same start."""
 CLONE_SECONDS: Final = 60.0
@@ -153,11 +152,6 @@ def start(
 
 def may_claim(state: NodeState) -> bool:
     return state is NodeState.LIVE
-
-
-def is_silent(seen_at: float, now: float) -> bool:
-    """Whether a registered node missed three heartbeats."""
-    return now - seen_at >= SILENT_SECONDS
 
 
 def skew_ms(sent_at: float | None, now: float) -> int | None:

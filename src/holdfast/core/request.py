@@ -25,7 +25,6 @@ NOT_HASHED: Final[dict[str, str]] = {
     "retry_base_seconds": "only the type's configuration sets it",
     "retry_cap_seconds": "only the type's configuration sets it",
     "max_deaths": "only the type's configuration sets it",
-    "progress_timeout_seconds": "only the type's configuration sets it",
 }
 """Fields of `EnqueueRequest` and `TaskOptions` that `request_hash` leaves out, and why."""
 _PLACED: Final = (

@@ -28,6 +28,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_workers: int = 10
     lease_seconds: float = 9.0
     task_timeout: float | None = 30.0
+    decision_deadline: float | None = None
+    """The deadline of a question that has none, in seconds."""
     shutdown_timeout: float = 30.0
     ageing_seconds: float = AGEING_SECONDS
     queues: tuple[str, ...] | None = None

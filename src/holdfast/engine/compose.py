@@ -59,7 +59,8 @@ def compose(basis: Basis) -> Engine:
     measures = Measures(basis.meter)
     executor = Executor(thread_returned)
     completer = Completer(clock, loop_store, committed, measures.written)
-    services = ContextServices(clock, runner_store, bus, completer.count_fenced)
+    fenced, deadline = completer.count_fenced, config.decision_deadline
+    services = ContextServices(clock, runner_store, bus, fenced, deadline)
     runner = TaskRunner(
         clock, basis.handlers, executor, services, default_timeout=config.task_timeout
     )

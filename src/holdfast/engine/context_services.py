@@ -15,7 +15,7 @@ from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.clock import Clock
 from holdfast.core.command import Instruction
 from holdfast.core.decide import Refusal, Ruling
-from holdfast.core.decision import Decision, Question
+from holdfast.core.decision import Decision, Question, with_deadline
 from holdfast.core.ledger import EntryLease, EntryRequest, EntryVerdict, Outcome
 from holdfast.core.task import Task
 from holdfast.engine.loop import OUTAGE_SECONDS
@@ -31,9 +31,16 @@ class ContextServices:
     """One for each engine. Implements `context.Services`."""
 
     def __init__(
-        self, clock: Clock, store: Store, bus: Bus, on_refused: Callable[[], None]
+        self,
+        clock: Clock,
+        store: Store,
+        bus: Bus,
+        on_refused: Callable[[], None],
+        decision_deadline: float | None = None,
     ) -> None:
-        """`on_refused` is called when a step is refused because its lease was lost."""
+        """`on_refused` is called when a step is refused because its lease was lost. `decision_deadline`: of
+        questions without one."""
+        self._decision_deadline = decision_deadline
         self._clock = clock
         self._store = store
         self._bus = bus
@@ -68,9 +75,8 @@ class ContextServices:
                 await self._outlast(lambda: self.entries.end(lease, outcome))
 
     async def ask(self, task: Task, question: Question) -> Decision | Asked | Refusal:
-        answer = await self._outlast(
-            lambda: self._store.decisions.ask(task.id, task.fence, question)
-        )
+        due = with_deadline(question, self._decision_deadline)
+        answer = await self._outlast(lambda: self._store.decisions.ask(task.id, task.fence, due))
         if isinstance(answer, Asked):
             self._bus.publish(FEED)
             if task.limits:

@@ -20,6 +20,7 @@ import msgspec
 from holdfast.clock import Clock
 from holdfast.core import codec, node as node_rules
 from holdfast.core.decide import Ruling
+from holdfast.core.retention import HubRetention
 from holdfast.core.retry import unit_jitter
 from holdfast.core.task import RunId
 from holdfast.engine import outcome_log
@@ -64,6 +65,7 @@ class Retention(msgspec.Struct, frozen=True):
     feed_seconds: float = 7 * 86_400.0
     conflict_seconds: float = 90 * 86_400.0
     """Of conflicts that were settled."""
+    hub: HubRetention = HubRetention()
 
 
 class Patience:
@@ -302,6 +304,7 @@ class Sweeper(Loop):
                 dead_before=now - keep.dead_seconds,
                 feed_before=now - keep.feed_seconds,
                 conflicts_before=now - keep.conflict_seconds,
+                keep=keep.hub,
                 limit=PRUNE_BATCH,
             )
             self.pruned += pruned

@@ -16,6 +16,7 @@ from holdfast import __version__
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock
 from holdfast.core.decision import Decision, DecisionState
+from holdfast.core.hub_rules import RULES
 from holdfast.core.intervention import Intervention, InterventionState
 from holdfast.core.item import Item
 from holdfast.core.item_wire import InvalidItem
@@ -97,6 +98,8 @@ class HubFigures:
         self._store = store
         self._bus = bus
         self._clock = clock
+        self.rules = RULES
+        """When a node counts as live."""
         store.watch.intervention_stepped = self._intervened
         store.watch.decision_ended = self._decided
         backend = "sqlite" if store.one_writer else "postgres"
@@ -121,7 +124,7 @@ class HubFigures:
 
     async def sample(self) -> None:
         """Observes the lag of every live node."""
-        for kind, events, seconds in await read_lags(self._store):
+        for kind, events, seconds in await read_lags(self._store, self.rules):
             self._metrics.observe(LAG_EVENTS, events, kind=kind)
             self._metrics.observe(LAG_SECONDS, seconds, kind=kind)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec.structs import replace
+
 from holdfast.core.access import Principal
 from holdfast.core.errors import Unauthenticated
 from holdfast.core.rights import Role
@@ -21,6 +23,8 @@ class Gateway:
         self.services = services
         self.settings = settings
         services.redaction = settings.redaction()
+        progress_timeout = services.queue.settings.progress_timeout
+        services.use_rules(replace(settings.sync.rules, progress_timeout_seconds=progress_timeout))
         services.expiry_seconds = settings.intervention.expiry_seconds
         self.auth = Authenticator(services.tokens, admin_token=settings.admin_token)
         self.rates = RateLimit(settings.rate_per_second, settings.burst)

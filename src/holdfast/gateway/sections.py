@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from holdfast.core.check import check_number, check_positive, check_whole
-from holdfast.core.intervention import EXPIRES_SECONDS
+from holdfast.core.hub_rules import LEASE_SECONDS, LEASE_SECONDS_MAX, HubRules
+from holdfast.core.intervention import EXPIRES_SECONDS, FALLBACK_SECONDS
+from holdfast.core.node_identity import HEARTBEAT_SECONDS
 from holdfast.core.worker_protocol import Window
 from holdfast.core.worker_wire import WINDOW_BYTES, WINDOW_FRAMES
 from holdfast.errors import BadConfig
 from holdfast.sync.worker.group_commit import GATHER_SECONDS
+from holdfast.variables import read_value
 
 S = TypeVar("S", bound=msgspec.Struct)
-SECRET_BYTES_MAX: Final = 10_000
 FILE: Final = "_file"
 MS: Final = 1_000
 
@@ -35,11 +36,32 @@ class SyncSettings(msgspec.Struct, frozen=True, kw_only=True):
     """their bytes"""
     group_commit_ms: float = GATHER_SECONDS * MS
     """how long messages of workers wait for others, to share a commit"""
+    lease_default_seconds: float = LEASE_SECONDS
+    """the lease of a node's claim that asks for none"""
+    lease_max_seconds: float = LEASE_SECONDS_MAX
+    """the longest lease of a node or a worker"""
+    heartbeat_seconds: float = HEARTBEAT_SECONDS
+    """how often a registered node says that it lives"""
+    require_fence: bool = False
+    """every node has to send the fence of its runs"""
+    reassign_fallback_seconds: float = FALLBACK_SECONDS
+    """how long a task waits for the node that it was reassigned to, unless the request says it"""
 
     def __post_init__(self) -> None:
+        self.rules  # noqa: B018  # checks the values
         check_whole("window_frames", self.window_frames, least=1, most=10_000, wrong=BadConfig)
         check_whole("window_bytes", self.window_bytes, least=1_024, most=2**30, wrong=BadConfig)
         check_number("group_commit_ms", self.group_commit_ms, most=1_000, wrong=BadConfig)
+
+    @property
+    def rules(self) -> HubRules:
+        return HubRules(
+            lease_default_seconds=self.lease_default_seconds,
+            lease_max_seconds=self.lease_max_seconds,
+            heartbeat_seconds=self.heartbeat_seconds,
+            require_fence=self.require_fence,
+            reassign_fallback_seconds=self.reassign_fallback_seconds,
+        )
 
     @property
     def window(self) -> Window:
@@ -62,6 +84,16 @@ class KeepSettings(msgspec.Struct, frozen=True, kw_only=True):
     """events of the feed"""
     conflicts: float | None = None
     """settled conflicts"""
+    sync_log: float | None = None
+    """the log of the exchange with nodes"""
+    tombstones: float | None = None
+    """names of tasks that were removed"""
+    mutations: float | None = None
+    """answers to mutation ids"""
+    output: float | None = None
+    """output of ended tasks"""
+    audit: float | None = None
+    """the audit; for ever unless it is given"""
 
     def queue_settings(self) -> dict[str, Any]:
         """The settings of a queue that are given, by name."""
@@ -77,6 +109,30 @@ class InterventionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_positive("expiry_seconds", self.expiry_seconds, most=1e9, wrong=BadConfig)
+
+
+class DecisionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Questions of tasks to people."""
+
+    deadline_default_seconds: float | None = None
+    """the deadline of a question that has none"""
+
+    def __post_init__(self) -> None:
+        if self.deadline_default_seconds is not None:
+            name, value = "deadline_default_seconds", self.deadline_default_seconds
+            check_positive(name, value, most=1e9, wrong=BadConfig)
+
+
+class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks whose caller and type leave it open."""
+
+    progress_timeout_seconds: float | None = None
+    """how long a run may go without progress before the task is stuck"""
+
+    def __post_init__(self) -> None:
+        if self.progress_timeout_seconds is not None:
+            name, value = "progress_timeout_seconds", self.progress_timeout_seconds
+            check_positive(name, value, most=1e9, wrong=BadConfig)
 
 
 def read_section(
@@ -128,8 +184,4 @@ def nearest(name: str, known: Any) -> str:
 def _value_of(variable: str, key: str, text: str) -> tuple[str, str]:
     if not key.endswith(FILE):
         return key, text
-    try:
-        content = Path(text).read_text("utf-8")[:SECRET_BYTES_MAX].strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadConfig(f"{variable} cannot be read: {type(error).__name__}") from None
-    return key.removesuffix(FILE), content
+    return key.removesuffix(FILE), read_value(variable, text)

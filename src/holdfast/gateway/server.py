@@ -147,9 +147,8 @@ async def _first(serving: asyncio.Task[None], event: asyncio.Event) -> None:
 def _uvicorn(app: Any, settings: ServerSettings, started: asyncio.Event) -> uvicorn.Server:
     import uvicorn
 
-    from holdfast.gateway.feed.feed import PING_SECONDS, PONG_SECONDS
+    from holdfast.gateway.feed.feed import PONG_SECONDS
     from holdfast.gateway.feed.protocol import FeedProtocol
-    from holdfast.gateway.feed.requests import FRAME_BYTES_MAX
 
     class Quiet(uvicorn.Server):
         """uvicorn without handlers of signals, which the caller has. It says when it accepts connections."""
@@ -169,8 +168,8 @@ def _uvicorn(app: Any, settings: ServerSettings, started: asyncio.Event) -> uvic
         http="httptools",
         ws=FeedProtocol,
         ws_per_message_deflate=False,
-        ws_max_size=FRAME_BYTES_MAX,
-        ws_ping_interval=PING_SECONDS,
+        ws_max_size=settings.frame_bytes,
+        ws_ping_interval=settings.ping_seconds,
         ws_ping_timeout=PONG_SECONDS,
         lifespan="off",
         access_log=False,

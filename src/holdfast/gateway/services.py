@@ -11,6 +11,7 @@ from collections.abc import Coroutine
 from typing import Any, Self, TypeVar
 
 from holdfast.bus.port import FEED, WORK, Bus
+from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
 from holdfast.core.intervention import EXPIRES_SECONDS
 from holdfast.core.redaction import DEFAULT
@@ -56,11 +57,9 @@ class GatewayServices:
         self.names = ClientNames(resources.store)
         self.tokens = Tokens(resources.store)
         self.audit = AuditStore(resources.store)
-        self.nodes = Nodes(resources.store)
+        self.use_rules(RULES)
         self.projects = Projects(resources.store)
         self.conflicts = Conflicts(resources.store)
-        self.exchange = Exchange(resources.store, on_changed=self.wake)
-        self.claims = TaskClaims(resources.store, on_changed=self.wake)
         self.live_reads = LiveReads(resources.store)
         self.stopping = asyncio.Event()
         """Requests that wait are answered now."""
@@ -75,6 +74,14 @@ class GatewayServices:
     async def open(cls, queue: Queue, metrics: Metrics) -> Self:
         """Opens the store of the queue. It starts no workers."""
         return cls(queue, await queue.open(), metrics)
+
+    def use_rules(self, rules: HubRules) -> None:
+        """What nodes are granted and asked for: the rules of the settings, once a gateway has them."""
+        self.rules = rules
+        self.figures.rules = rules
+        self.nodes = Nodes(self.store, rules)
+        self.exchange = Exchange(self.store, self.wake, rules)
+        self.claims = TaskClaims(self.store, self.wake, rules)
 
     @property
     def is_stopping(self) -> bool:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from holdfast.core import codec
-from holdfast.core.check import check_positive, check_whole
+from holdfast.core.check import check_number, check_positive, check_whole
 from holdfast.core.redaction import Redaction
 from holdfast.core.subscription import BUFFER_BYTES, STALL_SECONDS, FlowBounds
 from holdfast.core.token import check_bootstrap, check_listen
 from holdfast.errors import BadConfig
 from holdfast.gateway.feed.entries import RING_EVENTS
+from holdfast.gateway.feed.requests import FRAME_BYTES_MAX, PING_SECONDS
 from holdfast.gateway.sections import (
-    SECRET_BYTES_MAX,
+    DecisionSettings,
     InterventionSettings,
     KeepSettings,
     SyncSettings,
+    TaskSettings,
     check_variables,
     read_section,
 )
+from holdfast.variables import variable
 
 ADMIN_TOKEN: Final = "HOLDFAST_ADMIN_TOKEN"
 BODY_BYTES: Final = 1_048_576
@@ -34,6 +36,8 @@ OTHERS: Final[dict[str, type[msgspec.Struct]]] = {
     "sync": SyncSettings,
     "keep": KeepSettings,
     "intervention": InterventionSettings,
+    "decision": DecisionSettings,
+    "task": TaskSettings,
 }
 SECTIONS: Final = ("server", *OTHERS)
 LISTS: Final = ("origins", "redact_fields", "redact_patterns")
@@ -65,6 +69,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Unread bytes of all connections, after which no further one is accepted."""
     stall_seconds: float = STALL_SECONDS
     """How long a parked connection may read nothing before it is closed."""
+    frame_bytes: int = FRAME_BYTES_MAX
+    """The largest frame of a client of the live feed."""
+    ping_seconds: float = PING_SECONDS
+    """How often a WebSocket is pinged."""
     redact_fields: tuple[str, ...] = ()
     """Names of fields whose values are hidden, beside those of `core.redaction.FIELDS`."""
     redact_patterns: tuple[str, ...] = ()
@@ -75,6 +83,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     sync: SyncSettings = SyncSettings()
     keep: KeepSettings = KeepSettings()
     intervention: InterventionSettings = InterventionSettings()
+    decision: DecisionSettings = DecisionSettings()
+    task: TaskSettings = TaskSettings()
 
     def __post_init__(self) -> None:
         wrong = BadConfig
@@ -87,8 +97,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
             ("ring_events", 1, 10**7),
             ("buffer_bytes", 4_096, 2**30),
             ("buffer_total_bytes", 4_096, 2**40),
+            ("frame_bytes", 1_024, 2**24),
         ):
             check_whole(name, getattr(self, name), least=least, most=most, wrong=wrong)
+        check_number("ping_seconds", self.ping_seconds, least=1, most=3_600, wrong=wrong)
         check_positive("stall_seconds", self.stall_seconds, most=86_400, wrong=wrong)
         check_positive("rate_per_second", self.rate_per_second, most=1e6, wrong=wrong)
         if self.base_path and not (self.base_path.startswith("/") and self.base_path[-1] != "/"):
@@ -118,6 +130,15 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         secrets = () if self.admin_token is None else (self.admin_token,)
         return Redaction(self.redact_fields, self.redact_patterns, secrets)
 
+    def queue_settings(self) -> dict[str, Any]:
+        """What the settings say about the queue of this server, by the names of its settings."""
+        given = {
+            "decision_deadline": self.decision.deadline_default_seconds,
+            "progress_timeout": self.task.progress_timeout_seconds,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        return self.keep.queue_settings() | given
+
     @property
     def has_auth(self) -> bool:
         return self.admin_token is not None or self.has_tokens
@@ -125,15 +146,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def admin_token(environ: Mapping[str, str]) -> str | None:
     """The bootstrap token: HOLDFAST_ADMIN_TOKEN, or the content of the file HOLDFAST_ADMIN_TOKEN_FILE."""
-    if text := environ.get(ADMIN_TOKEN):
-        return check_bootstrap(text)
-    path = environ.get(f"{ADMIN_TOKEN}_FILE")
-    if not path:
-        return None
-    try:
-        return check_bootstrap(Path(path).read_text("utf-8")[:SECRET_BYTES_MAX].strip())
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadConfig(f"{ADMIN_TOKEN}_FILE cannot be read: {type(error).__name__}") from None
+    text = variable(environ, ADMIN_TOKEN)
+    return None if text is None else check_bootstrap(text)
 
 
 def server_settings(

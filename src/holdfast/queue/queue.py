@@ -100,6 +100,7 @@ class Queue:
         depends_on: DependsOn = (),
         delay: float = 0.0,
         timeout: float | UnsetType | None = UNSET,
+        progress_timeout: float | UnsetType | None = UNSET,
         key: str | None = None,
         idempotency_key: str | None = None,
         project: str | None = None,
@@ -108,16 +109,15 @@ class Queue:
         """Enqueues a task, which is durable when this returns. Key limits count by `key`. `timeout=None`
         disables the timeout. `tx` is your own connection: the task exists only if its transaction commits."""
         options = EnqueueOptions(
-            queue=queue,
-            priority=priority,
-            max_attempts=max_attempts,
-            metadata=metadata,
-            depends_on=depends_on,
-            delay=delay,
-            timeout=timeout,
-            key=key,
-            idempotency_key=idempotency_key,
-            project=project,
+            queue,
+            priority,
+            max_attempts,
+            metadata,
+            depends_on,
+            delay,
+            timeout,
+            progress_timeout,
+            *(key, idempotency_key, project),
         )
         return await self.parts.producer.enqueue(type, payload, id, options, tx)
 

@@ -204,6 +204,7 @@ def _engine_config(resources: Resources, settings: Settings) -> EngineConfig:
         max_workers=settings.max_workers,
         lease_seconds=settings.lease_seconds,
         task_timeout=settings.task_timeout,
+        decision_deadline=settings.decision_deadline,
         shutdown_timeout=settings.shutdown_timeout,
         ageing_seconds=settings.ageing_seconds,
         queues=settings.queues,

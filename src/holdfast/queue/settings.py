@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.core.check import check_id, check_number, check_whole, shown
 from holdfast.core.pressure import DepthBounds
+from holdfast.core.retention import HubRetention
 from holdfast.core.submit import ATTEMPTS_MAX
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.core.wire import check_project
@@ -41,6 +42,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keep_dead: float = 90 * 86_400.0
     keep_events: float = 7 * 86_400.0
     keep_conflicts: float = 90 * 86_400.0
+    keep_sync_log: float = 7 * 86_400.0
+    keep_tombstones: float = 30 * 86_400.0
+    keep_mutations: float = 30 * 86_400.0
+    keep_output: float = 7 * 86_400.0
+    keep_audit: float | None = None
+    decision_deadline: float | None = None
+    progress_timeout: float | None = None
     project: str = DEFAULT_PROJECT
     """The project of tasks that are enqueued without one."""
 
@@ -52,11 +60,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name, least in (
             *(("base_retry_delay", 0), ("max_retry_delay", 0), ("shutdown_timeout", 0)),
             *(("ageing_seconds", 0), ("keep_done", 0), ("keep_dead", 0), ("keep_events", 0)),
-            ("keep_conflicts", 0),
+            *(("keep_conflicts", 0), ("keep_sync_log", 0), ("keep_tombstones", 0)),
+            *(("keep_mutations", 0), ("keep_output", 0)),
             ("lease_seconds", 0.1),
         ):
             _seconds(name, getattr(self, name), least)
-        for name, least in (("task_timeout", 0.001), ("max_age", 0)):
+        for name, least in (
+            *(("task_timeout", 0.001), ("max_age", 0), ("keep_audit", 0)),
+            *(("decision_deadline", 0.001), ("progress_timeout", 0.001)),
+        ):
             if (value := getattr(self, name)) is not None:
                 _seconds(name, value, least)
         if self.max_depth is not None:
@@ -86,7 +98,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def retention(self) -> Retention:
-        return Retention(self.keep_done, self.keep_dead, self.keep_events, self.keep_conflicts)
+        hub = HubRetention(
+            self.keep_sync_log,
+            self.keep_tombstones,
+            self.keep_mutations,
+            self.keep_output,
+            self.keep_audit,
+        )
+        return Retention(self.keep_done, self.keep_dead, self.keep_events, self.keep_conflicts, hub)
 
     def changed(self, changes: dict[str, object]) -> Settings:
         """Returns a copy with some settings replaced. Raises BadConfig for an unknown name."""

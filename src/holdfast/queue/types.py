@@ -39,6 +39,7 @@ class EnqueueOptions(msgspec.Struct, frozen=True, gc=False):
     depends_on: DependsOn = ()
     delay: float = 0.0
     timeout: float | UnsetType | None = UNSET
+    progress_timeout: float | UnsetType | None = UNSET
     key: str | None = None
     idempotency_key: str | None = None
     project: str | None = None
@@ -69,6 +70,8 @@ class KnownTypes:
         defaulted = {name for name, value in left.items() if value is None}
         if timeout is UNSET:
             defaulted.add("timeout")
+        if options.progress_timeout is UNSET:
+            defaulted.add("progress_timeout_seconds")
         return EnqueueRequest(
             type=type,
             payload=payload,
@@ -81,7 +84,7 @@ class KnownTypes:
             idempotency_key=options.idempotency_key,
             key=options.key,
             project=self._settings.current.project if options.project is None else options.project,
-            progress_timeout_seconds=config.progress_timeout_seconds,
+            progress_timeout_seconds=self._progress_timeout(config, options.progress_timeout),
             options=TaskOptions(
                 timeout_seconds=config.timeout_seconds if timeout is UNSET else timeout_in(timeout),
                 retry_base_seconds=whole.retry_base_seconds or 0.0,
@@ -91,6 +94,16 @@ class KnownTypes:
             rules=_rules(config, type, options.key),
             defaulted=frozenset(defaulted),
         )
+
+    def _progress_timeout(
+        self, config: TypeConfig, given: float | UnsetType | None
+    ) -> float | None:
+        """How long a run may go without progress: by the caller, the type, or the settings."""
+        if given is not UNSET:
+            return None if given is None else check_positive("progress_timeout", given)
+        if config.progress_timeout_seconds is not None:
+            return config.progress_timeout_seconds
+        return self._settings.current.progress_timeout
 
     def config(self, type_name: str) -> TypeConfig:
         """Returns the configuration of a type that `find` has returned before."""

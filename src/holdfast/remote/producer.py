@@ -140,6 +140,8 @@ class RemoteProducer:
             body["delay_seconds"] = options.delay
         if options.timeout is not UNSET:
             body["timeout_seconds"] = options.timeout
+        if options.progress_timeout is not UNSET:
+            body["progress_timeout_seconds"] = options.progress_timeout
         return body
 
     async def _insert_one(self, body: dict[str, Any]) -> Answered:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core.audit import EMPTY, AuditHead, AuditRow, verify
+from holdfast.core.audit import AuditHead, AuditRow, verify
 from holdfast.store.scripts import audit as scripts
 from holdfast.store.store import Store
 
@@ -30,9 +30,9 @@ class AuditStore:
 
     async def verify(self) -> tuple[AuditHead, int | None]:
         """The head, and the number of the first row that is wrong or missing. Rows that are appended
-        meanwhile are left for the next call."""
+        meanwhile are left for the next call, and so are rows that retention removes meanwhile."""
         head = await self.head()
-        prev = EMPTY
+        prev = await self._store.read(scripts.read_start)
         while prev.seq < head.seq:
             rows = await self.after(prev.seq, min(VERIFY_PAGE, head.seq - prev.seq))
             if not rows:

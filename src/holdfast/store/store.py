@@ -15,6 +15,7 @@ from holdfast.core.command import Instruction
 from holdfast.core.decide import Ruling
 from holdfast.core.ids import Ids
 from holdfast.core.priority import AGEING_SECONDS
+from holdfast.core.retention import HubRetention
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, RunId, Task
 from holdfast.store import claims, inserts
@@ -45,6 +46,7 @@ from holdfast.store.script import Guard, Script, guarded
 from holdfast.store.scripts import (
     admin,
     apply as apply_script,
+    audit,
     feed,
     heartbeat as beats,
     nodes,
@@ -313,9 +315,12 @@ class Store:
         dead_before: float,
         feed_before: float,
         conflicts_before: float | None = None,
+        keep: HubRetention | None = None,
         limit: int = 1000,
     ) -> int:
-        """Removes tasks and events that retention no longer covers. Returns how many rows."""
+        """Removes tasks and events that retention no longer covers, and what lies beside them. Returns how
+        many rows."""
+        keep = keep or HubRetention()
         await self.run(
             partial(retention.prune_named, before=before, dead_before=dead_before, limit=limit)
         )
@@ -324,6 +329,9 @@ class Store:
         )
         while await self._driver.write_one(prune_output):
             pass
+        old_output = self.now() - keep.output_seconds
+        while await self._driver.write_one(lambda: retention.forget_output(before=old_output)):
+            pass
         gone = await self._driver.write_one(
             lambda: admin.prune_tasks(
                 self._dialect, before=before, dead_before=dead_before, limit=limit
@@ -331,9 +339,12 @@ class Store:
         )
         gone += await self.run(
             lambda _dialect, _ids, now: retention.forget(
-                now, limit, conflicts_before=conflicts_before
+                now, limit, keep=keep, conflicts_before=conflicts_before
             )
         )
+        if keep.audit_seconds is not None:
+            before_audit = self.now() - keep.audit_seconds
+            gone += await self.run(lambda *_: audit.prune(before_audit, limit))
         return gone + await self._driver.write_one(
             lambda: feed.prune(self._dialect, before=feed_before, limit=limit)
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from holdfast.core import codec, gate, lamport
 from holdfast.core.check import check_name, check_number, check_text, check_whole
 from holdfast.core.claim_by_id import ClaimById, implied_claim
 from holdfast.core.command import Expire, Instruction, Release, Report
+from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
 from holdfast.core.speaking import NodeAct, Voice
 from holdfast.core.task import LEASED, Status, Task
@@ -37,9 +37,6 @@ from holdfast.sync.rows import RegisteredNode, own, read_project
 from holdfast.sync.speaking import heard
 from holdfast.sync.sync_task import SyncRow, SyncTask, progress_of, row_of, view
 from holdfast.sync.tally import write_tally
-
-LEASE_SECONDS_MIN: Final = 5.0
-LEASE_SECONDS_MAX: Final = 3_600.0
 
 
 class Locked(msgspec.Struct, frozen=True):
@@ -99,18 +96,18 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
         return codec.dumps({"fence": task.fence, **fields})
 
 
-def granted_seconds(asked: float | None, before: float | None = None) -> float:
-    """The lease that is granted for what a node asks for."""
-    wish = asked if asked is not None else before if before is not None else 300.0
-    return min(max(wish, LEASE_SECONDS_MIN), LEASE_SECONDS_MAX)
-
-
 class TaskClaims:
     """The use cases of locks of tasks. `on_changed` is called after a commit that released one."""
 
-    def __init__(self, store: Store, on_changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        on_changed: Callable[[], None] = lambda: None,
+        rules: HubRules = RULES,
+    ) -> None:
         self._store = store
         self._on_changed = on_changed
+        self._rules = rules
 
     async def claim(
         self,
@@ -123,7 +120,7 @@ class TaskClaims:
         """Claims a task. AlreadyLocked, NotClaimable or NotFound if the node does not get it."""
         if claim_id is not None:
             check_name("claimId", claim_id)
-        seconds = granted_seconds(lease_seconds)
+        seconds = self._rules.lease_seconds(lease_seconds)
         answer = await self._store.run(
             partial(_claim, voice=voice, task_id=task_id, claim_id=claim_id, lease_seconds=seconds)
         )
@@ -147,7 +144,9 @@ class TaskClaims:
 
     async def beat(self, voice: Voice, task_id: str, sign: Sign) -> Beat:
         """Extends the lock, reports progress. A lost lock is answered with the reason."""
-        return await self._store.run(partial(_beat, voice=voice, task_id=task_id, sign=sign))
+        return await self._store.run(
+            partial(_beat, voice=voice, task_id=task_id, sign=sign, rules=self._rules)
+        )
 
     async def release(
         self,
@@ -162,18 +161,28 @@ class TaskClaims:
         check_text("reason", reason)
         sign = Sign(fence=fence, claim_id=claim_id)
         released = await self._store.run(
-            partial(_release, voice=voice, task_id=task_id, sign=sign, reason=reason)
+            partial(
+                _release,
+                voice=voice,
+                task_id=task_id,
+                sign=sign,
+                reason=reason,
+                rules=self._rules,
+            )
         )
         if released.is_released:
             self._on_changed()
         return released
 
 
-def _check_fence(node: RegisteredNode, fence: int | None) -> None:
-    if fence is None and "fence" in node.capabilities:
-        raise InvalidInput(
-            "fence is missing: the node registered the capability 'fence' and sends it always"
+def _check_fence(node: RegisteredNode, fence: int | None, rules: HubRules) -> None:
+    if fence is None and rules.must_fence(node.capabilities):
+        why = (
+            "this hub requires it (sync.require_fence)"
+            if rules.require_fence
+            else "the node registered the capability 'fence' and sends it always"
         )
+        raise InvalidInput(f"fence is missing: {why}")
 
 
 def _loaded(task_id: str, now: float) -> Script[tuple[Work, Task, SyncRow]]:
@@ -230,10 +239,17 @@ def _claim(
 
 
 def _beat(
-    dialect: Dialect, ids: Ids, now: float, *, voice: Voice, task_id: str, sign: Sign
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    voice: Voice,
+    task_id: str,
+    sign: Sign,
+    rules: HubRules,
 ) -> Script[Beat]:
     node = yield from heard(voice)
-    _check_fence(node, sign.fence)
+    _check_fence(node, sign.fence, rules)
     work, task, row = yield from _loaded(task_id, now)
     clock = (yield from read_project(task.project)).clock
     if not _holds(task, node, sign):
@@ -248,7 +264,7 @@ def _beat(
 
         yield from apply.finish(work, ids.record(now), dialect, then=beside)
         return Beat(view(task, row), clock, reason)
-    seconds = granted_seconds(sign.lease_seconds, task.lease_seconds)
+    seconds = rules.lease_seconds(sign.lease_seconds, task.lease_seconds)
     text = sign.progress_json(task)
     if text is not None:
         apply.carry_out(
@@ -276,9 +292,10 @@ def _release(
     task_id: str,
     sign: Sign,
     reason: str,
+    rules: HubRules,
 ) -> Script[Released]:
     node = yield from heard(voice)
-    _check_fence(node, sign.fence)
+    _check_fence(node, sign.fence, rules)
     work, task, row = yield from _loaded(task_id, now)
     clock = (yield from read_project(task.project)).clock
     if not _holds(task, node, sign):

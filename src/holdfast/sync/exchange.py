@@ -24,6 +24,7 @@ from holdfast.core.handshake import (
     Tombstone,
     compare,
 )
+from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.item import Item
 from holdfast.core.item_wire import InvalidItem
 from holdfast.core.speaking import Voice
@@ -99,9 +100,15 @@ class PushAnswer(msgspec.Struct, frozen=True):
 class Exchange:
     """The use cases of the exchange. `on_changed` is called after a commit that changed tasks."""
 
-    def __init__(self, store: Store, on_changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        on_changed: Callable[[], None] = lambda: None,
+        rules: HubRules = RULES,
+    ) -> None:
         self._store = store
         self._on_changed = on_changed
+        self._rules = rules
 
     async def handshake(
         self,
@@ -206,6 +213,7 @@ class Exchange:
             ["con_" + store.ids.task(now).replace("-", "") for _ in items],
             local_clock,
             is_atomic,
+            self._rules,
         )
         pushed = await self._run(request)
         if pushed.has_changed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.event import Position
-from holdfast.core.node_identity import SILENT_SECONDS
+from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.store.script import Script, call
 from holdfast.store.store import Store
 from holdfast.sync.node_scripts import unread_since
@@ -15,11 +15,11 @@ NODES_MAX: Final = 1_000
 """Nodes that one reading has."""
 
 
-async def read_lags(store: Store) -> list[tuple[str, int, float]]:
+async def read_lags(store: Store, rules: HubRules = RULES) -> list[tuple[str, int, float]]:
     """(kind, events, seconds) of each live node that has said how far it has read."""
     head = await store.feed.head()
     now = store.now()
-    rows = await store.read(lambda: _positions(head, now - SILENT_SECONDS))
+    rows = await store.read(lambda: _positions(head, now - rules.silent_seconds))
     behind = sorted({read_to for _, read_to in rows if read_to < head.offset})
     unread = await store.read(lambda: unread_since(behind)) if behind else {}
     return [

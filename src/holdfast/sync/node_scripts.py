@@ -33,9 +33,6 @@ from holdfast.sync.access.token import Token
 from holdfast.sync.rows import RegisteredNode, event_of, own, read_project
 from holdfast.sync.speaking import heard
 
-INFO_JSON = codec.dumps({"lease_seconds": rules.HEARTBEAT_SECONDS})
-"""A node that missed three heartbeats is declared lost, as a process is."""
-
 
 class NewNode(msgspec.Struct, frozen=True, kw_only=True):
     """A registration."""
@@ -50,6 +47,8 @@ class NewNode(msgspec.Struct, frozen=True, kw_only=True):
     """Fences of runs that the new incarnation goes on with, by task id."""
     rotate: bool = False
     skew_ms: int | None = None
+    heartbeat_seconds: float = rules.HEARTBEAT_SECONDS
+    """A node that missed three heartbeats is declared lost, as a process is."""
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -216,7 +215,7 @@ def _write(
         incarnation=identity.incarnation,
         boots_json=codec.dumps(msgspec.to_builtins(identity.boots)),
         started_at=identity.started_at,
-        info_json=INFO_JSON,
+        info_json=codec.dumps({"lease_seconds": new.heartbeat_seconds}),
         capabilities_json=codec.dumps(sorted(set(new.capabilities))),
         labels_json=codec.dumps(dict(new.labels)),
         token_id=token_id,

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.core import codec, node_identity as rules
 from holdfast.core.check import check_choice, check_name, check_page, check_text, check_whole
 from holdfast.core.event import Position
+from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.node_identity import NodeKind, NodeState
 from holdfast.core.rights import Role
 from holdfast.core.speaking import Voice
@@ -136,8 +137,9 @@ class NodeView(msgspec.Struct, frozen=True):
 class Nodes:
     """The use cases of nodes with an identity."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, hub_rules: HubRules = RULES) -> None:
         self._store = store
+        self._rules = hub_rules
         self._secrets = secret_ids()
 
     async def register(
@@ -196,6 +198,7 @@ class Nodes:
             resume={ids[name]: fence for name, fence in registration.resume},
             rotate=registration.rotate,
             skew_ms=rules.skew_ms(registration.sent_at, self._store.now()),
+            heartbeat_seconds=self._rules.heartbeat_seconds,
         )
 
     async def get(self, node: str) -> RegisteredNode:
@@ -225,7 +228,7 @@ class Nodes:
         if position is not None:
             position = str(_position(position))
         load = {"busy": running, "workers": slots}
-        info = codec.loads_object(scripts.INFO_JSON)
+        info: dict[str, object] = {"lease_seconds": self._rules.heartbeat_seconds}
         info |= {name: value for name, value in load.items() if value is not None}
         row, clock = await self._store.run(
             partial(
@@ -280,7 +283,8 @@ class Nodes:
             for read in offsets
         ]
         return [
-            _view(row, running[row.id], now, lag=lag) for row, lag in zip(rows, lags, strict=True)
+            _view(row, running[row.id], since=now - self._rules.silent_seconds, lag=lag)
+            for row, lag in zip(rows, lags, strict=True)
         ]
 
     async def set_state(self, node: str, state: NodeState, by: By) -> RegisteredNode:
@@ -361,8 +365,8 @@ def _offset(row: RegisteredNode, head: Position) -> int | None:
 
 
 def _view(
-    row: RegisteredNode, running: int, now: float, *, lag: tuple[int, float] | None
+    row: RegisteredNode, running: int, *, since: float, lag: tuple[int, float] | None
 ) -> NodeView:
-    is_live = row.lost_at is None and not rules.is_silent(row.seen_at, now)
+    is_live = row.lost_at is None and row.seen_at > since
     events, seconds = (None, None) if lag is None else lag
     return NodeView(row, is_live, running, events, seconds)

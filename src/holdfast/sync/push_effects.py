@@ -17,6 +17,7 @@ from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decide import enqueued
 from holdfast.core.event import NewEvent, with_result
 from holdfast.core.four_eyes import with_submitter
+from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.item import LABELS_MAX, Item, push_item
 from holdfast.core.merge import Stamp, join_progress
 from holdfast.core.push import Current, fence_of
@@ -32,7 +33,6 @@ from holdfast.store.scripts.claim_by_id import claim_loaded
 from holdfast.sync.push_state import PushState
 from holdfast.sync.rows import RegisteredNode
 from holdfast.sync.sync_task import (
-    DEFAULT_LEASE_SECONDS,
     SyncRow,
     content_of,
     metadata_json,
@@ -50,6 +50,7 @@ class Sender(msgspec.Struct, frozen=True):
     """It promised to send the fence always, so none is implied."""
     clock: int = 0
     """Its logical clock."""
+    rules: HubRules = RULES
 
     @property
     def actor(self) -> str:
@@ -60,8 +61,9 @@ class Sender(msgspec.Struct, frozen=True):
         return -1 if self.must_fence and item.fence is None else self.incarnation
 
 
-def sender_of(row: RegisteredNode) -> Sender:
-    return Sender(row.id, row.kind, row.incarnation, "fence" in row.capabilities, row.clock)
+def sender_of(row: RegisteredNode, rules: HubRules) -> Sender:
+    must_fence = rules.must_fence(row.capabilities)
+    return Sender(row.id, row.kind, row.incarnation, must_fence, row.clock, rules)
 
 
 class Stopped(Exception):
@@ -77,7 +79,11 @@ def create(state: PushState, item: Item, sender: Sender, project: str, task_id: 
     """Adds a task. One that asks for `paused` is held by the node."""
     now = state.work.now
     request = item.creation(project)
-    request = replace(request, metadata=with_submitter(request.metadata, sender.actor))
+    request = replace(
+        request,
+        metadata=with_submitter(request.metadata, sender.actor),
+        progress_timeout_seconds=sender.rules.progress_timeout_seconds,
+    )
     task = submit(request, task_id=task_id, now=now, id_given=False).task
     state.work.load([task])
     state.work.events.append(enqueued(task, now))
@@ -175,7 +181,7 @@ def keep_evidence(
 def claim(state: PushState, item: Item, task: Task, sender: Sender) -> Script[None]:
     """Claims a task that the node has just resumed."""
     claim_id = item.claim_id or f"{sender.node}#{sender.incarnation}"
-    request = ClaimById(task.id, sender.node, claim_id, DEFAULT_LEASE_SECONDS)
+    request = ClaimById(task.id, sender.node, claim_id, sender.rules.lease_seconds(None))
     answer = yield from claim_loaded(state.work, request)
     if not isinstance(answer, Transition):
         detail = answer.message if isinstance(answer, Refusal) else "its lease has just ended"

@@ -18,6 +18,7 @@ from holdfast.core.command import Expire, Instruction
 from holdfast.core.conflict import judge
 from holdfast.core.event import NewEvent
 from holdfast.core.handshake import Tombstone
+from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
 from holdfast.core.item import Item, push_item
 from holdfast.core.item_wire import InvalidItem
@@ -59,6 +60,7 @@ class Push(msgspec.Struct, frozen=True):
     conflict_ids: Sequence[str]
     local_clock: int = 0
     is_atomic: bool = False
+    rules: HubRules = RULES
 
 
 class Pushed(msgspec.Struct, frozen=True):
@@ -83,7 +85,7 @@ class Raced(Exception):
 
 def push(dialect: Dialect, ids: Ids, now: float, *, request: Push) -> Script[Pushed]:
     node = yield from heard(request.voice)
-    sender = effects.sender_of(node)
+    sender = effects.sender_of(node, request.rules)
     state = yield from _read(request, now)
     clock = (yield from read_project(request.project)).clock
     results: list[ItemResult] = []

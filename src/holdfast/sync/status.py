@@ -12,7 +12,8 @@ import msgspec
 
 from holdfast.core.check import check_name, check_page
 from holdfast.core.event import Position
-from holdfast.core.node_identity import SILENT_SECONDS, NodeState
+from holdfast.core.hub_rules import RULES, HubRules
+from holdfast.core.node_identity import NodeState
 from holdfast.core.task import LEASED, RunId, Status, Task
 from holdfast.core.transition import Transition
 from holdfast.core.wire import check_project
@@ -82,8 +83,9 @@ class Fixed(msgspec.Struct, frozen=True):
 class Monitor:
     """The use cases of monitoring."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, rules: HubRules = RULES) -> None:
         self._store = store
+        self._rules = rules
 
     async def status(self, project: str) -> SyncStatus:
         check_project("projectId", project)
@@ -98,7 +100,8 @@ class Monitor:
         figures = await store.read(lambda: _figures(project))
         pending, waiting = await store.read(lambda: _open(project))
         now = store.now()
-        groups = await store.read(lambda: _count_nodes(project, head.epoch, now))
+        since = now - self._rules.silent_seconds
+        groups = await store.read(lambda: _count_nodes(project, head.epoch, since))
         read_to = min(
             (n.read_to for n in groups if n.read_to is not None and n.is_live), default=head.offset
         )
@@ -183,8 +186,7 @@ class NodeGroup(NamedTuple):
         return not (self.is_lost or self.is_silent)
 
 
-def _count_nodes(project: str, epoch: str, now: float) -> Script[list[NodeGroup]]:
-    since = now - SILENT_SECONDS
+def _count_nodes(project: str, epoch: str, since: float) -> Script[list[NodeGroup]]:
     rows = yield call(own("count_nodes"), project=project, epoch=epoch, since=since)
     return [NodeGroup(*row) for row in rows]
 

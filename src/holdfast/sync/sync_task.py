@@ -222,9 +222,6 @@ class SyncTask(msgspec.Struct, frozen=True):
         )
 
 
-DEFAULT_LEASE_SECONDS: Final = 300.0
-
-
 def view(task: Task, row: SyncRow) -> SyncTask:
     is_by_server = task.version > row.written_version
     return SyncTask(

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort, Instruction, Pause, Reassign
+from holdfast.core.hub_rules import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 from holdfast.core.limit import LimitRule
 from holdfast.core.node_identity import NodeState
 from holdfast.core.priority import AGED_EVERY, AGEING_SECONDS
@@ -22,8 +23,6 @@ from holdfast.sync.worker.receivers import Start
 from holdfast.sync.worker.worker_sync import (
     HELD_MAX,
     LEASE_SECONDS,
-    LEASE_SECONDS_MAX,
-    LEASE_SECONDS_MIN,
     WorkerSync,
     lease_seconds,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -27,7 +28,7 @@ from holdfast.store.script import call, one as one_call
 from holdfast.store.scripts import retention
 from holdfast.store.store import Store
 from holdfast.sync.worker import reads
-from holdfast.sync.worker.decisions import answers_json
+from holdfast.sync.worker.decisions import answers_json, ask_decision
 from holdfast.sync.worker.figures import FAMILIES
 from holdfast.sync.worker.live_rows import CHECKPOINTS_MAX
 from holdfast.sync.worker.receivers import Start
@@ -367,6 +368,18 @@ async def test_output_is_stored_before_the_end_of_its_run(store: Store, sync: Wo
     assert ack.refused == ()
     assert await output_of(store, "t", 1) == b"last words"
     assert (await one(store, "t")).status is Status.COMPLETED
+
+
+async def test_a_question_without_a_deadline_gets_the_one_of_the_gateway(
+    store: Store, clock: VirtualClock
+) -> None:
+    asks = partial(ask_decision, deadline_seconds=90.0)
+    worker = await running(store, WorkerSync(store, clock, gather_seconds=0.0, ask_decision=asks))
+    asked = DecisionAsk(key="go", question="Go?")
+    await worker.send(CheckpointChange(task_id="t", fence=1, checkpoint_id="c", decision=asked))
+    decision = await store.decisions.get("c")
+    assert decision is not None
+    assert decision.deadline_at == decision.created_at + 90.0
 
 
 async def test_a_checkpoint_with_a_question_pauses_the_task(store: Store, sync: WorkerSync) -> None:

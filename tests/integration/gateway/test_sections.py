@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 
 from holdfast.config import TABLES, find_url
 from holdfast.core import worker_wire as wire
+from holdfast.core.retention import HubRetention
 from holdfast.errors import BadConfig
 from holdfast.gateway.rest.live import Live
 from holdfast.gateway.sections import InterventionSettings, SyncSettings
+from holdfast.gateway.server import _uvicorn
 from holdfast.gateway.settings import OTHERS, SECTIONS, ServerSettings, server_settings
+from holdfast.queue.settings import Settings
 from tests.integration.gateway.support import open_site
 from tests.integration.worker.served import open_site as open_server
 
@@ -38,6 +42,30 @@ def test_the_environment_counts_more_than_the_file(tmp_path: Path) -> None:
     assert made.redis == "redis://:secret@localhost/0"
 
 
+def test_sections_set_what_the_queue_of_the_server_has() -> None:
+    document: dict[str, dict[str, object]] = {
+        "keep": {"sync_log": 1, "tombstones": 2, "mutations": 3, "output": 4, "audit": 5},
+        "decision": {"deadline_default_seconds": 6},
+        "task": {"progress_timeout_seconds": 7},
+    }
+    made = Settings(**server_settings(document, {}, {}).queue_settings())
+    assert made.retention.hub == HubRetention(1, 2, 3, 4, 5)
+    assert (made.decision_deadline, made.progress_timeout) == (6, 7)
+
+
+@pytest.mark.parametrize("name", ["keep_sync_log", "keep_output", "keep_audit", "progress_timeout"])
+def test_a_bad_value_of_the_queue_is_named(name: str) -> None:
+    with pytest.raises(BadConfig, match=f"{name} is -1"):
+        Settings().changed({name: -1})
+
+
+def test_the_bounds_of_the_live_feed_reach_its_protocol() -> None:
+    config = _uvicorn(
+        None, ServerSettings(frame_bytes=2_000, ping_seconds=7), asyncio.Event()
+    ).config
+    assert (config.ws_max_size, config.ws_ping_interval) == (2_000, 7)
+
+
 @pytest.mark.parametrize(
     ("document", "environ", "message"),
     [
@@ -50,6 +78,15 @@ def test_the_environment_counts_more_than_the_file(tmp_path: Path) -> None:
         ({}, {"HOLDFAST_SYNK__WINDOW_FRAMES": "1"}, "did you mean 'sync'"),
         ({}, {"HOLDFAST_KEEP__DAED": "1"}, "did you mean 'dead'"),
         ({}, {"HOLDFAST_SERVER__REDIS_FILE": "/none"}, "cannot be read"),
+        ({"sync": {"lease_max_seconds": 4}}, {}, "lease_max_seconds is 4"),
+        ({"sync": {"lease_default_seconds": 4000}}, {}, "more than lease_max_seconds"),
+        ({"sync": {"heartbeat_seconds": 0}}, {}, "heartbeat_seconds is 0"),
+        ({"sync": {"reassign_fallback_seconds": -1}}, {}, "reassign_fallback_seconds is -1"),
+        ({"sync": {"require_fence": "perhaps"}}, {}, "require_fence"),
+        ({"decision": {"deadline_default_seconds": 0}}, {}, "deadline_default_seconds is 0"),
+        ({"task": {"progress_timeout_seconds": -1}}, {}, "progress_timeout_seconds is -1"),
+        ({"server": {"frame_bytes": 10}}, {}, "frame_bytes is 10"),
+        ({"server": {"ping_seconds": 0}}, {}, "ping_seconds is 0"),
     ],
 )
 def test_what_is_not_known_or_not_valid_is_refused(
@@ -68,10 +105,13 @@ def test_an_unknown_table_is_refused_by_every_command(tmp_path: Path) -> None:
 
 async def test_the_settings_of_the_feed_have_an_effect() -> None:
     bounds: dict[str, Any] = {"ring_events": 10, "buffer_bytes": 8_000, "stall_seconds": 3.0}
-    async with open_site("sqlite://", buffer_total_bytes=9_000, **bounds) as site:
+    async with open_site(
+        "sqlite://", buffer_total_bytes=9_000, frame_bytes=3_000, **bounds
+    ) as site:
         feed = Live(site.gateway).feed
         assert (feed.flow.high_bytes, feed.flow.low_bytes) == (8_000, 2_000)
         assert feed.flow.stall_seconds == 3.0
+        assert feed.frame_bytes == 3_000
         assert not feed.is_full()
         feed.broadcaster.buffered = 9_001
         assert feed.is_full()

@@ -14,7 +14,6 @@ from holdfast.core.node_identity import (
     Repeated,
     ShutOut,
     Started,
-    is_silent,
     may_claim,
     start,
 )
@@ -109,8 +108,3 @@ def test_only_a_live_node_claims() -> None:
     assert [state for state in NodeState if may_claim(state)] == [NodeState.LIVE]
     revoked = replace(started(None, None, 0.0), state=NodeState.REVOKED)
     assert start(revoked, boot_id=None, now=1.0) == ShutOut(NodeState.REVOKED)
-
-
-def test_three_missed_heartbeats_are_silence() -> None:
-    assert not is_silent(0.0, 59.9)
-    assert is_silent(0.0, 60.0)

@@ -20,6 +20,21 @@ async def open_decision(queue: TaskQueue) -> Decision:
     return decisions[0]
 
 
+async def test_a_question_without_a_deadline_gets_the_one_of_the_settings(queue: TaskQueue) -> None:
+    async def deploy(task: Task, ctx: Context) -> Any:
+        deadline = task.payload
+        return (await ctx.decide("Deploy?", deadline=deadline)).choice
+
+    queue.register_handler("deploy", deploy)
+    async with harness(queue, decision_deadline=90.0) as h:
+        for own, seconds in ((None, 90.0), (5.0, 5.0)):
+            handle = await queue.enqueue("deploy", own)
+            await h.run_until_idle()
+            decision = await open_decision(queue)
+            assert decision.deadline_at == decision.created_at + seconds
+            await queue.cancel(handle.id)
+
+
 async def test_a_handler_waits_without_a_worker_and_goes_on(queue: TaskQueue) -> None:
     runs: list[int] = []
 

@@ -14,7 +14,8 @@ from holdfast.core.request import EnqueueRequest
 from holdfast.core.task import Status
 from holdfast.core.transition import Refusal
 from holdfast.core.worker_wire import TaskChange
-from holdfast.gateway.feed.feed import PING_SECONDS, PONG_SECONDS
+from holdfast.gateway.feed.feed import PONG_SECONDS
+from holdfast.gateway.feed.requests import PING_SECONDS
 from holdfast.gateway.operations.tasks import TaskBody
 from holdfast.gateway.server import _uvicorn
 from holdfast.gateway.settings import ServerSettings
@@ -53,7 +54,11 @@ def test_the_server_waits_for_a_pong_as_long_as_the_docs_say() -> None:
 
 
 def test_the_client_offers_the_options_that_the_server_takes() -> None:
-    options = set(SubmitOptions.__annotations__) - {"delay", "timeout"}  # as in `enqueue`
+    options = set(SubmitOptions.__annotations__) - {
+        "delay",
+        "timeout",
+        "progress_timeout",
+    }  # as in `enqueue`
     assert options == {*TaskBody.__struct_fields__} - {"type", "payload"}
 
 

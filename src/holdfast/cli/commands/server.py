@@ -82,7 +82,7 @@ def server(
     else:
         store_url = find_url(url, os.environ, Path.cwd()).value
         queue = TaskQueue(
-            store_url, meter=metrics, redis=settings.redis, **settings.keep.queue_settings()
+            store_url, meter=metrics, redis=settings.redis, **settings.queue_settings()
         )
     made = Server(queue, settings, metrics=metrics, loops=not no_loops)
     return asyncio.run(_run(made, queue, printed))

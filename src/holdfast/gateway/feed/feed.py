@@ -12,14 +12,13 @@ from holdfast.core.subscription import FlowBounds
 from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.connection import Connection
 from holdfast.gateway.feed.ports import Directory, FeedDoor, Session
-from holdfast.gateway.feed.requests import FRAME_BYTES_MAX
+from holdfast.gateway.feed.requests import FRAME_BYTES_MAX, PING_SECONDS
 from holdfast.gateway.feed.server_frames import FrameLimits, Hello
 
 SUBSCRIPTIONS_MAX: Final = 200
 GATEWAY_CONNECTIONS_MAX: Final = 20_000
 """Connections of one gateway: of the feed and of workers together."""
 BUFFER_TOTAL_BYTES: Final = 268_435_456
-PING_SECONDS: Final = 20
 PONG_SECONDS: Final = 10
 RETRY_MS_MAX: Final = 5_000
 
@@ -44,9 +43,14 @@ class LiveFeed:
         flow: FlowBounds | None = None,
         connections_max: int = GATEWAY_CONNECTIONS_MAX,
         buffer_total_bytes: int = BUFFER_TOTAL_BYTES,
+        frame_bytes: int = FRAME_BYTES_MAX,
+        ping_seconds: float = PING_SECONDS,
     ) -> None:
         self.broadcaster = broadcaster
         self.door = door
+        self.frame_bytes = frame_bytes
+        """The largest frame of a client."""
+        self._ping_seconds = ping_seconds
         self.directory = directory
         self.names = names or FeedNames()
         self.flow = flow or FlowBounds()
@@ -87,9 +91,9 @@ class LiveFeed:
             epoch=bounds.head.epoch,
             head=str(bounds.head),
             oldest=str(bounds.oldest),
-            ping_seconds=PING_SECONDS,
+            ping_seconds=self._ping_seconds,
             limits=FrameLimits(
-                frame_bytes=FRAME_BYTES_MAX,
+                frame_bytes=self.frame_bytes,
                 subscriptions=SUBSCRIPTIONS_MAX,
                 buffer_bytes=self.flow.high_bytes,
             ),

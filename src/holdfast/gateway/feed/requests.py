@@ -14,6 +14,7 @@ from holdfast.core.event_kinds import EventClass
 from holdfast.errors import InvalidInput
 
 FRAME_BYTES_MAX: Final = 65_536
+PING_SECONDS: Final = 20.0
 KINDS_MAX: Final = 50
 
 

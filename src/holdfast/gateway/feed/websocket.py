@@ -162,7 +162,7 @@ class _Client:
         if text is None:
             connection.close(close_codes.MALFORMED, "a frame is text")
             return
-        if len(text) > requests.FRAME_BYTES_MAX:
+        if len(text) > self._feed.frame_bytes:
             connection.close(close_codes.TOO_LARGE, "the frame is too large")
             return
         name: str | None = None

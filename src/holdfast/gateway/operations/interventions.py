@@ -47,7 +47,8 @@ def operation_of(wish: Wish) -> Operation:
 
 async def intervene(call: Call, task_id: str, body: InterventionBody) -> Answer:
     """Changes a task, and follows the runner that loses it."""
-    wish = make_wish(body.type, body.reason, body.args)
+    fallback = call.services.rules.reassign_fallback_seconds
+    wish = make_wish(body.type, body.reason, body.args, fallback_seconds=fallback)
     operation = operation_of(wish)
     task = await readable(call, operation, task_id)
     actor = call.authorise(operation, project=task.project, noun="task", id=task_id).actor

@@ -100,6 +100,10 @@ class RawPush(PushBody, frozen=True, kw_only=True, rename="camel"):
     tasks: list[msgspec.Raw]  # type: ignore[assignment]
 
 
+def _heartbeat_ms(call: Call) -> int:
+    return int(call.services.rules.heartbeat_seconds * 1000)
+
+
 async def register(call: Call, body: RegisterBody) -> Answer:
     """Starts an incarnation of a node."""
     project = body.project_id if body.project_id is not None else call.home
@@ -132,7 +136,7 @@ async def register(call: Call, body: RegisterBody) -> Answer:
         "nodeId": started.node,
         "incarnation": started.incarnation,
         **views.place(started.position),
-        "heartbeatIntervalMs": views.HEARTBEAT_MS,
+        "heartbeatIntervalMs": _heartbeat_ms(call),
         "resumed": [views.held_task(run) for run in started.resumed],
         "lost": [
             {"taskId": run.task_id, "fence": run.fence, "reason": "expired"} for run in started.lost
@@ -163,7 +167,7 @@ async def node_heartbeat(call: Call, node_id: str, body: NodeBeatBody) -> Answer
             "serverTime": time_text(call.services.now()),
             "incarnation": row.incarnation,
             "state": row.state,
-            "heartbeatIntervalMs": views.HEARTBEAT_MS,
+            "heartbeatIntervalMs": _heartbeat_ms(call),
             "commands": await commands(call, row),
             "held": [views.held_task(run) for run in beat.held],
             "lost": [

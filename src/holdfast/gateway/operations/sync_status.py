@@ -24,7 +24,7 @@ class FixBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 async def status(call: Call, project: str) -> Answer:
     """The figures of a project, from counters."""
     call.authorise(O.SYNC_STATUS, project=project, noun="project", id=project)
-    seen = await Monitor(call.services.store).status(project)
+    seen = await Monitor(call.services.store, call.services.rules).status(project)
     keep_events = call.services.queue.settings.keep_events
     return Answer(views.status(seen, call.services.now(), keep_events=keep_events))
 
@@ -46,7 +46,7 @@ async def log(
         start = int(after)
     else:
         start = 0 if after is None else int(parse_cursor(after, of=place)[0] or 0)
-    entries = await Monitor(call.services.store).log(
+    entries = await Monitor(call.services.store, call.services.rules).log(
         project, after=start, limit=limit, task_id=task_id, node=node_id, outcome=outcome
     )
     next_cursor = make_cursor((entries[-1].id,), of=place) if len(entries) == limit else None
@@ -63,7 +63,7 @@ async def fix_expired_locks(call: Call, body: FixBody) -> Answer:
     """Ends the runs whose lease has ended: the sweeper's own step, run now."""
     project = ALL_PROJECTS if body.project_id is None else body.project_id
     call.authorise(O.SYNC_REPAIR, project=project, noun="project", id=project)
-    fixed = await Monitor(call.services.store).fix_expired(
+    fixed = await Monitor(call.services.store, call.services.rules).fix_expired(
         body.project_id, limit=body.limit, dry_run=body.dry_run
     )
     if fixed.locks and not body.dry_run:

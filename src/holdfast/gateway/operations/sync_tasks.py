@@ -177,7 +177,8 @@ async def intervene(call: Call, body: InterveneBody) -> Answer:
     is_force = body.type == InterventionType.FORCE_STATUS
     operation = O.TASKS_FORCE if is_force else O.TASKS_INTERVENE
     actor = call.authorise(operation, project=found.project, noun="task", id=body.task_id).actor
-    wish = make_wish(body.type, body.reason, views.read_args(body.args))
+    args, fallback = views.read_args(body.args), call.services.rules.reassign_fallback_seconds
+    wish = make_wish(body.type, body.reason, args, fallback_seconds=fallback)
     rows = await call.services.store.read(lambda: read_rows([found.task_id]))
 
     def answer(issued: Issued) -> Answer:

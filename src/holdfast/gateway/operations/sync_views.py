@@ -9,16 +9,12 @@ from holdfast.core.check import check_number
 from holdfast.core.event import Position
 from holdfast.core.handshake import Tombstone
 from holdfast.core.intervention import DryRun, Intervention
-from holdfast.core.node_identity import HEARTBEAT_SECONDS
 from holdfast.core.wire import WHOLE_MAX, time_text
 from holdfast.sync.exchange import ResetAnswer
 from holdfast.sync.nodes import HeldTask, NodeView
 from holdfast.sync.push_state import ItemResult
 from holdfast.sync.status import FixedLock, LogEntry, SyncStatus
 from holdfast.sync.sync_task import SyncTask, TaskLock
-
-HEARTBEAT_MS = int(HEARTBEAT_SECONDS * 1000)
-
 
 ARGS = {
     "toNode": "to_node",

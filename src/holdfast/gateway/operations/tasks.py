@@ -59,6 +59,7 @@ class TaskBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     max_attempts: int | None = None
     delay_seconds: float = 0.0
     timeout_seconds: float | UnsetType | None = UNSET
+    progress_timeout_seconds: float | UnsetType | None = UNSET
     key: str | None = None
     idempotency_key: str | None = None
     id: str | None = None
@@ -244,7 +245,6 @@ def _beside(
 
 
 def _options(call: Call, body: TaskBody) -> EnqueueOptions:
-    project = _project(call, body)
     return EnqueueOptions(
         queue=body.queue,
         priority=body.priority,
@@ -253,16 +253,16 @@ def _options(call: Call, body: TaskBody) -> EnqueueOptions:
         depends_on=[_edge(edge) for edge in body.depends_on],
         delay=body.delay_seconds,
         timeout=body.timeout_seconds,
+        progress_timeout=body.progress_timeout_seconds,
         key=body.key,
         idempotency_key=body.idempotency_key,
-        project=project,
+        project=_project(call, body),
     )
 
 
 def _item(call: Call, body: TaskBody) -> dict[str, Any]:
     item = msgspec.structs.asdict(_options(call, body))
-    if item["timeout"] is UNSET:
-        del item["timeout"]
+    item = {name: value for name, value in item.items() if value is not UNSET}
     check_options(item)
     return {"type": body.type, "payload": body.payload, "id": _given_id(body), **item}
 
@@ -347,6 +347,7 @@ async def copy(call: Call, task_id: str, body: CopyBody) -> Answer:
         max_attempts=task.max_attempts,
         metadata=with_submitter({**task.metadata, COPIED: task_id}, call.principal.name),
         timeout=UNSET if timeout is None else None if timeout == NO_TIMEOUT else timeout,
+        progress_timeout=task.progress_timeout_seconds,
         project=task.project,
     )
 

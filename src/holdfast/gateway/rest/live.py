@@ -80,6 +80,8 @@ class Live:
             names=FeedNames(__version__, services.ids.token()),
             flow=gateway.settings.flow,
             buffer_total_bytes=gateway.settings.buffer_total_bytes,
+            frame_bytes=gateway.settings.frame_bytes,
+            ping_seconds=gateway.settings.ping_seconds,
         )
 
     @asynccontextmanager

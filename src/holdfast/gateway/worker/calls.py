@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from holdfast.core import codec
 from holdfast.core.decide import Refusal
-from holdfast.core.decision import Decision, Question, make_question
+from holdfast.core.decision import Decision, Question, make_question, with_deadline
 from holdfast.core.ledger import STEP_SCOPE, EntryLease, EntryRequest, Runner
 from holdfast.core.ledger_wire import decode_outcome, encode_verdict
 from holdfast.core.speaking import Voice
@@ -34,8 +34,14 @@ ARGUMENT_CHARS_MAX: Final = 2_000_000
 class WorkerCalls:
     """The verbs of `CallFrame`."""
 
-    def __init__(self, store: Store, on_changed: OnChanged = lambda _: None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        on_changed: OnChanged = lambda _: None,
+        decision_deadline: float | None = None,
+    ) -> None:
         self._store = store
+        self._decision_deadline = decision_deadline
         self._on_changed = on_changed
         self._entries = EntryStore(store)
         self._verbs: Final[dict[str, Verb]] = {
@@ -101,7 +107,10 @@ class WorkerCalls:
     async def _ask(self, task: Task, arguments: Mapping[str, Any], guard: Guard) -> object:
         question = _converted(arguments.get("question"), Question)
         answer = await self._store.decisions.ask(
-            task.id, task.fence, _checked(question), guard=guard
+            task.id,
+            task.fence,
+            with_deadline(_checked(question), self._decision_deadline),
+            guard=guard,
         )
         match answer:
             case Refusal():

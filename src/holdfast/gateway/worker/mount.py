@@ -35,6 +35,7 @@ from holdfast.gateway.worker.door import WorkerDoor
 from holdfast.gateway.worker.service import WorkerService
 from holdfast.gateway.worker.taken import TAKING
 from holdfast.gateway.worker.websocket import FRAME_BYTES_MAX, serve_websocket
+from holdfast.sync.worker.decisions import ask_decision
 from holdfast.sync.worker.worker_sync import WorkerSync
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class WorkerMount:
         self._settings = gateway.settings
         self._transports = services.worker_transports
         self._feed = feed
+        deadline = services.queue.settings.decision_deadline
         self.sync = WorkerSync(
             services.store,
             services.clock,
@@ -62,6 +64,8 @@ class WorkerMount:
             meter=services.metrics,
             ageing_seconds=services.queue.settings.ageing_seconds,
             gather_seconds=gateway.settings.sync.gather_seconds,
+            lease_max_seconds=services.rules.lease_max_seconds,
+            ask_decision=partial(ask_decision, deadline_seconds=deadline),
         )
         self.door = WorkerDoor(Door(gateway), gateway.auth)
         self._commands = StoredCommands(services.store, partial(_listen, feed), services.metrics)
@@ -75,6 +79,7 @@ class WorkerMount:
             commands=self._commands,
             listen=lambda wake: services.bus.subscribe(lambda _: wake(), WORK),
             on_scheduled=services.parts.schedules.wake,
+            decision_deadline=deadline,
         )
 
         self._bus = services.bus

@@ -46,10 +46,8 @@ from holdfast.sync.worker.decisions import answers_json
 from holdfast.sync.worker.receivers import Start
 from holdfast.sync.worker.types import announce_schedules, register_types
 from holdfast.sync.worker.worker_sync import (
-    LEASE_SECONDS,
     RenewedRuns,
     WorkerSync,
-    lease_seconds,
     loss_reason,
 )
 
@@ -101,15 +99,16 @@ class WorkerService:
         commands: CommandSource | None = None,
         listen: Listen | None = None,
         on_scheduled: Callable[[], None] = lambda: None,
+        decision_deadline: float | None = None,
     ) -> None:
         """`listen`: hints of new work. Without it the service polls. `on_scheduled`: called when a worker has
-        brought schedules."""
+        brought schedules. `decision_deadline`: of questions without one, in seconds."""
         self.clock = clock
         self.sync = sync
         self.gateway = gateway
         self.window = window or Window()
         self.commands: CommandSource = commands or NoCommands()
-        self.calls = WorkerCalls(store, sync.on_changed)
+        self.calls = WorkerCalls(store, sync.on_changed, decision_deadline)
         self._work = WorkNews(store, clock, listen)
         self._store = store
         self._nodes = nodes or Nodes(store)
@@ -211,7 +210,7 @@ class WorkerService:
                     types=worker.hello.types,
                     queues=queues_of(worker.hello),
                     slots=ask.slots,
-                    lease_seconds=lease_seconds(ask.lease_ms),
+                    lease_seconds=self.sync.lease_seconds(ask.lease_ms),
                     project=worker.project,
                 )
             )
@@ -223,7 +222,7 @@ class WorkerService:
         task = tasks.get(ask.task_id)
         if task is None or task.project != worker.project:
             return Refusal(ask.task_id, "not-found", f"task {ask.task_id} does not exist")
-        seconds = lease_seconds(ask.lease_ms)
+        seconds = self.sync.lease_seconds(ask.lease_ms)
         claimed = await self._store.by_id.claim(
             ClaimById(ask.task_id, worker.voice.node, ask.claim_id, seconds),
             guard=lambda: heard(worker.voice, NodeAct.CLAIM),
@@ -265,7 +264,7 @@ class WorkerService:
 
     @property
     def heartbeat_ms(self) -> int:
-        return int(LEASE_SECONDS / RENEWALS * 1000)
+        return int(self.sync.lease_seconds(0) / RENEWALS * 1000)
 
     def enter(self, node: str, session: Ending, held: Iterable[HeldRunState] = ()) -> None:
         """A session speaks for a node; an earlier one of the same node ends."""

@@ -10,7 +10,7 @@ import httpx2
 from starlette.websockets import WebSocket
 
 from holdfast.gateway.compose import Composition
-from holdfast.gateway.feed.feed import PING_SECONDS
+from holdfast.gateway.feed.requests import PING_SECONDS
 from holdfast.gateway.feed.websocket import serve_websocket as serve_feed
 from holdfast.gateway.rest.apis import WORKER_WEBSOCKET
 from holdfast.gateway.rest.app import applications

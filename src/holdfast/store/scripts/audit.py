@@ -47,6 +47,27 @@ def read_head() -> Script[AuditHead]:
     return AuditHead(*(yield call("audit_head"))[0])
 
 
+def read_start() -> Script[AuditHead]:
+    """The last row that retention has removed. The chain is verified from there."""
+    return AuditHead(*(yield call("audit_start"))[0])
+
+
+def prune(before: float, limit: int) -> Script[int]:
+    """Removes rows that are older than `before` from the beginning of the chain. Returns how many. The hash
+    of the last one is kept, so the rest is still verified."""
+    yield call("lock_audit_head")
+    gone = 0
+    start = None
+    for seq, at, row_hash in (yield call("old_audit", limit=limit)):
+        if at >= before:
+            break
+        start, gone = AuditHead(seq, row_hash), gone + 1
+    if start is not None:
+        yield call("drop_audit", seq=start.seq)
+        yield call("move_audit_start", seq=start.seq, hash=start.hash)
+    return gone
+
+
 def read_after(seq: int, limit: int) -> Script[list[AuditRow]]:
     """Rows behind `seq`, in the order of the chain."""
     return [_row(row) for row in (yield call("audit_after", seq=seq, limit=limit))]

@@ -11,15 +11,12 @@ from typing import Final
 
 from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
+from holdfast.core.retention import HubRetention
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.work import record
 
-ANSWERS_SECONDS: Final = 30 * 86_400.0
-"""How long the answer to a mutation id is kept."""
-TOMBSTONES_SECONDS: Final = 30 * 86_400.0
-LOG_SECONDS: Final = 7 * 86_400.0
 LOG_ROWS: Final = 100_000
 """Rows of the sync log that a project keeps."""
 CONFLICTS_SECONDS: Final = 90 * 86_400.0
@@ -59,20 +56,29 @@ def prune_output(*, before: float, dead_before: float, limit: int) -> Script[boo
     return len(rows) == OUTPUT_ROWS
 
 
+def forget_output(*, before: float) -> Script[bool]:
+    """Removes output of tasks that ended before this time, at most `OUTPUT_ROWS` rows. Returns
+    whether there may be more."""
+    rows = yield call("forget_old_output", before=before, limit=OUTPUT_ROWS)
+    return len(rows) == OUTPUT_ROWS
+
+
 def forget(
     now: float,
     limit: int,
     log_rows: int = LOG_ROWS,
     *,
+    keep: HubRetention | None = None,
     conflicts_before: float | None = None,
     conflict_rows: int = CONFLICT_ROWS,
 ) -> Script[int]:
     """Deletes kept answers, tombstones, log rows and settled conflicts that are old. Returns how many."""
     gone = 0
+    keep = keep or HubRetention()
     for statement, seconds in (
-        ("forget_mutations", ANSWERS_SECONDS),
-        ("forget_tombstones", TOMBSTONES_SECONDS),
-        ("forget_sync_log", LOG_SECONDS),
+        ("forget_mutations", keep.answer_seconds),
+        ("forget_tombstones", keep.tombstone_seconds),
+        ("forget_sync_log", keep.log_seconds),
     ):
         gone += len((yield call(statement, before=now - seconds, limit=limit)))
     gone += len((yield call("trim_sync_log", most=log_rows, limit=limit)))

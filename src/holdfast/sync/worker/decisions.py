@@ -26,9 +26,14 @@ MILLISECONDS: Final = 1_000
 
 
 def ask_decision(
-    work: Work, task: Task, change: CheckpointChange, data_json: str
+    work: Work,
+    task: Task,
+    change: CheckpointChange,
+    data_json: str,
+    *,
+    deadline_seconds: float | None = None,
 ) -> Script[Refusal | None]:
-    """Implements `messages.AskDecision`."""
+    """Implements `messages.AskDecision`. `deadline_seconds`: of a question that has none."""
     asked = change.decision
     assert asked is not None
     try:
@@ -38,7 +43,7 @@ def ask_decision(
             options=asked.options,
             schema=codec.loads(asked.schema_json) if asked.schema_json else None,
             default=UNSET if asked.default_json is None else codec.loads(asked.default_json),
-            deadline=asked.deadline_ms / MILLISECONDS if asked.deadline_ms else None,
+            deadline=asked.deadline_ms / MILLISECONDS if asked.deadline_ms else deadline_seconds,
             assignees=asked.assignees,
         )
         _, refusal = yield from ask_loaded(work, task, question, decision_id=change.checkpoint_id)

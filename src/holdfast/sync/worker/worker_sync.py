@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from holdfast.clock import Clock
+from holdfast.core.hub_rules import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.speaking import Voice
 from holdfast.core.task import DEFAULT_PROJECT, RunId, Status, Task
@@ -39,8 +40,6 @@ from holdfast.sync.worker.messages import (
 from holdfast.sync.worker.plain import KnownTasks
 from holdfast.sync.worker.receivers import Start
 
-LEASE_SECONDS_MIN: Final = 5.0
-LEASE_SECONDS_MAX: Final = 3_600.0
 LEASE_SECONDS: Final = 60.0
 """The lease of a worker that asks for none."""
 SKIP_SECONDS: Final = 1.0
@@ -74,11 +73,13 @@ class WorkerSync:
         on_changed: OnChanged = lambda _: None,
         meter: Meter | None = None,
         ageing_seconds: float = AGEING_SECONDS,
+        lease_max_seconds: float = LEASE_SECONDS_MAX,
     ) -> None:
         """`on_changed` is called after commits that changed tasks: others may wait for their events."""
         self.store = store
         self._clock = clock
         self._skips_until = 0.0
+        self._lease_max_seconds = lease_max_seconds
         self.on_changed = on_changed
         self._meter: Meter = NullMeter() if meter is None else meter
         self._ask_decision = ask_decision
@@ -87,6 +88,10 @@ class WorkerSync:
         self._commits = GroupCommit(self.apply, clock, gather_seconds=gather_seconds)
         self.put = self._commits.put
         """Queues a message for the next commit; the future ends after it."""
+
+    def lease_seconds(self, lease_ms: int) -> float:
+        """The lease that is granted for the one that was asked for."""
+        return lease_seconds(lease_ms, self._lease_max_seconds)
 
     async def close(self) -> None:
         """Waits for the messages that were put."""
@@ -153,7 +158,7 @@ class WorkerSync:
         node = voice.node
         if len(renew.held) > HELD_MAX:
             raise BatchTooLarge(f"a renewal has at most {HELD_MAX} runs, not {len(renew.held)}")
-        seconds = lease_seconds(renew.lease_ms)
+        seconds = self.lease_seconds(renew.lease_ms)
         tasks = await self.store.reads.get(sorted({held.task_id for held in renew.held}))
         runs, lost = [], []
         for held in renew.held:
@@ -177,11 +182,11 @@ class WorkerSync:
         return RenewedRuns(kept, tuple(lost), seconds)
 
 
-def lease_seconds(lease_ms: int) -> float:
+def lease_seconds(lease_ms: int, most: float = LEASE_SECONDS_MAX) -> float:
     """The lease that is granted for the one that was asked for."""
     if not lease_ms:
-        return LEASE_SECONDS
-    return min(max(lease_ms / 1000, LEASE_SECONDS_MIN), LEASE_SECONDS_MAX)
+        return min(LEASE_SECONDS, most)
+    return min(max(lease_ms / 1000, LEASE_SECONDS_MIN), most)
 
 
 _REASONS: Final = {

@@ -12,6 +12,9 @@ CREATE TABLE holdfast_output (
     PRIMARY KEY (task_id, fence, stream, start)
 );
 
+-- Output of ended tasks is removed by its age.
+CREATE INDEX holdfast_output_at ON holdfast_output (at);
+
 -- Totals of each attempt. The total of a task is the sum over its attempts.
 CREATE TABLE holdfast_task_metric (
     task_id text COLLATE "C" NOT NULL,

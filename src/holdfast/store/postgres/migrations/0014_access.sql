@@ -55,11 +55,13 @@ CREATE TABLE holdfast_audit (
     hash           text NOT NULL
 );
 
--- The end of the chain: one row.
+-- The end of the chain, and the last row that was removed from its beginning: one row.
 CREATE TABLE holdfast_audit_head (
-    id   integer PRIMARY KEY CHECK (id = 1),
-    seq  bigint NOT NULL,
-    hash text NOT NULL
+    id         integer PRIMARY KEY CHECK (id = 1),
+    seq        bigint NOT NULL,
+    hash       text NOT NULL,
+    start_seq  bigint NOT NULL,
+    start_hash text NOT NULL
 );
-INSERT INTO holdfast_audit_head (id, seq, hash)
-VALUES (1, 0, '0000000000000000000000000000000000000000000000000000000000000000');
+INSERT INTO holdfast_audit_head (id, seq, hash, start_seq, start_hash)
+VALUES (1, 0, '0000000000000000000000000000000000000000000000000000000000000000', 0, '0000000000000000000000000000000000000000000000000000000000000000');

@@ -89,3 +89,14 @@ DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
           ORDER BY finished_at LIMIT :tasks::int) ended
     JOIN holdfast_output o ON o.task_id = ended.id LIMIT :limit::int FOR UPDATE OF o SKIP LOCKED)
 RETURNING 1 AS gone;
+
+-- name: forget_old_output
+-- Output of tasks that ended long ago; the tasks are kept longer. None is younger than the end of its task.
+-- index: holdfast_output_at, holdfast_task_pkey
+-- returns: gone
+DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
+    SELECT o.task_id, o.fence, o.stream, o.start
+    FROM holdfast_output o JOIN holdfast_task t ON t.id = o.task_id
+    WHERE o.at < :before::float8 AND t.finished_at < :before::float8
+    ORDER BY o.at LIMIT :limit::int FOR UPDATE OF o SKIP LOCKED)
+RETURNING 1 AS gone;

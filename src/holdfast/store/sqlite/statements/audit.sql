@@ -38,3 +38,23 @@ FROM holdfast_audit WHERE seq > :seq ORDER BY seq LIMIT :limit;
 SELECT seq, at, actor, operation, project, subject, reason, before_version, after_version,
     detail_json, request_id, prev_hash, hash
 FROM holdfast_audit WHERE seq < :seq ORDER BY seq DESC LIMIT :limit;
+
+-- name: audit_start
+-- The last row that was removed, or the empty head.
+-- index: holdfast_audit_head (primary key)
+-- returns: seq hash
+SELECT start_seq AS seq, start_hash AS hash FROM holdfast_audit_head WHERE id = 1;
+
+-- name: old_audit
+-- The oldest rows. Only a prefix of the chain is removed.
+-- index: holdfast_audit (primary key)
+-- returns: seq at hash
+SELECT seq, at, hash FROM holdfast_audit ORDER BY seq LIMIT :limit;
+
+-- name: drop_audit
+-- index: holdfast_audit (primary key)
+DELETE FROM holdfast_audit WHERE seq <= :seq;
+
+-- name: move_audit_start
+-- index: holdfast_audit_head (primary key)
+UPDATE holdfast_audit_head SET start_seq = :seq, start_hash = :hash WHERE id = 1;

@@ -89,6 +89,16 @@ DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
     CROSS JOIN holdfast_output o ON o.task_id = ended.id LIMIT :limit)
 RETURNING 1 AS gone;
 
+-- name: forget_old_output
+-- Output of tasks that ended long ago; the tasks are kept longer. None is younger than the end of its task.
+-- index: holdfast_output_at, holdfast_task (primary key)
+-- returns: gone
+DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
+    SELECT o.task_id, o.fence, o.stream, o.start
+    FROM holdfast_output o JOIN holdfast_task t ON t.id = o.task_id
+    WHERE o.at < :before AND t.finished_at < :before ORDER BY o.at LIMIT :limit)
+RETURNING 1 AS gone;
+
 -- name: forget_output
 -- index: holdfast_output (primary key)
 DELETE FROM holdfast_output WHERE task_id IN (SELECT value FROM json_each(:ids));
