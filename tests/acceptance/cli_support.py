@@ -14,6 +14,7 @@ from typing import IO, Any, NamedTuple, Self
 
 from holdfast import TaskQueue
 from holdfast.cli.main import main
+from tests import launcher
 
 APP = """
 import asyncio, os
@@ -52,16 +53,7 @@ class Cli:
             self.env["HOLDFAST_URL"] = url
 
     def run(self, *args: str, input: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*HOLDFAST, *args],
-            cwd=self.folder,
-            env={**self.env, **env},
-            input=input,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=100,
-        )
+        return launcher.run(args, self.folder, {**self.env, **env}, input, timeout=100)
 
     def ok(self, *args: str, input: str = "", **env: str) -> str:
         """The output of a command that must succeed."""

@@ -16,6 +16,8 @@ from holdfast.sim.draw import Draw
 from holdfast.sim.trace import Trace
 
 SECTOR: Final = 512
+LOCK_TIMEOUT: Final = apsw.SQLITE_FCNTL_LOCK_TIMEOUT
+COMMITTED: Final = apsw.SQLITE_FCNTL_COMMIT_PHASETWO
 
 
 class Write(NamedTuple):
@@ -165,10 +167,11 @@ class DiskFile(apsw.VFSFile):
         super().__init__("unix", name, flags)
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
-        self._disk.operate()
-        if self._disk.finds_full():
+        disk = self._disk
+        disk.operate()
+        if disk.full and disk.finds_full():
             raise apsw.FullError("the simulated disk is full")
-        self._disk.blocks(self._name).loose.append(Write(offset, bytes(data)))
+        disk.blocks(self._name).loose.append(Write(offset, bytes(data)))
         super().xWrite(data, offset)
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802
@@ -189,6 +192,8 @@ class DiskFile(apsw.VFSFile):
         self._disk.blocks(self._name).sync()
 
     def xFileControl(self, op: int, ptr: int) -> bool:  # noqa: N802
-        if op == apsw.SQLITE_FCNTL_COMMIT_PHASETWO:
+        if op == LOCK_TIMEOUT:  # Nine of ten calls. There is one connection: no lock is waited for.
+            return False
+        if op == COMMITTED:
             self._disk.has_committed = True
         return super().xFileControl(op, ptr)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,14 +12,16 @@ from typing import Any
 
 import httpx2
 
+from tests.launcher import Child, launcher
+
 TLS = Path(__file__).parent / "tls"
 
 
 class Process:
     """A server that was started, with its address and its token."""
 
-    def __init__(self, popen: subprocess.Popen[str], url: str, token: str) -> None:
-        self.popen = popen
+    def __init__(self, child: Child, url: str, token: str) -> None:
+        self.child = child
         self.url = url
         self.auth = {"Authorization": f"Bearer {token}"}
 
@@ -31,26 +31,21 @@ class Process:
             return client.request(method, path, **options)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        self.popen.send_signal(number)
-        return self.popen.wait(30)
+        self.child.send_signal(number)
+        return self.child.wait(30)
 
 
 @contextmanager
 def started(folder: Path, *options: str, **environ: str) -> Iterator[Process]:
     env = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")} | environ
-    command = [sys.executable, "-m", "holdfast", "server", "--port", "0", *options]
+    command = ["server", "--port", "0", *options]
     with (
         (folder / "stderr").open("w") as stderr,
-        subprocess.Popen(
-            command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True
-        ) as popen,
+        launcher().running(command, folder, env, stderr) as child,
     ):
-        try:
-            assert popen.stdout is not None
-            first = popen.stdout.readline()
-            assert first, (folder / "stderr").read_text()
-            url = first.split()[3]
-            token = environ.get("HOLDFAST_ADMIN_TOKEN") or popen.stdout.readline().split()[1]
-            yield Process(popen, url, token)
-        finally:
-            popen.kill()
+        assert child.stdout is not None
+        first = child.stdout.readline()
+        assert first, (folder / "stderr").read_text()
+        url = first.split()[3]
+        token = environ.get("HOLDFAST_ADMIN_TOKEN") or child.stdout.readline().split()[1]
+        yield Process(child, url, token)

@@ -93,12 +93,12 @@ def test_a_stop_ends_live_connections(tmp_path: Path) -> None:
             additional_headers=server.auth,
         ) as socket:
             await socket.recv()
-            server.popen.send_signal(signal.SIGTERM)
+            server.child.send_signal(signal.SIGTERM)
             return await close_code(socket)
 
     with started(tmp_path, "--no-loops") as server:
         assert asyncio.run(hang(server)) == 1001
-        assert server.popen.wait(20) == 0
+        assert server.child.wait(20) == 0
 
 
 def test_a_server_speaks_tls(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ async def test_a_client_goes_on_at_any_gateway(site: Site) -> None:
     await asyncio.to_thread(site.enqueue, 2)
     await site.watch(0, through=(batches + 1) * TASKS)
     site.redis.start()
-    site.gateways[1].popen.kill()
+    site.gateways[1].child.kill()
     site.gateways[1] = site.start()
     await asyncio.to_thread(site.enqueue, 0)
     await site.watch(1, through=(batches + 2) * TASKS)

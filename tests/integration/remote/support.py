@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,6 +18,7 @@ from holdfast.queue.queue import Queue
 from holdfast.remote.engine import RemoteEngine
 from proof.lab.proxy import Proxy
 from tests.integration.remote import app
+from tests.launcher import Child, launcher
 
 ADMIN = "hf_admin_0123456789abcdef0123456789"
 SECONDS = 60.0
@@ -33,10 +33,8 @@ TRANSPORTS = ("holdfast", "grpc")
 class Server:
     """A gateway process."""
 
-    def __init__(
-        self, process: asyncio.subprocess.Process, url: str, grpc_port: int, log: Path
-    ) -> None:
-        self.process = process
+    def __init__(self, child: Child, url: str, grpc_port: int, log: Path) -> None:
+        self.child = child
         self.url = url
         self.port = int(url.rpartition(":")[2])
         self.grpc_port = grpc_port
@@ -48,8 +46,8 @@ class Server:
         return f"{self.transport}://127.0.0.1:{self.port}"
 
     async def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        await self.process.wait()
+        self.child.kill()
+        await self.child.ended()
 
     async def ask(self, method: str, path: str, **options: Any) -> Any:
         headers = {"Authorization": f"Bearer {ADMIN}"}
@@ -108,28 +106,14 @@ async def server(
     folder: Path, url: str, *, port: int = 0, grpc_port: int = 0
 ) -> AsyncIterator[Server]:
     log = folder / f"server-{port}.log"
-    command = ["-m", "holdfast", "server", "--port", str(port), "--url", url]
-    command += ["--grpc-port", str(grpc_port)]
-    with log.open("a") as stderr:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *command,
-            cwd=folder,
-            env=environ(HOLDFAST_ADMIN_TOKEN=ADMIN),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=stderr,
-        )
-    try:
-        assert process.stdout is not None
-        line = (await process.stdout.readline()).decode()
+    command = ["server", "--port", str(port), "--url", url, "--grpc-port", str(grpc_port)]
+    env = environ(HOLDFAST_ADMIN_TOKEN=ADMIN)
+    with log.open("a") as stderr, launcher().running(command, folder, env, stderr) as child:
+        line = await child.first_line()
         assert line, log.read_text()
         if grpc_port == 0:
             grpc_port = int(line.rpartition("gRPC on port ")[2].rstrip(")\n"))
-        yield Server(process, line.split()[3], grpc_port, log)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        yield Server(child, line.split()[3], grpc_port, log)
 
 
 @asynccontextmanager

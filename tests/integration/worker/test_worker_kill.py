@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +17,7 @@ from holdfast.core.worker_wire import PROTOCOL
 from tests.backends import SHARED, url_of
 from tests.integration.worker.served import ADMIN
 from tests.integration.worker.support import WsWorker
+from tests.launcher import Child, launcher
 
 KILLS = 4
 MESSAGES = 240
@@ -28,42 +27,23 @@ WINDOW = 60
 class Process:
     """A gateway as its own process."""
 
-    def __init__(self, popen: subprocess.Popen[str], line: str) -> None:
-        self.popen = popen
+    def __init__(self, child: Child, line: str) -> None:
+        self.child = child
         self.url = line.split()[3]
 
 
 @contextmanager
 def started(folder: Path, url: str) -> Iterator[Process]:
-    command = [
-        sys.executable,
-        "-m",
-        "holdfast",
-        "server",
-        "--port",
-        "0",
-        "--no-loops",
-        "--url",
-        url,
-    ]
+    command = ["server", "--port", "0", "--no-loops", "--url", url]
+    env = {"HOLDFAST_ADMIN_TOKEN": ADMIN}
     with (
         (folder / "stderr").open("a") as stderr,
-        subprocess.Popen(
-            command,
-            cwd=folder,
-            env={"HOLDFAST_ADMIN_TOKEN": ADMIN},
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-        ) as popen,
+        launcher().running(command, folder, env, stderr) as child,
     ):
-        try:
-            assert popen.stdout is not None
-            line = popen.stdout.readline()
-            assert line, (folder / "stderr").read_text()
-            yield Process(popen, line)
-        finally:
-            popen.kill()
+        assert child.stdout is not None
+        line = child.stdout.readline()
+        assert line, (folder / "stderr").read_text()
+        yield Process(child, line)
 
 
 class Sender:
@@ -142,7 +122,7 @@ async def test_each_message_is_applied_once_however_often_the_gateway_dies(
                 await sender.send_until(worker, goal)
                 if goal != MESSAGES:
                     # Up to WINDOW messages are under way: received, in a commit, or not acknowledged yet.
-                    process.popen.kill()
+                    process.child.kill()
                     continue
             raw = client.get("/api/v1/tasks/t/output", headers={"Accept": "text/plain"})
             assert raw.content == b"".join(map(line_of, range(1, MESSAGES + 1)))
