@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection, Request
@@ -30,6 +31,7 @@ from holdfast.core.subscription import FeedBounds, reset_reason
 from holdfast.errors import FeedReset, HoldfastError, StoreUnavailable
 from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.feed import LiveFeed
+from holdfast.gateway.feed.poll import poll_frames
 from holdfast.gateway.feed.ports import Session
 from holdfast.gateway.feed.protocol import FeedProtocol
 from holdfast.gateway.feed.sse import open_stream, poll_events
@@ -215,7 +217,9 @@ def app_of(feed: LiveFeed) -> Starlette:
             return JSONResponse({"code": error.code, "detail": str(error)}, error.http_status)
         if isinstance(reply, Denied):
             return JSONResponse({"code": reply.code}, 404 if reply.code == "not-found" else 403)
-        return reply if isinstance(reply, Response) else JSONResponse(reply)
+        if isinstance(reply, Response):
+            return reply
+        return Response(msgspec.json.encode(reply), media_type="application/json")
 
     async def stream(request: Request) -> Response:
         return await answer(request, open_stream)
@@ -223,11 +227,15 @@ def app_of(feed: LiveFeed) -> Starlette:
     async def events(request: Request) -> Response:
         return await answer(request, poll_events)
 
+    async def poll(request: Request) -> Response:
+        return await answer(request, poll_frames)
+
     return Starlette(
         routes=[
             WebSocketRoute("/api/v1/ws", websocket),
             Route("/api/v1/stream", stream),
             Route("/api/v1/events", events),
+            Route("/api/v1/poll", poll),
         ]
     )
 

@@ -45,7 +45,7 @@ class EventStream:
         """Opens the stream of a `subscribe` frame. Raises NoStream, or the error of the answer."""
         await self.close()
         request = self._http.stream(
-            self._url + path_of("stream"), _query(msgspec.json.decode(message)), READ_SECONDS
+            self._url + path_of("stream"), query_of(msgspec.json.decode(message)), READ_SECONDS
         )
         try:
             answer = await self._stack.enter_async_context(request)
@@ -57,7 +57,7 @@ class EventStream:
         if answer.status_code == 200 and kind == STREAM:
             self._frames = _frames(answer)
         elif kind.endswith("json"):
-            raise _refusal(answer)
+            raise refusal(answer)
         elif answer.status_code >= 500:
             raise StreamEnded(f"the gateway answered {answer.status_code}")
         else:
@@ -78,7 +78,7 @@ class EventStream:
         await self._stack.aclose()
 
 
-def _query(frame: dict[str, Any]) -> dict[str, str]:
+def query_of(frame: dict[str, Any]) -> dict[str, str]:
     query = {"topics": str(frame["channel"])}
     if "position" in frame:
         query["after"] = str(frame["position"])
@@ -87,7 +87,7 @@ def _query(frame: dict[str, Any]) -> dict[str, str]:
     return query
 
 
-def _refusal(answer: httpx2.Response) -> HoldfastError:
+def refusal(answer: httpx2.Response) -> HoldfastError:
     try:
         body = msgspec.json.decode(answer.content)
     except msgspec.DecodeError:

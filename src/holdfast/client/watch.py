@@ -1,4 +1,4 @@
-"""Watches the live feed by WebSocket, or as server-sent events where no WebSocket passes.
+"""Watches the live feed by WebSocket, as server-sent events where no WebSocket passes, else by long poll.
 
 Promises: the events of a channel come in order, each once, over any number of disconnections and at any
 gateway. `position` moves when the next item is asked for, so a caller that saves it after each item and
@@ -24,8 +24,9 @@ from websockets.exceptions import (
 )
 from websockets.typing import Subprotocol
 
-from holdfast.client.event_stream import EventStream, NoStream, StreamEnded
+from holdfast.client.event_stream import NoStream, StreamEnded
 from holdfast.client.http import Http
+from holdfast.client.long_poll import PlainFeed
 from holdfast.client.problems import asks_to_retry, problem
 from holdfast.core.close_codes import CloseAction, after_close
 from holdfast.core.errors import GatewayUnavailable
@@ -116,6 +117,8 @@ class Watch:
         self._failures = 0
         self._refusal: _Ended | None = None
         """Why there is no WebSocket."""
+        self._polls = False
+        """Whether no stream passes either."""
         self._is_connected = False
         self._items = self._iterate()
         self.position = position
@@ -248,8 +251,8 @@ class Watch:
             self._refusal = _refused(error)
             if not self._may_stream or self._refusal.action is CloseAction.LOG_IN:
                 raise self._refusal from None
-            connection = stream = EventStream(self._http, url)
-            stack.push_async_callback(stream.close)
+            connection = plain = PlainFeed(self._http, url, polls=self._polls)
+            stack.push_async_callback(self._close, plain)
         except ssl.SSLCertVerificationError as error:
             raise GatewayUnavailable(
                 f"the certificate of {url} is not trusted: {error.verify_message}"
@@ -258,6 +261,11 @@ class Watch:
             raise _Ended(CloseAction.RECONNECT, f"no connection: {error!r}") from None
         self.connections += 1
         return connection
+
+    async def _close(self, plain: PlainFeed) -> None:
+        """A long poll is used again: the proxy is still there."""
+        self._polls = plain.polls
+        await plain.close()
 
 
 def open_websocket(http: Http, url: str) -> AbstractAsyncContextManager[ClientConnection]:

@@ -345,3 +345,84 @@ async def test_a_reset_of_a_stream_is_followed_by_a_snapshot() -> None:
         await watch.aclose()
         with pytest.raises(FeedReset):
             await take(Watch(http(url), "task:t1", position="e0:7", on_reset="raise"), 1)
+
+
+class NoStreams(NoUpgrades):
+    """A proxy that refuses streams too: with an answer, or by passing nothing of them on."""
+
+    swallows = False
+
+    async def _requests(self, link: Link, reader: asyncio.StreamReader) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if b"/api/v1/stream" in head and self.swallows:
+            self.refused += 1
+            link.client.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+            link.client.write_eof()
+            return
+        if b"upgrade: websocket" in head.lower() or b"/api/v1/stream" in head:
+            self.refused += 1
+            link.client.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+            link.server.close()
+            return
+        link.server.write(head)
+        await Proxy._requests(self, link, reader)
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+async def test_each_event_once_through_a_proxy_that_refuses_streams_too(swallows: bool) -> None:
+    feed = ScriptedFeed()
+    feed.commit("task.enqueued")
+    async with served(feed) as server, NoStreams(server.port) as proxy:
+        proxy.swallows = swallows
+        async with Watch(http(f"http://127.0.0.1:{proxy.port}"), "task:t1") as watch:
+            [snapshot] = await take(watch, 1)
+            assert (snapshot.type, snapshot.position) == ("snapshot", "e1:1")
+            shown: list[int] = []
+            for n in range(5):
+                feed.commit("task.progress", "task.progress")
+                shown += offsets(await take(watch, 2))
+                if n % 2:
+                    proxy.cut()
+                    proxy.heal()
+            assert shown == list(range(2, 12))
+            waiting = asyncio.create_task(take(watch, 1))
+            await asyncio.sleep(0)
+            feed.commit("task.completed")
+            [ended] = await waiting
+            assert (ended.kind, ended.position) == ("task.completed", "e1:12")
+        assert proxy.refused >= 2
+
+
+async def test_a_reset_and_a_refusal_by_long_poll() -> None:
+    feed = ScriptedFeed(oldest=5)
+    directory = ScriptedDirectory()
+    directory.gone.add("task:nothing")
+    async with served(feed, directory=directory) as server, NoStreams(server.port) as proxy:
+        url = f"http://127.0.0.1:{proxy.port}"
+        async with Watch(http(url), "task:t1", position="e1:1") as watch:
+            reset, snapshot = await take(watch, 2)
+            assert (reset.type, reset.frame["reason"]) == ("reset", "pruned")
+            assert (snapshot.type, snapshot.position) == ("snapshot", "e1:5")
+            feed.commit("task.started")
+            assert [item.position for item in await take(watch, 1)] == ["e1:6"]
+        with pytest.raises(NotFound):
+            await take(Watch(http(url), "task:nothing"), 1)
+
+
+async def test_a_long_poll_ends_with_a_whole_snapshot_and_waits_as_long_as_asked() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server:
+        client = http(server)._client()
+        url = f"{server.http}/api/v1/poll"
+        answer = await client.get(url, params={"topics": "task:t1"})
+        kinds = [frame["type"] for frame in answer.json()["frames"]]
+        assert kinds[:2] == ["subscribed", "snapshot"]
+        assert answer.json()["frames"][1]["last"] is True
+        feed.commit(*["task.progress"] * 3)
+        query = {"topics": "task:t1", "after": "e1:1", "wait_seconds": "30"}
+        frames = (await client.get(url, params=query)).json()["frames"]
+        assert [f["position"] for f in frames if f["type"] == "task.progress"] == ["e1:2", "e1:3"]
+        assert frames[-1]["type"] == "bookmark"
+        refused = await client.get(url, params={"topics": ""})
+        assert refused.status_code == 422
+        assert not server.feed.broadcaster.connections

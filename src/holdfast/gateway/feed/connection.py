@@ -45,6 +45,7 @@ from holdfast.gateway.feed.server_frames import Bye
 
 WS: Final = "ws"
 SSE: Final = "sse"
+POLL: Final = "poll"
 RECHECK_SECONDS: Final = 60.0
 AGAIN_SECONDS: Final = 1.0
 log = logging.getLogger("holdfast.feed")
@@ -109,7 +110,7 @@ class Connection:
         self.transport = transport
         self.subscriptions: dict[str, Subscription] = {}
         self.is_closed = False
-        self.ends_with_reset = transport == SSE
+        self.ends_with_reset = transport in (SSE, POLL)
         self._bounds = bounds or FlowBounds()
         self._flow = Flow()
         self._drained = asyncio.Event()

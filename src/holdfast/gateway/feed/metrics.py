@@ -54,7 +54,7 @@ class FeedMeter:
     def __init__(self, meter: Meter | None = None) -> None:
         self._meter: Meter = NullMeter() if meter is None else meter
         self._is_on = meter is not None
-        self._clients = {"ws": 0, "sse": 0}
+        self._clients = {"ws": 0, "sse": 0, "poll": 0}
         self._parked = 0
 
     def read(self, events: int, head: int) -> None:

@@ -54,7 +54,7 @@ async def open_stream(feed: LiveFeed, request: Request, session: Session) -> Res
     try:
         if feed.is_full():
             raise StreamFull
-        wish = _wish(request)
+        wish = wish_of(request)
     except BaseException:
         session.close()
         raise
@@ -161,7 +161,7 @@ def _flag(request: Request, name: str) -> bool | None:
             raise InvalidInput(f"{name} is '{other}': use true or false")
 
 
-def _wish(request: Request) -> Wish:
+def wish_of(request: Request) -> Wish:
     position = request.headers.get("last-event-id") or request.query_params.get("after") or None
     snapshot = _flag(request, "snapshot")
     if "last-event-id" in request.headers:
@@ -193,9 +193,9 @@ async def poll_events(
     matches = Matcher(filter_for(session.principal, targets, like)).matches
     text = request.query_params.get("after")
     after = None if text in (None, "", NOW) else parse_position("after", text)
-    limit = check_page(_number(request, "limit", 100))
+    limit = check_page(number_of(request, "limit", 100))
     deadline = broadcaster.clock.monotonic() + min(
-        _number(request, "wait_seconds", 0), WAIT_SECONDS_MAX
+        number_of(request, "wait_seconds", 0), WAIT_SECONDS_MAX
     )
     read, items = await start_offset(broadcaster, after), []
     epoch = broadcaster.epoch
@@ -222,7 +222,7 @@ async def poll_events(
     raise FeedReset(reason.value, str(broadcaster.bounds.oldest), str(broadcaster.bounds.head))
 
 
-def _number(request: Request, name: str, default: int) -> int:
+def number_of(request: Request, name: str, default: int) -> int:
     text = request.query_params.get(name, "")
     if not text:
         return default

@@ -13,6 +13,7 @@ from holdfast.gateway.rest.route import Match, Routes
 
 FEED_WEBSOCKET: Final = f"{v1.PREFIX}/ws"
 FEED_STREAM: Final = f"{v1.PREFIX}/stream"
+FEED_POLL: Final = f"{v1.PREFIX}/poll"
 WORKER_WEBSOCKET: Final = f"{v1.PREFIX}/worker/ws"
 WORKER_HTTP: Final = f"{v1.PREFIX}/worker/sync"
 

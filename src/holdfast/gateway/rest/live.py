@@ -1,12 +1,14 @@
-"""The live feed in the application: `/api/v1/ws` and `/api/v1/stream`."""
+"""The live feed in the application: `/api/v1/ws`, `/api/v1/stream` and `/api/v1/poll`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
+import msgspec
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,6 +25,7 @@ from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.directory import StoreDirectory, task_named
 from holdfast.gateway.feed.feed import FeedNames, LiveFeed
 from holdfast.gateway.feed.metrics import FeedMeter
+from holdfast.gateway.feed.poll import poll_frames
 from holdfast.gateway.feed.ports import FeedSource, Session
 from holdfast.gateway.feed.prepare import WithNames, WithOutput
 from holdfast.gateway.feed.redis_cache import RedisCache, place_of
@@ -33,10 +36,13 @@ from holdfast.gateway.feed.websocket import serve_websocket
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.operations.admin import counted
 from holdfast.gateway.redacting import redacted
-from holdfast.gateway.rest.apis import FEED_STREAM, FEED_WEBSOCKET
+from holdfast.gateway.rest.apis import FEED_POLL, FEED_STREAM, FEED_WEBSOCKET
 from holdfast.gateway.rest.problem import problem_response
 from holdfast.queue.queues import QueueView
 from holdfast.store.store import Store
+
+Opened: TypeAlias = Callable[[LiveFeed, Request, Session], Awaitable[Response | Denied]]
+"""Answers a plain request to the feed."""
 
 
 class Live:
@@ -96,19 +102,21 @@ class Live:
 
     def extend(self, app: FastAPI, _: Gateway) -> None:
         app.router.routes.append(WebSocketRoute(FEED_WEBSOCKET, self._websocket))
-        app.router.routes.append(Route(FEED_STREAM, self._stream, methods=["GET"]))
+        for path, opened in ((FEED_STREAM, open_stream), (FEED_POLL, _polled)):
+            serve = partial(self._plain, opened)
+            app.router.routes.append(Route(path, serve, methods=["GET"]))
 
     async def _websocket(self, websocket: WebSocket) -> None:
         await serve_websocket(self.feed, websocket)
 
-    async def _stream(self, request: Request) -> Response:
+    async def _plain(self, opened: Opened, request: Request) -> Response:
         request_id = self._request_id()
         try:
             session = await self.feed.door.connect(request)
         except HoldfastError as error:
             return problem_response(error, request_id)
         try:
-            return await self._opened(request, session)
+            return await self._opened(opened, request, session)
         except HoldfastError as error:
             session.close()
             return problem_response(error, request_id)
@@ -117,13 +125,21 @@ class Live:
             full = RateLimited("the server has too many connections: try again later")
             return problem_response(full, request_id)
 
-    async def _opened(self, request: Request, session: Session) -> Response:
-        answer = await open_stream(self.feed, request, session)
+    async def _opened(self, opened: Opened, request: Request, session: Session) -> Response:
+        answer = await opened(self.feed, request, session)
         if not isinstance(answer, Denied):
             return answer
         if answer.reason is DenialReason.PROJECT:
             raise NotFound("there is no such channel, or you have no access to it")
         raise Forbidden(answer.message)
+
+
+async def _polled(feed: LiveFeed, request: Request, session: Session) -> Response | Denied:
+    answer = await poll_frames(feed, request, session)
+    if isinstance(answer, Denied):
+        return answer
+    headers = {"cache-control": "no-store"}
+    return Response(msgspec.json.encode(answer), headers=headers, media_type="application/json")
 
 
 async def _counted(store: Store, queue: QueueView, projects: frozenset[str] | None) -> QueueView:
