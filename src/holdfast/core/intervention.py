@@ -77,8 +77,8 @@ class Intervention(msgspec.Struct, frozen=True, kw_only=True):
     args_json: str
     reason: str
     actor: str
-    claimed_by: str
-    """The name that the caller gave, for display."""
+    requested_by: str
+    """The name that the caller gave, for display. JSON has it as `claimed_by`: nothing proves it."""
     target_node: str | None
     """The node of the runner that lost the task; None: no runner had it."""
     target_fence: int | None
@@ -122,8 +122,8 @@ LEASE_ENDED: Final = "the lease of the runner has ended"
 UNWOUND: Final = "the handler has stopped"
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """An intervention as it is asked for, with its checked command."""
+class NewIntervention(msgspec.Struct, frozen=True, kw_only=True):
+    """An intervention to record, with its command."""
 
     id: str
     task_id: str
@@ -132,30 +132,32 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
     reason: str
     args_json: str = "{}"
-    claimed_by: str = ""
+    requested_by: str = ""
     expected_version: int | None = None
     expires_seconds: float = EXPIRES_SECONDS
 
 
-def issued(request: Request, before: Task, moved: Transition | None, now: float) -> Intervention:
+def issued(
+    new: NewIntervention, before: Task, moved: Transition | None, now: float
+) -> Intervention:
     """The row of an intervention whose command was applied. `moved` is None if the task was already so."""
     takes = moved is not None and takes_away(moved)
     return Intervention(
-        id=request.id,
+        id=new.id,
         project=before.project,
         task_id=before.id,
-        type=request.type,
-        args_json=request.args_json,
-        reason=request.reason,
-        actor=request.actor,
-        claimed_by=request.claimed_by,
+        type=new.type,
+        args_json=new.args_json,
+        reason=new.reason,
+        actor=new.actor,
+        requested_by=new.requested_by,
         target_node=before.node if takes else None,
         target_fence=before.fence if takes else None,
         state=S.ISSUED if takes else S.APPLIED,
         issued_at=now,
         delivered_at=None,
         ended_at=None if takes else now,
-        expires_at=now + request.expires_seconds,
+        expires_at=now + new.expires_seconds,
         lease_until=before.lease_until if takes else None,
         effect=None if moved is None else effect_of(moved),
         detail="" if takes else NO_RUNNER,
@@ -172,16 +174,16 @@ def effect_of(moved: Transition) -> Effect:
     return Effect(moved.before.status.value, moved.after.status.value, moved.after.fence)
 
 
-def check_repeat(stored: Intervention, request: Request) -> None:
+def check_repeat(stored: Intervention, new: NewIntervention) -> None:
     """Raises IdempotencyConflict if the id belongs to another intervention."""
     same = (
-        stored.task_id == request.task_id
-        and stored.type is request.type
-        and stored.args_json == request.args_json
-        and stored.actor == request.actor
+        stored.task_id == new.task_id
+        and stored.type is new.type
+        and stored.args_json == new.args_json
+        and stored.actor == new.actor
     )
     if not same:
-        raise IdempotencyConflict(f"intervention {request.id} is another one: use a new id")
+        raise IdempotencyConflict(f"intervention {new.id} is another one: use a new id")
 
 
 def delivered(row: Intervention, now: float) -> Intervention:

@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core import codec, command as c
 from holdfast.core.check import check_choice, check_id, check_number, check_text, shown
 from holdfast.core.intervention import (
+    EXPIRES_SECONDS,
     FALLBACK_SECONDS,
     FORCE_REASON_CHARS_MIN,
     REASON_CHARS_MAX,
@@ -37,12 +38,18 @@ ARGS: Final[dict[InterventionType, frozenset[str]]] = {
 """The arguments that each type takes."""
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class InterventionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A checked intervention without its evidence, which is read from the feed."""
 
     type: InterventionType
     reason: str
     args: Mapping[str, Any]
+    id: str | None = None
+    """A repeat with the same id gets the same answer. None: the store gives one."""
+    expires_seconds: float = EXPIRES_SECONDS
+    """How long the command is sent to the runner."""
+    requested_by: str = ""
+    """The name that the caller gave, for display."""
 
     @property
     def args_json(self) -> str:
@@ -58,15 +65,18 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
         return self.args.get("to_node")
 
 
-def make_wish(
+def intervention_request(
     type: InterventionType | str,
     reason: object,
     args: object = None,
     *,
+    id: str | None = None,
+    expires_seconds: float = EXPIRES_SECONDS,
+    requested_by: str = "",
     fallback_seconds: float | None = None,
-) -> Wish:
-    """A checked wish. InvalidInput names the argument that is wrong. `fallback_seconds`: of a REASSIGN that
-    has none."""
+) -> InterventionRequest:
+    """A checked request. InvalidInput names the argument that is wrong. `fallback_seconds`: of a REASSIGN
+    that has none."""
     kind = check_choice("type", type, InterventionType)
     text = check_text("reason", reason, most=REASON_CHARS_MAX)
     least = FORCE_REASON_CHARS_MIN if kind is T.FORCE_STATUS else 1
@@ -75,7 +85,14 @@ def make_wish(
     checked = _checked(kind, {} if args is None else args)
     if kind is T.REASSIGN and fallback_seconds is not None:
         checked.setdefault("fallback_seconds", fallback_seconds)
-    return Wish(type=kind, reason=text, args=checked)
+    return InterventionRequest(
+        type=kind,
+        reason=text,
+        args=checked,
+        id=id,
+        expires_seconds=expires_seconds,
+        requested_by=requested_by,
+    )
 
 
 def _checked(kind: InterventionType, args: object) -> dict[str, Any]:
@@ -116,10 +133,12 @@ _CHECKS: Final[dict[str, Check]] = {
 }
 
 
-def command_of(wish: Wish, actor: str, evidence: c.Evidence | None = None) -> c.OperatorCommand:
-    """The command of a wish."""
-    args, reason = wish.args, wish.reason
-    match wish.type:
+def command_of(
+    request: InterventionRequest, actor: str, evidence: c.Evidence | None = None
+) -> c.OperatorCommand:
+    """The command of a request."""
+    args, reason = request.args, request.reason
+    match request.type:
         case InterventionType.ABORT:
             return c.Abort(actor, reason)
         case InterventionType.PAUSE:

@@ -18,8 +18,8 @@ from holdfast.core.check import PAGE_MAX, check_name, check_number, check_page
 from holdfast.core.command import Evidence, Instruction
 from holdfast.core.decide import decide
 from holdfast.core.event import Event
-from holdfast.core.intervention import DryRun, Intervention, InterventionType, Request
-from holdfast.core.intervention_args import Wish, command_of, make_wish
+from holdfast.core.intervention import DryRun, Intervention, InterventionType, NewIntervention
+from holdfast.core.intervention_args import InterventionRequest, command_of, intervention_request
 from holdfast.core.transition import Refusal, Transition
 from holdfast.core.wire import check_new_id
 from holdfast.queue.by import By
@@ -45,18 +45,6 @@ class InterveneOptions(TypedDict, total=False):
     """How long the command is sent to the runner."""
 
 
-class Details(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gateway adds to an intervention."""
-
-    id: str | None = None
-    expires_seconds: float = rules.EXPIRES_SECONDS
-    claimed_by: str = ""
-    act: Act = ACT
-
-
-NONE: Final = Details()
-
-
 class Interventions:
     """The use cases of interventions."""
 
@@ -77,31 +65,37 @@ class Interventions:
         expires_seconds: float = rules.EXPIRES_SECONDS,
     ) -> Intervention:
         """Intervenes on behalf of an embedded caller."""
-        wish = make_wish(type, reason, dict(args) if isinstance(args, Mapping) else args)
+        request = intervention_request(
+            type,
+            reason,
+            dict(args) if isinstance(args, Mapping) else args,
+            id=id,
+            expires_seconds=expires_seconds,
+        )
         by = By(actor, reason, expected_version)
-        details = Details(id=id, expires_seconds=expires_seconds)
-        return (await self.issue(task_id, wish, by, details)).intervention
+        return (await self.issue(task_id, request, by)).intervention
 
-    async def issue(self, task_id: str, wish: Wish, by: By, details: Details = NONE) -> Issued:
+    async def issue(
+        self, task_id: str, request: InterventionRequest, by: By, *, act: Act = ACT
+    ) -> Issued:
         """Changes the task and records the intervention. Raises an error for a refusal of the core."""
         check_name("task_id", task_id)
         resources = await self._sessions.open()
         store = resources.store
-        request = Request(
-            id=store.interventions.new_id()
-            if details.id is None
-            else check_new_id("id", details.id),
+        given = request.id
+        new = NewIntervention(
+            id=store.interventions.new_id() if given is None else check_new_id("id", given),
             task_id=task_id,
-            type=wish.type,
-            command=command_of(wish, by.actor, await self._evidence(task_id, wish)),
+            type=request.type,
+            command=command_of(request, by.actor, await self._evidence(task_id, request)),
             actor=by.actor,
-            reason=wish.reason,
-            args_json=wish.args_json,
-            claimed_by=details.claimed_by,
+            reason=request.reason,
+            args_json=request.args_json,
+            requested_by=request.requested_by,
             expected_version=by.expected_version,
-            expires_seconds=check_number("expires_seconds", details.expires_seconds),
+            expires_seconds=check_number("expires_seconds", request.expires_seconds),
         )
-        answer = await store.interventions.issue(request, act=details.act, beside=by.beside)
+        answer = await store.interventions.issue(new, act=act, beside=by.beside)
         if isinstance(answer, Refusal):
             raise _error(answer)
         if answer.is_cut_short:
@@ -114,13 +108,13 @@ class Interventions:
             self._sessions.call_engine(lambda engine: engine.heartbeat.wake())
         return answer
 
-    async def foresee(self, task_id: str, wish: Wish, by: By) -> DryRun:
+    async def foresee(self, task_id: str, request: InterventionRequest, by: By) -> DryRun:
         """What the intervention would do now. Changes nothing."""
         task = await self._tasks.get(task_id)
         store = (await self._sessions.open()).store
-        if wish.to_node is not None:
-            await store.interventions.check_node(wish.to_node, task)
-        command = command_of(wish, by.actor, await self._evidence(task_id, wish))
+        if request.to_node is not None:
+            await store.interventions.check_node(request.to_node, task)
+        command = command_of(request, by.actor, await self._evidence(task_id, request))
         now = store.now()
         ruling = decide(task, Instruction(task_id, command, version=by.expected_version), now)
         if isinstance(ruling, Refusal) and ruling.code != ALREADY:
@@ -146,16 +140,16 @@ class Interventions:
             raise errors.NotFound(f"there is no intervention {intervention_id}")
         return intervention
 
-    async def _evidence(self, task_id: str, wish: Wish) -> Evidence | None:
-        """The late result at the position that the wish names."""
-        if wish.evidence is None:
+    async def _evidence(self, task_id: str, request: InterventionRequest) -> Evidence | None:
+        """The late result at the position that the request names."""
+        if request.evidence is None:
             return None
         for event in await self._tasks.history(task_id):
-            if str(event.position) == wish.evidence and event.kind == LATE:
+            if str(event.position) == request.evidence and event.kind == LATE:
                 return _evidence_of(event)
         raise errors.InvalidInput(
-            f"evidence {wish.evidence} is not a late result of task {task_id}: give the position of an event "
-            "task.late of its history"
+            f"evidence {request.evidence} is not a late result of task {task_id}: give the position of an "
+            "event task.late of its history"
         )
 
 

@@ -10,14 +10,13 @@ from msgspec import UNSET
 from holdfast.client.calls import Calls, path_of
 from holdfast.core.check import check_choice, check_name, check_names, check_page
 from holdfast.core.decision import Decision, DecisionState
-from holdfast.core.intervention import DryRun, Intervention, InterventionType
-from holdfast.core.intervention_args import Wish, make_wish
+from holdfast.core.intervention import EXPIRES_SECONDS, DryRun, Intervention, InterventionType
+from holdfast.core.intervention_args import InterventionRequest, intervention_request
 from holdfast.core.lease import Audit
 from holdfast.errors import NotSupported
 from holdfast.primitives.locks import LeaseInfo
 from holdfast.queue import views
 from holdfast.queue.by import By
-from holdfast.queue.interventions import NONE, Details
 from holdfast.store.decisions import AskedPoint
 from holdfast.store.interventions import Issued
 
@@ -40,35 +39,38 @@ class RemoteInterventions:
         id: str | None = None,
         expires_seconds: float | None = None,
     ) -> Intervention:
-        wish = make_wish(type, reason, dict(args) if isinstance(args, Mapping) else args)
-        details = (
-            Details(id=id)
-            if expires_seconds is None
-            else Details(id=id, expires_seconds=expires_seconds)
+        request = intervention_request(
+            type,
+            reason,
+            dict(args) if isinstance(args, Mapping) else args,
+            id=id,
+            expires_seconds=EXPIRES_SECONDS if expires_seconds is None else expires_seconds,
         )
         by = By(actor, reason, expected_version)
-        return (await self.issue(task_id, wish, by, details)).intervention
+        return (await self.issue(task_id, request, by)).intervention
 
-    async def issue(self, task_id: str, wish: Wish, by: By, details: Details = NONE) -> Issued:
+    async def issue(self, task_id: str, request: InterventionRequest, by: By) -> Issued:
         """Changes the task and records the intervention."""
         more = {
-            "intervention_id": details.id,
-            "expires_in_seconds": details.expires_seconds,
-            "requested_by": details.claimed_by,
+            "intervention_id": request.id,
+            "expires_in_seconds": request.expires_seconds,
+            "requested_by": request.requested_by,
         }
-        body = await self._post(task_id, wish, by, more)
+        body = await self._post(task_id, request, by, more)
         return Issued(views.read_intervention(body["intervention"]), views.read_task(body["task"]))
 
-    async def foresee(self, task_id: str, wish: Wish, by: By) -> DryRun:
+    async def foresee(self, task_id: str, request: InterventionRequest, by: By) -> DryRun:
         """What the intervention would do now. Changes nothing."""
-        return views.read_dry_run(await self._post(task_id, wish, by, {"dry_run": True}))
+        return views.read_dry_run(await self._post(task_id, request, by, {"dry_run": True}))
 
-    async def _post(self, task_id: str, wish: Wish, by: By, more: dict[str, Any]) -> Any:
+    async def _post(
+        self, task_id: str, request: InterventionRequest, by: By, more: dict[str, Any]
+    ) -> Any:
         check_name("task_id", task_id)
         body = {
-            "type": wish.type.value,
-            "reason": wish.reason,
-            "args": dict(wish.args),
+            "type": request.type.value,
+            "reason": request.reason,
+            "args": dict(request.args),
             "expected_version": by.expected_version,
             **more,
         }

@@ -12,7 +12,7 @@ from holdfast.core import codec
 from holdfast.core.check import PAGE_MAX, check_name, check_number, check_page
 from holdfast.core.event import Event
 from holdfast.core.intervention import NO_REASON, InterventionType
-from holdfast.core.intervention_args import make_wish
+from holdfast.core.intervention_args import intervention_request
 from holdfast.core.submit import encode_payload
 from holdfast.core.task import Status, Task
 from holdfast.errors import NotFound
@@ -138,8 +138,8 @@ class RemoteTasks:
     async def _intervene(self, task_id: str, type: InterventionType, by: By) -> Task:
         """Changes one task. The gateway sends the change to its runner at once. The actor is the principal of
         the token."""
-        wish = make_wish(type, by.reason or NO_REASON)
-        return (await self._interventions.issue(task_id, wish, by)).task
+        request = intervention_request(type, by.reason or NO_REASON)
+        return (await self._interventions.issue(task_id, request, by)).task
 
 
 def _quoted(text: str) -> str:

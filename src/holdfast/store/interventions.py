@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdfast.core import intervention as rules
-from holdfast.core.intervention import AckOutcome, Intervention, Request
+from holdfast.core.intervention import AckOutcome, Intervention, NewIntervention
 from holdfast.core.task import RunId, Task
 from holdfast.core.transition import Refusal
 from holdfast.store.access import Access
@@ -32,12 +32,12 @@ class InterventionStore:
         return rules.PREFIX + ids.task(now).replace("-", "")
 
     async def issue(
-        self, request: Request, *, act: Act = ACT, beside: Beside | None = None
+        self, new: NewIntervention, *, act: Act = ACT, beside: Beside | None = None
     ) -> Issued | Refusal:
         """Changes the task and writes the row, its events and the audit, in one transaction."""
         issued = await self._access.run(
             lambda dialect, ids, now: scripts.issue(
-                request,
+                new,
                 act=act,
                 now=now,
                 record_id=ids.record(now),

@@ -12,9 +12,9 @@ from holdfast.core.intervention import (
     Intervention,
     InterventionState,
     InterventionType,
-    Request,
+    NewIntervention,
 )
-from holdfast.core.intervention_args import command_of, make_wish
+from holdfast.core.intervention_args import command_of, intervention_request
 from holdfast.core.task import RunId, Status, Task
 from holdfast.core.transition import Refusal
 from holdfast.engine.due_changes import DueChanges
@@ -40,22 +40,24 @@ T, S = InterventionType, InterventionState
 REASON = "a reason that is long enough"
 
 
-def request(kind: InterventionType, task_id: str = "a", *, id: str = "", **fields: Any) -> Request:
+def request(
+    kind: InterventionType, task_id: str = "a", *, id: str = "", **fields: Any
+) -> NewIntervention:
     args = fields.pop("args", None)
-    wish = make_wish(kind, REASON, args)
-    return Request(
+    asked = intervention_request(kind, REASON, args)
+    return NewIntervention(
         id=id or f"ivn_{kind}",
         task_id=task_id,
         type=kind,
-        command=command_of(wish, "user:ann"),
+        command=command_of(asked, "user:ann"),
         actor="user:ann",
         reason=REASON,
-        args_json=wish.args_json,
+        args_json=asked.args_json,
         **fields,
     )
 
 
-async def issue(store: Store, made: Request) -> Intervention:
+async def issue(store: Store, made: NewIntervention) -> Intervention:
     answer = await store.interventions.issue(made)
     assert isinstance(answer, Issued), answer
     return answer.intervention

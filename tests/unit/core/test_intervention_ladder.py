@@ -19,7 +19,7 @@ from holdfast.core.intervention import (
     Intervention,
     InterventionState,
     InterventionType,
-    Request,
+    NewIntervention,
 )
 from holdfast.core.task import Status, Task
 from holdfast.core.transition import Transition
@@ -36,7 +36,7 @@ def issued(lease_seconds: float) -> tuple[Intervention, Task]:
     command = c.Unlock("ann", "r")
     moved = decide(task, c.Instruction(task.id, command), NOW)
     assert isinstance(moved, Transition)
-    request = Request(
+    request = NewIntervention(
         id="ivn_1",
         task_id=task.id,
         type=InterventionType.RELEASE_LOCK,

@@ -22,7 +22,7 @@ from holdfast.cli.options import (
 )
 from holdfast.cli.session import by
 from holdfast.core.intervention import NO_REASON, DryRun, InterventionType as Type
-from holdfast.core.intervention_args import make_wish
+from holdfast.core.intervention_args import intervention_request
 from holdfast.core.task import Task
 
 Why = Annotated[str, Parameter(help="Why; recorded and audited.")]
@@ -131,12 +131,12 @@ class Wanted(NamedTuple):
 
 def _intervene(common: Common, ids: tuple[str, ...], wanted: Wanted, options: Options) -> int:
     reason = wanted.reason or NO_REASON
-    wish = make_wish(wanted.type, reason, wanted.args)
+    request = intervention_request(wanted.type, reason, wanted.args)
     who = by(reason, options.expect_version)
 
     async def change(operations: Operations, task: Task) -> Task | DryRun:
         if options.dry_run:
-            return await operations.interventions.foresee(task.id, wish, who)
-        return (await operations.interventions.issue(task.id, wish, who)).task
+            return await operations.interventions.foresee(task.id, request, who)
+        return (await operations.interventions.issue(task.id, request, who)).task
 
     return change_each(common, ids, change, wanted.done, expect_version=options.expect_version)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
-from holdfast.core import codec
 from holdfast.core.check import check_page, check_text
-from holdfast.core.intervention import Intervention, InterventionType
-from holdfast.core.intervention_args import Wish, make_wish
+from holdfast.core.intervention import DryRun, Intervention, InterventionType
+from holdfast.core.intervention_args import InterventionRequest, intervention_request
 from holdfast.core.rights import Operation
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput
@@ -19,7 +19,6 @@ from holdfast.gateway.operations.tasks import readable
 from holdfast.queue import views
 from holdfast.queue.by import By
 from holdfast.queue.details import TaskDetails
-from holdfast.queue.interventions import Details
 from holdfast.store.interventions import Act, Issued
 from holdfast.sync.access.recorded import Recorded
 
@@ -39,57 +38,71 @@ class InterventionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     dry_run: bool = False
 
 
-def operation_of(wish: Wish) -> Operation:
-    """The right that an intervention needs."""
-    is_force = wish.type is InterventionType.FORCE_STATUS
-    return O.TASKS_FORCE if is_force else O.TASKS_INTERVENE
+def operation_of(kind: str) -> Operation:
+    """The right that an intervention of a type needs."""
+    return O.TASKS_FORCE if kind == InterventionType.FORCE_STATUS else O.TASKS_INTERVENE
 
 
 async def intervene(call: Call, task_id: str, body: InterventionBody) -> Answer:
     """Changes a task, and follows the runner that loses it."""
-    fallback = call.services.rules.reassign_fallback_seconds
-    wish = make_wish(body.type, body.reason, body.args, fallback_seconds=fallback)
-    operation = operation_of(wish)
+    seconds = body.expires_in_seconds
+    request = intervention_request(
+        body.type,
+        body.reason,
+        body.args,
+        id=body.intervention_id,
+        expires_seconds=call.services.expiry_seconds if seconds is None else seconds,
+        requested_by=check_text("requested_by", body.requested_by, most=200),
+        fallback_seconds=call.services.rules.reassign_fallback_seconds,
+    )
+    operation = operation_of(request.type)
     task = await readable(call, operation, task_id)
     actor = call.authorise(operation, project=task.project, noun="task", id=task_id).actor
-    parts = call.services.parts.interventions
     seen = await call.services.parts.tasks.details(task_id)
-    by = _by(call, operation, actor, body, seen)
-    if body.dry_run:
-        foreseen = await parts.foresee(task_id, wish, by)
-        return Answer({"dry_run": True, **views.dry_run(foreseen)})
-    issued = await parts.issue(
+    outcome = await run(
+        call,
         task_id,
-        wish,
-        by,
-        Details(
-            id=body.intervention_id,
-            expires_seconds=call.services.expiry_seconds
-            if body.expires_in_seconds is None
-            else body.expires_in_seconds,
-            claimed_by=check_text("requested_by", body.requested_by, most=200),
-            act=Act(operation.value, call.request_id),
-        ),
+        request,
+        By(actor, request.reason, _version(call, body)),
+        dry_run=body.dry_run,
+        answer=lambda issued: _answer(call, issued, seen),
     )
-    return _answer(call, issued, seen)
+    if isinstance(outcome, DryRun):
+        return Answer({"dry_run": True, **views.dry_run(outcome)})
+    return outcome
 
 
-def _by(
-    call: Call, operation: Operation, actor: str, body: InterventionBody, seen: TaskDetails
-) -> By:
-    """Who intervenes, with the answer for a request with a key. The intervention writes its own audit row."""
+def _version(call: Call, body: InterventionBody) -> int | None:
     if call.if_match is not None and body.expected_version not in (None, call.if_match):
         raise InvalidInput("expected_version and If-Match name different versions: give one")
-    version = body.expected_version if call.if_match is None else call.if_match
+    return body.expected_version if call.if_match is None else call.if_match
+
+
+async def run(
+    call: Call,
+    task_id: str,
+    request: InterventionRequest,
+    by: By,
+    *,
+    dry_run: bool,
+    answer: Callable[[Issued], Answer],
+) -> Answer | DryRun:
+    """Makes the intervention, or says what it would do. `answer` shows one that was made, also to a repeat
+    with the key of the request. The intervention writes its own audit row."""
+    use_cases = call.services.parts.interventions
+    if dry_run:
+        return await use_cases.foresee(task_id, request, by)
+    operation = operation_of(request.type)
     repeatable = call.repeatable(operation)
-    if repeatable is None or body.dry_run:
-        return By(actor, body.reason, version)
-
-    def answer(outcome: object) -> codec.Json:
-        return stored(_answer(call, outcome, seen)) if isinstance(outcome, Issued) else None
-
-    beside = Recorded(lambda _outcome, _now: (), repeatable=repeatable, answer=answer)
-    return By(actor, body.reason, version, beside)
+    if repeatable is not None:
+        beside = Recorded(
+            lambda _outcome, _now: (),
+            repeatable=repeatable,
+            answer=lambda outcome: stored(answer(outcome)) if isinstance(outcome, Issued) else None,
+        )
+        by = msgspec.structs.replace(by, beside=beside)
+    act = Act(operation.value, call.request_id)
+    return answer(await use_cases.issue(task_id, request, by, act=act))
 
 
 def _answer(call: Call, issued: Issued, seen: TaskDetails) -> Answer:

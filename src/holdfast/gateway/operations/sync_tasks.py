@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from holdfast.core.check import check_number, check_page, check_text, check_whole
-from holdfast.core.intervention import InterventionType
-from holdfast.core.intervention_args import make_wish
+from holdfast.core.intervention_args import intervention_request
 from holdfast.core.rights import Operation
 from holdfast.core.sync_errors import SyncError
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor
 from holdfast.errors import Conflict, InProgress
 from holdfast.gateway.operations import sync_views as views
-from holdfast.gateway.operations.call import Answer, Call, stored
+from holdfast.gateway.operations.call import Answer, Call
+from holdfast.gateway.operations.interventions import operation_of, run
 from holdfast.gateway.operations.sync import Ack, acknowledge, commands
 from holdfast.gateway.operations.sync_call import (
     named_task,
@@ -24,9 +23,7 @@ from holdfast.gateway.operations.sync_call import (
     speaker,
 )
 from holdfast.queue.by import By
-from holdfast.queue.interventions import Details
-from holdfast.store.interventions import Act, Issued
-from holdfast.sync.access.recorded import Recorded
+from holdfast.store.interventions import Issued
 from holdfast.sync.claims import Sign
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
 from holdfast.sync.exchange import read_rows
@@ -174,11 +171,20 @@ async def release(call: Call, name: str, body: ReleaseBody) -> Answer:
 async def intervene(call: Call, body: InterveneBody) -> Answer:
     """Changes a task in the name of an operator; its runner gets a command."""
     found = await named_task(call, body.task_id, body.project_id)
-    is_force = body.type == InterventionType.FORCE_STATUS
-    operation = O.TASKS_FORCE if is_force else O.TASKS_INTERVENE
+    operation = operation_of(body.type)
     actor = call.authorise(operation, project=found.project, noun="task", id=body.task_id).actor
-    args, fallback = views.read_args(body.args), call.services.rules.reassign_fallback_seconds
-    wish = make_wish(body.type, body.reason, args, fallback_seconds=fallback)
+    seconds = _seconds("expiresInMs", body.expires_in_ms)
+    request = intervention_request(
+        body.type,
+        body.reason,
+        views.read_args(body.args),
+        id=body.intervention_id,
+        expires_seconds=call.services.expiry_seconds
+        if seconds is None
+        else check_number("expiresInMs", seconds, least=1.0),
+        requested_by=check_text("requestedBy", body.requested_by, most=200),
+        fallback_seconds=call.services.rules.reassign_fallback_seconds,
+    )
     rows = await call.services.store.read(lambda: read_rows([found.task_id]))
 
     def answer(issued: Issued) -> Answer:
@@ -189,50 +195,22 @@ async def intervene(call: Call, body: InterveneBody) -> Answer:
             {"success": True, "intervention": intervention, "task": task, "dryRun": False}
         )
 
-    by = _by(call, operation, actor, body, answer)
-    given = _seconds("expiresInMs", body.expires_in_ms)
-    expires = call.services.expiry_seconds if given is None else given
-    details = Details(
-        id=body.intervention_id,
-        expires_seconds=check_number("expiresInMs", expires, least=1.0),
-        claimed_by=check_text("requestedBy", body.requested_by, most=200),
-        act=Act(operation.value, call.request_id),
-    )
-    use_cases = call.services.parts.interventions
+    by = By(actor, request.reason, body.expected_version)
     try:
-        if not body.dry_run:
-            return answer(await use_cases.issue(found.task_id, wish, by, details))
-        foreseen = await use_cases.foresee(found.task_id, wish, by)
+        outcome = await run(call, found.task_id, request, by, dry_run=body.dry_run, answer=answer)
     except InProgress:
         raise
     except Conflict as error:
         state = await seen_task(call, found.task_id)
         name = ERRORS.get(error.code, SyncError.INVALID_TRANSITION)
         return refused(call, name, str(error), state)
+    if isinstance(outcome, Answer):
+        return outcome
     state = await seen_task(call, found.task_id)
-    shown = {**views.dry_run(foreseen), "taskId": state.id}
+    shown = {**views.dry_run(outcome), "taskId": state.id}
     return Answer(
         {"success": True, **shown, "task": views.task(state, call.services.now()), "dryRun": True}
     )
-
-
-def _by(
-    call: Call,
-    operation: Operation,
-    actor: str,
-    body: InterveneBody,
-    answer: Callable[[Issued], Answer],
-) -> By:
-    """Who intervenes, with the answer for a request with a key. The intervention writes its own audit row."""
-    repeatable = None if body.dry_run else call.repeatable(operation)
-    if repeatable is None:
-        return By(actor, body.reason, body.expected_version)
-    beside = Recorded(
-        lambda _outcome, _now: (),
-        repeatable=repeatable,
-        answer=lambda outcome: stored(answer(outcome)) if isinstance(outcome, Issued) else None,
-    )
-    return By(actor, body.reason, body.expected_version, beside)
 
 
 async def interventions(call: Call, name: str, limit: int, after: str | None) -> Answer:

@@ -178,7 +178,7 @@ def intervention(row: Intervention) -> dict[str, Any]:
         "args": args(row.args_json),
         "reason": row.reason,
         "actor": row.actor,
-        "claimedBy": row.claimed_by or None,
+        "claimedBy": row.requested_by or None,
         "state": row.state.value,
         "effect": None
         if effect is None

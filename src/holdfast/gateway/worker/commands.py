@@ -79,7 +79,7 @@ def _frame(row: Intervention, now: float) -> CommandFrame:
         reason=row.reason,
         args_json=row.args_json,
         expires_ms=max(0, int((row.expires_at - now) * 1000)),
-        requested_by=row.claimed_by or row.actor,
+        requested_by=row.requested_by or row.actor,
     )
 
 

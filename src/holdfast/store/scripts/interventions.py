@@ -23,7 +23,7 @@ from holdfast.core.intervention import (
     Intervention,
     InterventionState,
     InterventionType,
-    Request,
+    NewIntervention,
 )
 from holdfast.core.node_identity import SHUT_OUT, NodeState
 from holdfast.core.task import RunId, Task
@@ -52,7 +52,7 @@ class Issued(msgspec.Struct, frozen=True):
 
 
 def issue(
-    request: Request,
+    new: NewIntervention,
     *,
     act: audit.Act,
     now: float,
@@ -64,26 +64,26 @@ def issue(
     `Issued` or the refusal."""
     yield from begin(beside, now)
     work = Work(now)
-    work.load((yield call("lock_tasks", ids=[request.task_id])))
-    stored = yield from get(request.id)
+    work.load((yield call("lock_tasks", ids=[new.task_id])))
+    stored = yield from get(new.id)
     if stored is not None:
-        rules.check_repeat(stored, request)
-        task = work.tasks.get(request.task_id)
+        rules.check_repeat(stored, new)
+        task = work.tasks.get(new.task_id)
         if task is not None:
             repeated = Issued(stored, task, is_repeat=True)
             yield from end(beside, repeated, now)
             return repeated
-    before = work.tasks.get(request.task_id)
-    if request.type is InterventionType.REASSIGN and before is not None:
-        yield from check_node(codec.loads_object(request.args_json)["to_node"], before)
-    instruction = Instruction(request.task_id, request.command, version=request.expected_version)
+    before = work.tasks.get(new.task_id)
+    if new.type is InterventionType.REASSIGN and before is not None:
+        yield from check_node(codec.loads_object(new.args_json)["to_node"], before)
+    instruction = Instruction(new.task_id, new.command, version=new.expected_version)
     ruling = apply.carry_out(work, instruction)
     if before is None or (isinstance(ruling, Refusal) and ruling.code != "already-applied"):
         assert isinstance(ruling, Refusal)
         yield from end(beside, ruling, now)
         return ruling
     moved = ruling if isinstance(ruling, Transition) else None
-    row = rules.issued(request, before, moved, now)
+    row = rules.issued(new, before, moved, now)
     issued = Issued(row, work.tasks[before.id])
 
     def then(now: float) -> Script[Sequence[NewEvent]]:

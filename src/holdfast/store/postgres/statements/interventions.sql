@@ -2,22 +2,22 @@
 
 -- name: add_intervention
 -- index: holdfast_intervention_pkey
-INSERT INTO holdfast_intervention (id, project, task_id, type, args_json, reason, actor, claimed_by, target_node, target_fence, state, issued_at,
+INSERT INTO holdfast_intervention (id, project, task_id, type, args_json, reason, actor, requested_by, target_node, target_fence, state, issued_at,
     delivered_at, ended_at, expires_at, lease_until, effect_json, detail, due_at)
-VALUES (:id::text, :project::text, :task_id::text, :type::text, :args_json::text, :reason::text, :actor::text, :claimed_by::text, :target_node::text, :target_fence::bigint, :state::text, :issued_at::float8, :delivered_at::float8, :ended_at::float8, :expires_at::float8, :lease_until::float8, :effect_json::text, :detail::text, :due_at::float8);
+VALUES (:id::text, :project::text, :task_id::text, :type::text, :args_json::text, :reason::text, :actor::text, :requested_by::text, :target_node::text, :target_fence::bigint, :state::text, :issued_at::float8, :delivered_at::float8, :ended_at::float8, :expires_at::float8, :lease_until::float8, :effect_json::text, :detail::text, :due_at::float8);
 
 -- name: get_intervention
 -- index: holdfast_intervention_pkey
--- returns: id project task_id type args_json reason actor claimed_by target_node target_fence state issued_at delivered_at ended_at expires_at lease_until effect_json detail
-SELECT id, project, task_id, type, args_json, reason, actor, claimed_by, target_node, target_fence, state, issued_at,
+-- returns: id project task_id type args_json reason actor requested_by target_node target_fence state issued_at delivered_at ended_at expires_at lease_until effect_json detail
+SELECT id, project, task_id, type, args_json, reason, actor, requested_by, target_node, target_fence, state, issued_at,
     delivered_at, ended_at, expires_at, lease_until, effect_json, detail
 FROM holdfast_intervention WHERE id = :id::text;
 
 -- name: lock_interventions
 -- The rows whose runners have still to follow.
 -- index: holdfast_intervention_pkey
--- returns: id project task_id type args_json reason actor claimed_by target_node target_fence state issued_at delivered_at ended_at expires_at lease_until effect_json detail
-SELECT id, project, task_id, type, args_json, reason, actor, claimed_by, target_node, target_fence, state, issued_at,
+-- returns: id project task_id type args_json reason actor requested_by target_node target_fence state issued_at delivered_at ended_at expires_at lease_until effect_json detail
+SELECT id, project, task_id, type, args_json, reason, actor, requested_by, target_node, target_fence, state, issued_at,
     delivered_at, ended_at, expires_at, lease_until, effect_json, detail
 FROM holdfast_intervention WHERE id = ANY(:ids::text[]) AND state IN ('issued', 'delivered') ORDER BY id FOR UPDATE;
 
@@ -31,8 +31,8 @@ WHERE i.id = r.id;
 -- name: interventions_of
 -- The latest first.
 -- index: holdfast_intervention_task
--- returns: id project task_id type args_json reason actor claimed_by target_node target_fence state issued_at delivered_at ended_at expires_at lease_until effect_json detail
-SELECT id, project, task_id, type, args_json, reason, actor, claimed_by, target_node, target_fence, state, issued_at,
+-- returns: id project task_id type args_json reason actor requested_by target_node target_fence state issued_at delivered_at ended_at expires_at lease_until effect_json detail
+SELECT id, project, task_id, type, args_json, reason, actor, requested_by, target_node, target_fence, state, issued_at,
     delivered_at, ended_at, expires_at, lease_until, effect_json, detail
 FROM holdfast_intervention WHERE task_id = :task_id::text AND (:after::text IS NULL OR id < :after::text)
 ORDER BY id DESC LIMIT :limit::int;

@@ -80,7 +80,7 @@ CREATE TABLE holdfast_intervention (
     args_json    text NOT NULL,
     reason       text NOT NULL,
     actor        text NOT NULL,
-    claimed_by   text NOT NULL,
+    requested_by text NOT NULL,
     -- the runner that lost the task; NULL: none had it
     target_node  text,
     target_fence integer,

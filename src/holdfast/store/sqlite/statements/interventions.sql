@@ -2,22 +2,22 @@
 
 -- name: add_intervention
 -- index: holdfast_intervention (primary key)
-INSERT INTO holdfast_intervention (id, project, task_id, type, args_json, reason, actor, claimed_by, target_node, target_fence, state, issued_at,
+INSERT INTO holdfast_intervention (id, project, task_id, type, args_json, reason, actor, requested_by, target_node, target_fence, state, issued_at,
     delivered_at, ended_at, expires_at, lease_until, effect_json, detail, due_at)
-VALUES (:id, :project, :task_id, :type, :args_json, :reason, :actor, :claimed_by, :target_node, :target_fence, :state, :issued_at, :delivered_at, :ended_at, :expires_at, :lease_until, :effect_json, :detail, :due_at);
+VALUES (:id, :project, :task_id, :type, :args_json, :reason, :actor, :requested_by, :target_node, :target_fence, :state, :issued_at, :delivered_at, :ended_at, :expires_at, :lease_until, :effect_json, :detail, :due_at);
 
 -- name: get_intervention
 -- index: holdfast_intervention (primary key)
--- returns: id project task_id type args_json reason actor claimed_by target_node target_fence state issued_at delivered_at ended_at expires_at lease_until effect_json detail
-SELECT id, project, task_id, type, args_json, reason, actor, claimed_by, target_node, target_fence, state, issued_at,
+-- returns: id project task_id type args_json reason actor requested_by target_node target_fence state issued_at delivered_at ended_at expires_at lease_until effect_json detail
+SELECT id, project, task_id, type, args_json, reason, actor, requested_by, target_node, target_fence, state, issued_at,
     delivered_at, ended_at, expires_at, lease_until, effect_json, detail
 FROM holdfast_intervention WHERE id = :id;
 
 -- name: lock_interventions
 -- The rows whose runners have still to follow.
 -- index: holdfast_intervention (primary key)
--- returns: id project task_id type args_json reason actor claimed_by target_node target_fence state issued_at delivered_at ended_at expires_at lease_until effect_json detail
-SELECT id, project, task_id, type, args_json, reason, actor, claimed_by, target_node, target_fence, state, issued_at,
+-- returns: id project task_id type args_json reason actor requested_by target_node target_fence state issued_at delivered_at ended_at expires_at lease_until effect_json detail
+SELECT id, project, task_id, type, args_json, reason, actor, requested_by, target_node, target_fence, state, issued_at,
     delivered_at, ended_at, expires_at, lease_until, effect_json, detail
 FROM holdfast_intervention WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('issued', 'delivered') ORDER BY id;
 
@@ -31,8 +31,8 @@ WHERE i.id = r.id;
 -- name: interventions_of
 -- The latest first.
 -- index: holdfast_intervention_task
--- returns: id project task_id type args_json reason actor claimed_by target_node target_fence state issued_at delivered_at ended_at expires_at lease_until effect_json detail
-SELECT id, project, task_id, type, args_json, reason, actor, claimed_by, target_node, target_fence, state, issued_at,
+-- returns: id project task_id type args_json reason actor requested_by target_node target_fence state issued_at delivered_at ended_at expires_at lease_until effect_json detail
+SELECT id, project, task_id, type, args_json, reason, actor, requested_by, target_node, target_fence, state, issued_at,
     delivered_at, ended_at, expires_at, lease_until, effect_json, detail
 FROM holdfast_intervention WHERE task_id = :task_id AND (:after IS NULL OR id < :after)
 ORDER BY id DESC LIMIT :limit;
