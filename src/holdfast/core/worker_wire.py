@@ -327,6 +327,8 @@ class ErrorFrame(_Message, frozen=True, kw_only=True, tag="error"):
     detail: str = ""
     retryable: bool = False
     retry_after_ms: int = 0
+    claim_id: str = ""
+    """The ask that was refused. Empty: another request."""
 
 
 class DrainFrame(_Message, frozen=True, kw_only=True, tag="drain"):

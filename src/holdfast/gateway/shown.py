@@ -25,6 +25,11 @@ def shown_detail(error: HoldfastError) -> str:
     return DEFAULT.text(str(error))
 
 
-def error_frame(error: HoldfastError) -> ErrorFrame:
-    """The error as a worker gets it, on every transport."""
-    return ErrorFrame(code=error.code, detail=shown_detail(error), retryable=error.retryable)
+def error_frame(error: HoldfastError, claim_id: str = "") -> ErrorFrame:
+    """The error as a worker gets it, on every transport. `claim_id`: the ask that it refuses."""
+    return ErrorFrame(
+        code=error.code,
+        detail=shown_detail(error),
+        retryable=error.retryable,
+        claim_id=claim_id,
+    )

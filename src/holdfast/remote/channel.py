@@ -34,6 +34,11 @@ WELCOME_SECONDS: Final = 10.0
 FRAME_BYTES_MAX: Final = 64 * 1_048_576
 """An offer carries up to 100 tasks with their payloads."""
 _messages: Final = msgspec.json.Decoder(GatewayMessage)
+FATAL: Final = frozenset({"unauthenticated", "forbidden", "node-fenced"})
+"""Codes of errors after which a new connection would be refused as well."""
+UNKNOWN_NODE: Final = "unknown-node"
+ENDING: Final = FATAL | {UNKNOWN_NODE}
+"""Codes of errors that end the session. After another one the gateway goes on, or it hangs up."""
 log = logging.getLogger("holdfast.worker")
 
 

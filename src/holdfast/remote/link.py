@@ -35,7 +35,6 @@ from holdfast.core.worker_wire import (
     ErrorFrame,
     GatewayMessage,
     Goodbye,
-    HeldRunState,
     Hello,
     LostRun,
     Offer,
@@ -46,23 +45,20 @@ from holdfast.core.worker_wire import (
     WorkerMessage,
 )
 from holdfast.errors import HoldfastError
-from holdfast.remote.channel import Channel, connect, error_of, greet
+from holdfast.remote.channel import ENDING, FATAL, UNKNOWN_NODE, Channel, connect, error_of, greet
 from holdfast.remote.gateways import Gateways
 from holdfast.remote.outbox import Fate, Outbox
 from holdfast.remote.owner import LinkOwner, Served
-from holdfast.remote.requests import Asked, Called, Offered, Pending, Renewal
+from holdfast.remote.requests import Asked, Called, Offered, Pending, Renewal, held_of
 
 GOODBYE_SECONDS: Final = 1.0
 CALLS_MAX: Final = 8
 """Calls of handlers in progress. The gateway bounds the requests of a worker."""
 RECONNECT_SECONDS_MAX: Final = 2.0
 """The longest pause between two connections: leases go on meanwhile."""
-_FATAL: Final = frozenset({"unauthenticated", "forbidden", "node-fenced"})
-"""Codes of errors after which a new connection would be refused as well."""
-_UNKNOWN_NODE: Final = "unknown-node"
+REFUSED_SECONDS: Final = 1.0
+"""The pause before an ask that the gateway has refused is sent again."""
 log = logging.getLogger("holdfast.worker")
-
-
 Connect = Callable[[str, str, float], Awaitable[Channel]]
 
 
@@ -106,7 +102,6 @@ class Link:
         self.changed = asyncio.Event()
         """Set when a connection was established."""
         self.connections = 0
-        """How often the link was established."""
 
     @property
     def is_connected(self) -> bool:
@@ -126,22 +121,32 @@ class Link:
             claim_id=f"{self._boot_id[:8]}-{self._ids.secret()}",
             wait_ms=int(wait_seconds * 1000),
         )
-        asked = Asked(ask, asyncio.get_running_loop().create_future())
         self._check()
-        self._pending.asked[ask.claim_id] = asked
+        asked = self._pending.begin(ask)
         try:
             if self.is_connected:
                 self._announce()
                 self._send_ask(asked)
-            return await asked.future
+            while (offered := await asked.future) is None:
+                await self._ask_again(asked)
+            return offered
         finally:
             self._pending.asked.pop(ask.claim_id, None)
+
+    async def _ask_again(self, asked: Asked) -> None:
+        """Sends a refused ask again. After a reconnect it was sent already."""
+        connections = self.connections
+        asked.refuse()
+        await self._clock.sleep(REFUSED_SECONDS)
+        asked.is_refused = False
+        if self.is_connected and self.connections == connections and not asked.future.done():
+            self._send_ask(asked)
 
     def withdraw(self) -> None:
         """Ends the waiting of asks: the gateway answers them now."""
         for asked in self._pending.asked.values():
             asked.is_withdrawn = True
-            if self.is_connected:
+            if self.is_connected and not asked.is_refused:
                 self._post(Ask(claim_id=asked.ask.claim_id, withdraw=True))
             else:
                 asked.end()
@@ -153,14 +158,8 @@ class Link:
             raise GatewayUnavailable("no gateway is connected")
         self._announce()
         sent_at = self._clock.monotonic()
-        self._post(
-            Renew(
-                held=tuple(HeldRunState(task_id=run.task_id, fence=run.fence) for run in held),
-                lease_ms=int(self._lease_seconds * 1000),
-                running=running,
-                slots=slots,
-            )
-        )
+        lease_ms = int(self._lease_seconds * 1000)
+        self._post(Renew(held=held_of(held), lease_ms=lease_ms, running=running, slots=slots))
         try:
             renewed = await self._pending.renewal(self._lease_seconds / 3)
         except TimeoutError:
@@ -226,10 +225,10 @@ class Link:
                 await self._serve()
             except HoldfastError as error:
                 await self._hang_up()
-                if error.code in _FATAL:
+                if error.code in FATAL:
                     self._fail(error)
                     return
-                if error.code == _UNKNOWN_NODE:
+                if error.code == UNKNOWN_NODE:
                     self._start_over()
                 log.warning("gateway %s: %s; connecting again", self.gateway or "?", error)
             self._turn += 1
@@ -262,7 +261,7 @@ class Link:
             types=served.types,
             queues=served.queues,
             slots=served.slots,
-            held=tuple(HeldRunState(task_id=run.task_id, fence=run.fence) for run in held),
+            held=held_of(held),
             protocol=PROTOCOL,
             definitions_json=served.definitions_json,
         )
@@ -334,13 +333,20 @@ class Link:
             case AnswerFrame():
                 self._pending.answered(message)
             case ErrorFrame():
-                raise error_of(message)
+                self._refused(message)
             case DrainFrame(within_ms=0):
                 self._owner.drain()
             case DrainFrame():
                 raise GatewayUnavailable("it stops")
             case _:
                 log.debug("the gateway sent %s", type(message).__name__)
+
+    def _refused(self, frame: ErrorFrame) -> None:
+        """Ends the refused request. An error that ends the session is raised."""
+        if (error := error_of(frame)).code in ENDING:
+            raise error
+        log.warning("gateway %s refused a request: %s", self.gateway, error)
+        self._pending.refused(frame.claim_id, error)
 
     # -- out ---------------------------------------------------------------------------------------
 

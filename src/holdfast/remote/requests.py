@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,7 @@ from holdfast.core.worker_wire import (
     Ask,
     CallFrame,
     ClaimedTask,
+    HeldRunState,
     Offer,
     Renewed,
     TaskChange,
@@ -45,14 +47,23 @@ class Renewal(NamedTuple):
 @dataclass(slots=True, eq=False)
 class Asked:
     ask: Ask
-    future: asyncio.Future[Offered]
+    future: asyncio.Future[Offered | None]
+    """None: the gateway has refused the ask."""
     sent_at: float = 0.0
     is_withdrawn: bool = False
+    is_refused: bool = False
+    """The gateway does not have the ask. It is sent again after a pause."""
 
     def end(self) -> None:
         """Ends the ask without tasks."""
         if not self.future.done():
             self.future.set_result(Offered((), self.sent_at))
+
+    def refuse(self) -> None:
+        """Waits for another answer. The ask keeps its claim id: the claim may have been made."""
+        self.future, self.is_refused = asyncio.get_running_loop().create_future(), True
+        if self.is_withdrawn:
+            self.end()
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +80,11 @@ class Pending:
         self.called: dict[int, Called] = {}
         self._renewing: asyncio.Future[Renewed] | None = None
         self._accepted: deque[str] = deque(maxlen=ACCEPTED_MAX)
+
+    def begin(self, ask: Ask) -> Asked:
+        asked = Asked(ask, asyncio.get_running_loop().create_future())
+        self.asked[ask.claim_id] = asked
+        return asked
 
     def offered(self, offer: Offer) -> list[TaskChange]:
         """Ends the ask of an offer. Returns the tasks to give back, if no dispatcher waits for them."""
@@ -108,6 +124,15 @@ class Pending:
         if self._renewing is not None and not self._renewing.done():
             self._renewing.set_result(answer)
 
+    def refused(self, claim_id: str, error: HoldfastError) -> None:
+        """Ends the request that an error of the gateway is about, if it is one that is sent again."""
+        if claim_id:
+            asked = self.asked.get(claim_id)
+            if asked is not None and not asked.future.done():
+                asked.future.set_result(None)
+        elif self._renewing is not None and not self._renewing.done():
+            self._renewing.set_exception(GatewayUnavailable(str(error)))
+
     def disconnected(self) -> None:
         """Ends what does not survive the connection."""
         if self._renewing is not None and not self._renewing.done():
@@ -123,6 +148,11 @@ class Pending:
         for called in self.called.values():
             if not called.future.done():
                 called.future.set_exception(LeaseLost(f"this worker was shut out: {error}"))
+
+
+def held_of(runs: Iterable[RunId]) -> tuple[HeldRunState, ...]:
+    """Runs as a message names them."""
+    return tuple(HeldRunState(task_id=run.task_id, fence=run.fence) for run in runs)
 
 
 def _given_back(task: ClaimedTask) -> TaskChange:

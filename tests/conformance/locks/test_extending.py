@@ -33,6 +33,16 @@ async def test_extend_renews_a_lease_for_a_new_ttl(locks_bench: LocksBench, lock
     assert await is_free(locks)
 
 
+async def test_a_released_lease_does_not_pass_a_check(locks: Locks) -> None:
+    lease = await locks.acquire("r", ttl=10)
+    lease.check()
+    await lease.release()
+    with pytest.raises(LeaseLost, match="released"):
+        lease.check()
+    assert (lease.seconds_left, lease.lost.is_set()) == (0.0, False)
+    assert "released" in repr(lease)
+
+
 async def test_an_extension_never_acquires(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:

@@ -37,7 +37,7 @@ from holdfast.sync.worker.worker_sync import WorkerSync
 from tests import async_messages
 
 M = TypeVar("M")
-TOKENS = {"token-1": "w1", "token-2": "w2"}
+TOKENS = {"token-1": "w1", "token-2": "w2", "admin": ""}
 
 
 async def authenticate(token: str) -> Speaker:
@@ -56,6 +56,8 @@ class Commands:
     def __init__(self) -> None:
         self.waiting: list[wire.CommandFrame | wire.Decided] = []
         self.acks: list[wire.CommandAck] = []
+        self.asked: list[str] = []
+        """The nodes whose commands were asked for."""
         self._news = asyncio.Event()
 
     def issue(self, command: wire.CommandFrame | wire.Decided) -> None:
@@ -63,6 +65,7 @@ class Commands:
         self._news.set()
 
     async def pending(self, node: str) -> Sequence[wire.CommandFrame | wire.Decided]:
+        self.asked.append(node)
         return list(self.waiting)
 
     async def acknowledge(self, voice: Voice, ack: wire.CommandAck) -> None:

@@ -198,6 +198,18 @@ async def test_a_task_runs_over_http(gateway: Gateway) -> None:
     assert [message["id"] for message in answer["messages"]] == ["i"]
 
 
+async def test_a_node_that_its_hello_names_gets_its_commands_over_http(gateway: Gateway) -> None:
+    """The token of an administrator belongs to no node."""
+    status, answer = await post(gateway, {**HELLO, "workerId": "w9"}, token="admin")
+    assert status == 200
+    assert [message["type"] for message in answer["messages"]] == ["welcome"]
+    gateway.commands.issue(CommandFrame(id="i", kind="RESUME"))
+    named = {**HELLO, "workerId": "w9", "incarnation": 1}
+    _, answer = await post(gateway, named, token="admin")
+    assert [message["type"] for message in answer["messages"]] == ["welcome", "command"]
+    assert gateway.commands.asked[-1] == "w9"
+
+
 @pytest.mark.parametrize(
     ("messages", "more", "token", "status"),
     [

@@ -8,6 +8,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from holdfast.clock import SystemClock
@@ -20,9 +21,12 @@ from holdfast.core.worker_wire import (
     Ask,
     CallFrame,
     ClaimedTask,
+    ErrorFrame,
     GatewayMessage,
     Hello,
     Offer,
+    Renew,
+    Renewed,
     SyncMessage,
     TaskChange,
     Welcome,
@@ -182,6 +186,58 @@ def test_every_request_is_answered_and_takes_effect_once(
         assert gateway.given_back == [], "a repeated offer gives back no task that runs"
 
     asyncio.run(play())
+
+
+class Refusing(Gateway):
+    """Refuses the first ask and the first renewal, and goes on."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.asked: list[str] = []
+        self.renewals = 0
+
+    def answers(self, message: WorkerMessage) -> list[GatewayMessage]:
+        if isinstance(message, Ask):
+            self.asked.append(message.claim_id)
+            if len(self.asked) == 1:
+                return [ErrorFrame(code="store-unavailable", claim_id=message.claim_id)]
+        if isinstance(message, Renew):
+            self.renewals += 1
+            if self.renewals == 1:
+                return [ErrorFrame(code="store-unavailable")]
+            return [Renewed(lease_ms=9_000)]
+        return super().answers(message)
+
+
+async def test_a_refused_request_leaves_the_connection() -> None:
+    gateway = Refusing()
+
+    async def connect(url: str, token: str, ping: float) -> Connection:
+        del url, token, ping
+        return Connection(gateway)
+
+    link = Link(
+        Gateways(("http://h:1",), "token"),
+        Quick(),
+        Ids(random.Random(1)),
+        name="w",
+        lease_seconds=9.0,
+        owner=Owner(),
+        open_channel=connect,
+    )
+    await link.open()
+    running = asyncio.create_task(link.run())
+    async with asyncio.timeout(BOUND_SECONDS):
+        offered = await link.ask(1, 1.0)
+        with pytest.raises(GatewayUnavailable):
+            await link.renew([], 0, 1)
+        assert (await link.renew([], 0, 1)).lease_seconds == 9.0
+    assert [task.task_id for task in offered.tasks] == ["task-0"]
+    assert gateway.asked == [gateway.asked[0]] * 2, "the same claim id"
+    assert link.connections == 1
+    await link.close()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 async def request(link: Link, n: int, kind: str) -> Any:

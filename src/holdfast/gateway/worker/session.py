@@ -169,7 +169,7 @@ class WorkerSession:
                 if (ended := self._asks.get(message.claim_id)) is not None:
                     ended.set()
             case Ask():
-                self._start(self._ask(message))
+                self._start(self._ask(message), message.claim_id)
             case Renew():
                 self._start(self._renew(message))
             case CommandAck():
@@ -275,20 +275,22 @@ class WorkerSession:
 
     # -- requests that take their time -------------------------------------------------------------
 
-    def _start(self, request: Coroutine[Any, Any, None]) -> None:
+    def _start(self, request: Coroutine[Any, Any, None], claim_id: str = "") -> None:
         if self._requests >= REQUESTS_MAX:
             request.close()
-            raise BatchTooLarge(f"at most {REQUESTS_MAX} requests of a worker wait: send it later")
+            text = f"at most {REQUESTS_MAX} requests of a worker wait: send it later"
+            self._refuse(BatchTooLarge(text), claim_id)
+            return
         self._requests += 1
-        self._spawn(self._answer(request))
+        self._spawn(self._answer(request, claim_id))
 
-    async def _answer(self, request: Coroutine[Any, Any, None]) -> None:
+    async def _answer(self, request: Coroutine[Any, Any, None], claim_id: str) -> None:
         try:
             await request
         except _ENDS as error:
             self._fail(error)
         except HoldfastError as error:
-            self._refuse(error)
+            self._refuse(error, claim_id)
         except Exception as error:
             self._fail(error)
         finally:
@@ -353,8 +355,8 @@ class WorkerSession:
 
     # -- out ---------------------------------------------------------------------------------------
 
-    def _refuse(self, error: HoldfastError) -> None:
-        self._put(error_frame(error))
+    def _refuse(self, error: HoldfastError, claim_id: str = "") -> None:
+        self._put(error_frame(error, claim_id))
 
     async def _write(self, send: Send) -> None:
         while (message := await self._outlet.take()) is not None:

@@ -50,7 +50,7 @@ class BlockingHeldLease(Generic[L]):
         return self._lease.seconds_left
 
     def check(self) -> None:
-        """Raises LeaseLost if the lease is lost. Compares the deadline with the clock now."""
+        """Raises LeaseLost if the lease is lost or released. Compares the deadline with the clock now."""
         if self._lease.lost.is_set():
             raise self._lease.loss()
         if self.is_lost:

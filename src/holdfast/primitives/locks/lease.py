@@ -92,24 +92,30 @@ class HeldLease:
         self._renewal_loop = self._tasks.spawn(self._renew_until_lost())
 
     def __repr__(self) -> str:
-        state = f"lost: {self.lost.reason}" if self.lost.is_set() else "held"
+        held = "held" if self._released is None else "released"
+        state = f"lost: {self.lost.reason}" if self.lost.is_set() else held
         return f"<{type(self).__name__} {self.resource!r} {state}>"
 
     @property
     def seconds_left(self) -> float:
-        """How long the holder may rely on the lease without another renewal; 0 when it is lost."""
-        if self.lost.is_set():
+        """How long the holder may rely on the lease without another renewal. 0: it is lost or released."""
+        if self.lost.is_set() or self._released is not None:
             return 0.0
         left = self._deadline - self._clock.monotonic()
         return left if left > TOLERANCE_SECONDS else 0.0
 
     def check(self) -> None:
-        """Raises LeaseLost if the lease is lost. Compares the deadline with the clock now."""
+        """Raises LeaseLost if the lease is lost or released. Compares the deadline with the clock now."""
         if not self.lost.is_set() and self.seconds_left <= 0.0:
             # The event loop or the process stood still, so the renewal loop has not noticed yet.
             self.lose(LossReason.EXPIRED)
         if self.lost.is_set():
             raise self.loss()
+        self._check_held()
+
+    def _check_held(self) -> None:
+        if self._released is not None:
+            raise LeaseLost(f"the lease of '{self.resource}' was released: acquire it again")
 
     def loss(self) -> LeaseLost:
         """The error to raise for a lost lease."""
@@ -157,8 +163,7 @@ class HeldLease:
         """Renews the lease now, and from now on for `ttl` seconds each time. LeaseLost if it is no longer
         held. StoreUnavailable if that is unknown; the lease then continues unchanged."""
         rules.check_request(self.resource, ttl)
-        if self._released is not None:
-            raise LeaseLost(f"the lease of '{self.resource}' was released: acquire it again")
+        self._check_held()
         self.check()
         asked_at = self._clock.monotonic()
         reason = await self._store.renew(ttl)

@@ -458,16 +458,18 @@ class Drain(_message.Message):
     def __init__(self, within_ms: _Optional[int] = ...) -> None: ...
 
 class Error(_message.Message):
-    __slots__ = ("code", "detail", "retryable", "retry_after_ms")
+    __slots__ = ("code", "detail", "retryable", "retry_after_ms", "claim_id")
     CODE_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
     RETRYABLE_FIELD_NUMBER: _ClassVar[int]
     RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_ID_FIELD_NUMBER: _ClassVar[int]
     code: str
     detail: str
     retryable: bool
     retry_after_ms: int
-    def __init__(self, code: _Optional[str] = ..., detail: _Optional[str] = ..., retryable: bool = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
+    claim_id: str
+    def __init__(self, code: _Optional[str] = ..., detail: _Optional[str] = ..., retryable: bool = ..., retry_after_ms: _Optional[int] = ..., claim_id: _Optional[str] = ...) -> None: ...
 
 class Call(_message.Message):
     __slots__ = ("n", "verb", "task_id", "fence", "args_json")
