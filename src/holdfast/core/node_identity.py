@@ -105,41 +105,34 @@ class Taken(msgspec.Struct, frozen=True):
 Start: TypeAlias = Started | Repeated | Cloned | ShutOut | Taken
 
 
-class Joining(msgspec.Struct, frozen=True):
-    """What a registration by a join token needs to know about a node that exists."""
-
-    is_unused: bool
-    """Whether the credential of the node was never used: the answer that carried it may be lost."""
-
-
 def start(
     identity: NodeIdentity | None,
     *,
     boot_id: str | None,
     now: float,
     rotate: bool = False,
-    joining: Joining | None = None,
+    is_join: bool = False,
+    is_unused: bool = False,
 ) -> Start:
-    """Judges a registration. `identity` is None for a node that is not known. `joining`: it is made by a join
-    token."""
+    """Judges a registration. `identity` is None for a node that is not known. `is_join`: it is made by a join
+    token. `is_unused`: no credential of the node was ever used, so the answers that carried them may be
+    lost."""
     if identity is None:
         first: tuple[Boot, ...] = () if boot_id is None else (Boot(boot_id, now),)
         return Started(NodeIdentity(1, NodeState.LIVE, first, now, now), needs_credential=True)
     if identity.state in SHUT_OUT:
         return ShutOut(identity.state)
-    if joining is not None:
-        is_same = boot_id is not None and boot_id == identity.boot_id
-        # The boot id is known to the process that chose it, so no time bounds the repeat.
-        if is_same and joining.is_unused:
-            return Repeated(identity, needs_credential=True)
-        return Taken()
+    # The boot id is known to the process that chose it, so no time bounds the repeat of its request.
+    is_unanswered = is_unused and boot_id is not None and boot_id == identity.boot_id
+    if is_join:
+        return Repeated(identity, needs_credential=True) if is_unanswered else Taken()
     if _is_repeat(identity, boot_id, now):
         was_issued = identity.issued_at is not None and identity.issued_at >= identity.started_at
         return Repeated(identity, needs_credential=rotate or was_issued)
     boots = _later(identity.boots, boot_id, now)
     if _are_two(boots):
         return Cloned(replace(identity, state=NodeState.QUARANTINED, boots=boots))
-    needs_credential = rotate or identity.issued_at is None
+    needs_credential = rotate or is_unanswered or identity.issued_at is None
     started = replace(
         identity,
         incarnation=identity.incarnation + 1,

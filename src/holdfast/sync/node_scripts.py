@@ -79,13 +79,14 @@ def register(
     row = RegisteredNode(*rows[0]) if rows else None
     _check_place(row, new)
     held = yield from _lock_held(new.id)
-    joined = None if join_token_id is None or row is None else (yield from _joined(row))
+    uses = None if row is None else (yield from _credential_uses(row))
     start = rules.start(
         row.identity if row else None,
         boot_id=new.boot_id,
         now=now,
         rotate=new.rotate,
-        joining=None if joined is None else rules.Joining(joined.is_unused),
+        is_join=join_token_id is not None,
+        is_unused=uses is not None and uses.is_unused,
     )
     match start:
         case rules.Taken():
@@ -99,8 +100,8 @@ def register(
             work.events.append(_node_event("node.cloned", now, new, identity))
             answer = Registered(start, 0, has_credential=False)
         case rules.Repeated(identity=identity):
-            if joined is not None and join_token_id not in joined.made_by:
-                yield from _spend(join_token_id or "", now)
+            if uses is not None and join_token_id and join_token_id not in uses.made_by:
+                yield from _spend(join_token_id, now)
             has_credential = yield from _issue(start.needs_credential, None, token, digest, now)
             if has_credential:
                 again = replace(identity, issued_at=now)
@@ -140,7 +141,7 @@ def _spend(token_id: str, now: float) -> Script[None]:
         raise Unauthenticated("the join token is used up or has ended: ask for another one")
 
 
-class _Joined(NamedTuple):
+class _CredentialUses(NamedTuple):
     """The credentials of a node that exists."""
 
     made_by: frozenset[str]
@@ -148,10 +149,10 @@ class _Joined(NamedTuple):
     is_unused: bool
 
 
-def _joined(row: RegisteredNode) -> Script[_Joined]:
+def _credential_uses(row: RegisteredNode) -> Script[_CredentialUses]:
     rows = yield call(own("credential_uses"), node=row.id)
     is_unused = bool(rows) and all(used_at is None for _, used_at in rows)
-    return _Joined(frozenset(made_by for made_by, _ in rows), is_unused)
+    return _CredentialUses(frozenset(made_by for made_by, _ in rows), is_unused)
 
 
 def _check_place(row: RegisteredNode | None, new: NewNode) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core.node_identity import NodeState
+from holdfast.core.node_identity import REPEAT_SECONDS, NodeState
 from holdfast.core.speaking import Voice
 from holdfast.core.task import Status
 from holdfast.errors import Conflict, InvalidInput
@@ -72,6 +72,30 @@ async def test_a_repeated_start_ends_no_credential(
     await start(nodes, boot_id="b2", rotate=True)
     clock.set(clock.now() + 601)
     assert [await tokens.find(credential) for credential in credentials] == [None, None]
+
+
+async def test_a_late_repeat_gets_a_credential_until_one_was_used(
+    store: Store, nodes: Nodes, clock: VirtualClock
+) -> None:
+    """The answer with the credential is lost, and the node repeats its request after more than a minute. It
+    has no other way to get a credential."""
+    await start(nodes, boot_id="b1")
+    clock.set(clock.now() + REPEAT_SECONDS + 1)
+    late = await start(nodes, boot_id="b1")
+    assert (late.incarnation, late.is_repeat) == (2, False)
+    assert late.credential is not None
+    assert await Tokens(store).find(late.credential) is not None  # its first use
+    clock.set(clock.now() + REPEAT_SECONDS + 1)
+    restart = await start(nodes, boot_id="b1")
+    assert (restart.incarnation, restart.credential) == (3, None)
+
+
+async def test_another_process_gets_no_credential_for_an_unused_one(
+    nodes: Nodes, clock: VirtualClock
+) -> None:
+    await start(nodes, boot_id="b1")
+    clock.set(clock.now() + REPEAT_SECONDS + 1)
+    assert (await start(nodes, boot_id="b2")).credential is None
 
 
 async def test_a_revoked_node_loses_all_its_credentials(store: Store, nodes: Nodes) -> None:

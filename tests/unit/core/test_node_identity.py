@@ -57,6 +57,17 @@ def test_a_repeat_is_the_same_start() -> None:
     assert started(second, "b", 1.0 + REPEAT_SECONDS).incarnation == 3, "a repeat comes soon"
 
 
+def test_an_unused_credential_is_made_again_for_its_process_only() -> None:
+    first, late = started(None, "a", 0.0), 2 * REPEAT_SECONDS
+    same = start(first, boot_id="a", now=late, is_unused=True)
+    assert isinstance(same, Started)
+    assert (same.needs_credential, same.identity.issued_at) == (True, late)
+    for boot_id in ("b", None):
+        other = start(first, boot_id=boot_id, now=late, is_unused=True)
+        assert isinstance(other, Started)
+        assert not other.needs_credential
+
+
 def test_two_processes_that_take_turns_are_quarantined() -> None:
     identity = started(None, "a", 0.0)
     for n in range(1, CLONE_CHANGES + 1):
