@@ -18,6 +18,7 @@ from holdfast.sim.draw import Draw
 from holdfast.sim.loop import SimLoop
 from holdfast.sim.server import Database
 from holdfast.sim.trace import Trace
+from holdfast.store.script import Script
 from holdfast.store.scripts.insert import insert
 from holdfast.store.sqlite.dialect import SqliteDialect
 
@@ -71,3 +72,28 @@ def test_history_contains_exactly_the_committed_writes(
     assert rows == [f"t{n:02}" for n in range(40) if acknowledged[n]]
     assert not all(acknowledged)
     assert acknowledged[-1]
+
+
+def test_a_claim_that_ends_an_old_lease_is_two_changes(database: Database) -> None:
+    """A claim by id that finds an ended lease writes the row once, and the feed has two events."""
+    assert put(database, "t1")
+    write = (
+        "UPDATE holdfast_task SET status = 'running', attempts = 1, fence = ?, version = ?, "
+        "node = 'n', started_at = 1.0, lease_until = 9.0"
+    )
+
+    def run(fence: int, version: int) -> Script[None]:
+        database._connection.execute(write, (fence, version))
+        yield from ()
+
+    first = database.history[-1].version
+    database.run(lambda: run(1, first + 1), "a", 2.0)
+    database.run(lambda: run(3, first + 3), "b", 3.0)
+    changes = [(c.was, c.status, c.before_fence, c.fence, c.attempts) for c in database.history[1:]]
+    assert changes == [
+        ("queued", "running", 0, 1, 1),
+        ("running", "queued", 1, 2, 0),
+        ("queued", "running", 2, 3, 1),
+    ]
+    versions = [(change.before_version, change.version) for change in database.history[1:]]
+    assert versions == [(first + n, first + n + 1) for n in range(3)]

@@ -274,10 +274,32 @@ class Database:
 
 
 def _folded(changes: list[Change]) -> Iterator[Change]:
-    """The changes of a transaction. A new task that the same transaction parks is one change."""
+    """The changes of a transaction. A new task that the same transaction parks is one change. A claim by id
+    that finds an ended lease writes the row once: the end of the run and the claim are two changes."""
     gates = {c.id: c.gate for c in changes if c.was is not None and c.version == c.before_version}
     for change in changes:
         is_gate_only = change.was == change.status and change.version == change.before_version
         if not (is_gate_only and change.fence == change.before_fence):
             is_parked = change.was is None and change.id in gates
-            yield change._replace(gate=gates[change.id]) if is_parked else change
+            if (
+                change.was in RUN
+                and change.status in RUN
+                and change.fence > change.before_fence + 1
+            ):
+                yield from _claimed_again(change)
+            else:
+                yield change._replace(gate=gates[change.id]) if is_parked else change
+
+
+def _claimed_again(change: Change) -> tuple[Change, Change]:
+    """The end of a lease and the claim after it, which use one version and one fence each."""
+    fence, version = change.fence - 1, change.version - 1
+    ended = change._replace(
+        status="queued",
+        fence=fence,
+        version=version,
+        attempts=change.attempts - 1,
+        node=None,
+        started_at=None,
+    )
+    return ended, change._replace(was="queued", before_fence=fence, before_version=version)
