@@ -169,7 +169,7 @@ class DiskFile(apsw.VFSFile):
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         disk = self._disk
         disk.operate()
-        if disk.full and disk.finds_full():
+        if disk.finds_full():
             raise apsw.FullError("the simulated disk is full")
         disk.blocks(self._name).loose.append(Write(offset, bytes(data)))
         super().xWrite(data, offset)
