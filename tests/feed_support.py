@@ -34,7 +34,7 @@ from holdfast.gateway.feed.feed import LiveFeed
 from holdfast.gateway.feed.poll import poll_frames
 from holdfast.gateway.feed.ports import Session
 from holdfast.gateway.feed.protocol import FeedProtocol
-from holdfast.gateway.feed.sse import open_stream, poll_events
+from holdfast.gateway.feed.sse import open_stream
 from holdfast.gateway.feed.websocket import SUBPROTOCOL, serve_websocket
 from holdfast.store.feed import Page, Reset, Skimmed
 from tests import async_messages
@@ -224,8 +224,8 @@ def app_of(feed: LiveFeed) -> Starlette:
     async def stream(request: Request) -> Response:
         return await answer(request, open_stream)
 
-    async def events(request: Request) -> Response:
-        return await answer(request, poll_events)
+    async def poll(request: Request) -> Response:
+        return await answer(request, poll_frames)
 
     async def poll(request: Request) -> Response:
         return await answer(request, poll_frames)
@@ -233,8 +233,8 @@ def app_of(feed: LiveFeed) -> Starlette:
     return Starlette(
         routes=[
             WebSocketRoute("/api/v1/ws", websocket),
+            Route("/api/v1/poll", poll),
             Route("/api/v1/stream", stream),
-            Route("/api/v1/events", events),
             Route("/api/v1/poll", poll),
         ]
     )

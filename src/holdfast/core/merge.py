@@ -8,7 +8,6 @@ Never: joins a status, an owner, a fence or a result. Those change by fenced or 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
@@ -27,87 +26,6 @@ class Progress(msgspec.Struct, frozen=True, order=True):
 
 def join_progress(a: Progress, b: Progress) -> Progress:
     return max(a, b)
-
-
-class MetricKey(msgspec.Struct, frozen=True, order=True):
-    """One counter: each run of a task counts apart."""
-
-    name: str
-    node: str
-    fence: int
-
-
-Metrics: TypeAlias = Mapping[MetricKey, float]
-
-
-def join_metrics(a: Metrics, b: Metrics) -> dict[MetricKey, float]:
-    """The greater value of each counter."""
-    return {key: max(m[key] for m in (a, b) if key in m) for key in a.keys() | b.keys()}
-
-
-def totals(metrics: Metrics) -> dict[str, float]:
-    """The value of each name: the sum over all runs, rounded once, so the order does not matter."""
-    values: dict[str, list[float]] = {}
-    for key, value in metrics.items():
-        values.setdefault(key.name, []).append(value)
-    return {name: math.fsum(values[name]) for name in sorted(values)}
-
-
-class OutputKey(msgspec.Struct, frozen=True, order=True):
-    """One stream of one run; it has one writer."""
-
-    fence: int
-    stream: str
-
-
-class Chunk(msgspec.Struct, frozen=True, order=True):
-    """Bytes of a stream from an offset on."""
-
-    start: int
-    data: bytes
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.data)
-
-
-Output: TypeAlias = Mapping[OutputKey, tuple[Chunk, ...]]
-
-
-class OutputMismatch(msgspec.Struct, frozen=True):
-    """Two chunks have different bytes at one offset."""
-
-    key: OutputKey
-    offset: int
-
-
-def join_output(a: Output, b: Output) -> dict[OutputKey, tuple[Chunk, ...]] | OutputMismatch:
-    """The union of the intervals of each stream."""
-    joined: dict[OutputKey, tuple[Chunk, ...]] = {}
-    for key in sorted(a.keys() | b.keys()):
-        chunks = join_chunks((*a.get(key, ()), *b.get(key, ())))
-        if isinstance(chunks, int):
-            return OutputMismatch(key, chunks)
-        joined[key] = chunks
-    return joined
-
-
-def join_chunks(chunks: Iterable[Chunk]) -> tuple[Chunk, ...] | int:
-    """The chunks in order, those that touch as one; or the offset at which two of them differ."""
-    joined: list[Chunk] = []
-    for chunk in sorted(chunks):
-        if not chunk.data:
-            continue
-        if not joined or chunk.start > joined[-1].end:
-            joined.append(chunk)
-            continue
-        last = joined[-1]
-        common = last.data[chunk.start - last.start :]
-        for index, (left, right) in enumerate(zip(common, chunk.data, strict=False)):
-            if left != right:
-                return chunk.start + index
-        joined[-1] = Chunk(last.start, last.data + chunk.data[len(common) :])
-    return tuple(joined)
 
 
 class Stamp(msgspec.Struct, frozen=True, order=True):

@@ -39,34 +39,22 @@ class FieldClass(StrEnum):
     """The classes of fields by how concurrent writes join."""
 
     REGISTER = "register"
-    """Compare and set only."""
+    """Status, desired, node, fence, assigned node, result, failure: compare and set only."""
     PROGRESS = "progress"
+    """Progress, phase, iteration."""
     COUNTER = "counter"
+    """Metrics."""
     LOG = "log"
+    """Output."""
     SET = "set"
+    """Labels."""
     MAP = "map"
+    """Metadata."""
     TEXT = "text"
+    """Payload, notes."""
 
 
 F = FieldClass
-FIELD_CLASSES: Final[dict[str, FieldClass]] = {
-    "status": F.REGISTER,
-    "desired": F.REGISTER,
-    "node": F.REGISTER,
-    "fence": F.REGISTER,
-    "assigned_to": F.REGISTER,
-    "result": F.REGISTER,
-    "failure": F.REGISTER,
-    "progress": F.PROGRESS,
-    "phase": F.PROGRESS,
-    "iteration": F.PROGRESS,
-    "metrics": F.COUNTER,
-    "output": F.LOG,
-    "labels": F.SET,
-    "metadata": F.MAP,
-    "payload": F.TEXT,
-    "notes": F.TEXT,
-}
 CONTENT: Final = frozenset({F.SET, F.MAP, F.TEXT})
 """The classes that a strategy applies to."""
 

@@ -119,17 +119,6 @@ def acknowledged(log: WorkerLog, ack: SyncAck) -> WorkerLog:
     return log
 
 
-def restarted(log: WorkerLog, incarnation: int) -> WorkerLog:
-    """The log of a new incarnation: its messages are numbered from 1 again. A worker that starts with a log
-    on disk connects under the old incarnation first (`connected`): only that one's receiver knows which of
-    the messages were applied."""
-    messages = tuple(
-        replace(message, sequence=number)
-        for number, message in enumerate(log.unacknowledged, start=1)
-    )
-    return WorkerLog(incarnation, len(messages) + 1, messages, 0, log.waiting)
-
-
 def _dropped(log: WorkerLog, through: int) -> WorkerLog:
     rest = tuple(message for message in log.unacknowledged if message.sequence > through)
     return replace(log, unacknowledged=rest)

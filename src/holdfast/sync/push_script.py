@@ -42,7 +42,7 @@ from holdfast.sync.push_state import (
     PushState,
     Snapshot,
 )
-from holdfast.sync.rows import own, read_project
+from holdfast.sync.rows import ProjectRow, own, read_project
 from holdfast.sync.speaking import heard
 from holdfast.sync.sync_task import SyncRow, current_of
 from holdfast.sync.tally import write_tally
@@ -86,15 +86,14 @@ class Raced(Exception):
 def push(dialect: Dialect, ids: Ids, now: float, *, request: Push) -> Script[Pushed]:
     node = yield from heard(request.voice)
     sender = effects.sender_of(node, request.rules)
-    state = yield from _read(request, now)
-    clock = (yield from read_project(request.project)).clock
+    state, project = yield from _read(request, now)
     results: list[ItemResult] = []
     for n, item in enumerate(request.items):
         result = yield from _answer(state, request, sender, item, n)
         results.append(result)
     if request.is_atomic and not all(result.success for result in results):
-        raise Undone([_atomic(state, result) for result in results], clock)
-    tick = lamport.advance(clock, node.clock, request.local_clock)
+        raise Undone([_atomic(state, result) for result in results], project.clock)
+    tick = lamport.advance(project.clock, node.clock, request.local_clock)
 
     def beside(now: float) -> Script[Sequence[NewEvent]]:
         nonlocal tick
@@ -106,8 +105,9 @@ def push(dialect: Dialect, ids: Ids, now: float, *, request: Push) -> Script[Pus
     return Pushed(results, tick.clock, tick.is_clamped, bool(state.written))
 
 
-def _read(request: Push, now: float) -> Script[PushState]:
-    """Locks the tasks of the items and reads what the rules need. Leases that have ended expire."""
+def _read(request: Push, now: float) -> Script[tuple[PushState, ProjectRow]]:
+    """Locks the tasks of the items and reads what the rules need. Leases that have ended expire. The project
+    is locked later, in `_write`: it comes after the tasks."""
     names = sorted({item.id for item in request.items if item.id})
     ids = yield from resolve(request.project, names)
     if new := [name for name in names if name not in ids]:
@@ -128,7 +128,7 @@ def _read(request: Push, now: float) -> Script[PushState]:
     mutation_ids = sorted({item.mutation_id for item in request.items if item.mutation_id})
     kept = yield call(own("mutations"), node=request.voice.node, ids=mutation_ids)
     project = yield from read_project(request.project)
-    return PushState(
+    state = PushState(
         work,
         names=ids,
         rows={row[2]: SyncRow(*row) for row in rows},
@@ -136,6 +136,7 @@ def _read(request: Push, now: float) -> Script[PushState]:
         answers={row[0]: (row[1], row[2]) for row in kept},
         strategies=project.strategies,
     )
+    return state, project
 
 
 def resolve(project: str, names: Sequence[str]) -> Script[dict[str, str]]:

@@ -26,7 +26,6 @@ class ProjectRow(msgspec.Struct, frozen=True):
 
     id: str
     clock: int = 0
-    tombstones_from: int = 0
     strategy: str = Strategy.MERGE.value
     settings_json: str = "{}"
     version: int = 1

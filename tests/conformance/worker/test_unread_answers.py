@@ -18,6 +18,7 @@ from holdfast.gateway.worker.session import REQUESTS_MAX, Received, WorkerSessio
 from holdfast.gateway.worker.speaker import Speaker
 from holdfast.store.store import Store
 from holdfast.sync.worker.worker_sync import WorkerSync
+from tests.integration.worker.support import Commands
 
 SENT = 4 * WAITING_MAX
 ADMINISTRATOR: Principal = BOOTSTRAP
@@ -52,7 +53,7 @@ class Deaf:
 async def test_a_worker_that_reads_nothing_is_not_read_either(
     store: Store, sync: WorkerSync, clock: VirtualClock, message: WorkerMessage
 ) -> None:
-    service = WorkerService(store, clock, sync)
+    service = WorkerService(store, clock, sync, Commands())
     peer = Deaf(message, takes=1)
     session = WorkerSession(service, Speaker(ADMINISTRATOR, "w1", "default"))
     running = asyncio.create_task(session.run(peer.incoming(), peer.take))
@@ -71,7 +72,7 @@ async def test_a_worker_that_reads_nothing_is_not_read_either(
 async def test_a_worker_that_reads_is_answered_in_full(
     store: Store, sync: WorkerSync, clock: VirtualClock
 ) -> None:
-    service = WorkerService(store, clock, sync)
+    service = WorkerService(store, clock, sync, Commands())
     peer = Deaf(Ping(n=1), takes=SENT + 1)
     session = WorkerSession(service, Speaker(ADMINISTRATOR, "w1", "default"))
     await session.run(peer.incoming(), peer.take)

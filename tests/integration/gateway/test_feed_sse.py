@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from holdfast.core.subscription import FlowBounds
-from holdfast.gateway.feed import broadcaster as broadcaster_module, reading, sse
+from holdfast.gateway.feed import sse
 from tests.feed_support import (
     WAIT_SECONDS,
     Door,
@@ -201,9 +201,7 @@ async def test_a_slow_stream_is_parked_and_caught_up() -> None:
 )
 async def test_bad_queries(query: str) -> None:
     async with served(ScriptedFeed()) as server:
-        for path in ("stream", "events"):
-            if path == "events" and "snapshot" in query:
-                continue
+        for path in ("stream", "poll"):
             answer = await get(server, f"/api/v1/{path}?{query}")
             assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input")
         assert not server.feed.broadcaster.connections
@@ -214,7 +212,7 @@ async def test_access() -> None:
     directory.gone.add("task:gone")
     door = Door(person(projects=("default",)))
     async with served(ScriptedFeed(), door=door, directory=directory) as server:
-        for path in ("stream", "events"):
+        for path in ("stream", "poll"):
             answers = [
                 (await get(server, f"/api/v1/{path}?topics={topic}")).status_code
                 for topic in ("task:gone", "project:other", "user:bob")
@@ -225,49 +223,3 @@ async def test_access() -> None:
             )
             assert refused.status_code == 401
         assert not server.feed.broadcaster.connections
-
-
-# -- long poll -------------------------------------------------------------------------------------
-
-
-async def test_long_poll_reads_pages_and_waits() -> None:
-    feed = ScriptedFeed()
-    async with served(feed, ring_events=3) as server:
-        for _ in range(5):
-            feed.commit("task.started")
-        feed.commit("task.started", task="t2")
-        await server.feed.broadcaster.refresh()
-        first = (await get(server, "/api/v1/events?topics=task:t1&after=e1:1&limit=2")).json()
-        assert [item["position"] for item in first["items"]] == ["e1:2", "e1:3"]
-        assert first["next"] == "e1:3"
-        assert first["items"][0]["type"] == "task.status_changed"
-        second = (await get(server, f"/api/v1/events?topics=task:t1&after={first['next']}")).json()
-        assert [item["position"] for item in second["items"]] == ["e1:4", "e1:5"]
-        assert second["next"] == "e1:6"
-        empty = (await get(server, f"/api/v1/events?topics=task:t1&after={second['next']}")).json()
-        assert empty == {"items": [], "next": "e1:6"}
-        waiting = asyncio.create_task(
-            get(server, "/api/v1/events?topics=task:t1&after=e1:6&wait_seconds=30")
-        )
-        while not server.feed.broadcaster.polls:
-            await server.feed.broadcaster.refresh()
-        feed.commit("task.started", task="t2")
-        feed.commit("task.completed")
-        answer = (await waiting).json()
-        assert [item["position"] for item in answer["items"]] == ["e1:8"]
-
-
-async def test_long_poll_resets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broadcaster_module, "PAGE_EVENTS", 2)
-    monkeypatch.setattr(reading, "PAGE_EVENTS", 2)
-    feed = ScriptedFeed()
-    async with served(feed, ring_events=2) as server:
-        feed.commit(*["task.started"] * 9)
-        await server.feed.broadcaster.refresh()
-        feed.prune(5)
-        reasons = []
-        for position in ("e1:4", "e1:99", "other:1"):
-            answer = await get(server, f"/api/v1/events?topics=task:t1&after={position}")
-            assert answer.status_code == 410
-            reasons.append(answer.json()["reason"])
-        assert reasons == ["pruned", "ahead", "epoch"]

@@ -94,9 +94,7 @@ class Gateway:
         self.store = store
         self.commands = Commands()
         self.sync = WorkerSync(store, SystemClock())
-        self.service = WorkerService(
-            store, SystemClock(), self.sync, gateway="g1", commands=self.commands
-        )
+        self.service = WorkerService(store, SystemClock(), self.sync, self.commands, gateway="g1")
         self._tls = tls
 
     async def __aenter__(self) -> Self:

@@ -4,74 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import pytest
-from hypothesis import example, given, strategies as st
+from hypothesis import given, strategies as st
 
 from holdfast.core.merge import (
     NO_LABELS,
-    Chunk,
     Labels,
     LabelTag,
-    MetricKey,
-    OutputKey,
-    OutputMismatch,
     Progress,
     Stamp,
     Stamped,
     change_labels,
-    join_chunks,
     join_labels,
     join_metadata,
-    join_metrics,
-    join_output,
     join_progress,
     join_text,
-    totals,
 )
 
 T = TypeVar("T")
-OutputLog = dict[OutputKey, tuple[Chunk, ...]]
 names = st.sampled_from(["a", "b", "c"])
 small = st.integers(0, 3)
-amounts = st.floats(0, 1e6) | st.integers(0, 5).map(float)
 progresses = st.builds(Progress, small, small, st.sampled_from([0.0, 0.5, 1.0]), names)
-metrics = st.dictionaries(st.builds(MetricKey, names, names, small), amounts, max_size=6)
 stamps = st.builds(Stamp, small, names)
 tags = st.frozensets(st.builds(LabelTag, names, stamps), max_size=6)
 labels = st.builds(Labels, tags, tags)
 metadata = st.dictionaries(names, st.builds(Stamped, stamps, names), max_size=3)
 texts = st.sampled_from(["x", "y", "z"])
-
-KEYS = [OutputKey(fence, stream) for fence in (1, 2) for stream in ("stdout", "log")]
-WRITTEN = bytes(range(8))
-"""What the writer of a stream wrote; each key has its own rotation."""
-
-
-def written(key: OutputKey) -> bytes:
-    turn = KEYS.index(key)
-    return WRITTEN[turn:] + WRITTEN[:turn]
-
-
-@st.composite
-def outputs(draw: st.DrawFn) -> OutputLog:
-    """Parts of streams with one writer each."""
-    output: OutputLog = {}
-    for key in draw(st.lists(st.sampled_from(KEYS), unique=True)):
-        spans = draw(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=4))
-        chunks = [Chunk(start, written(key)[start:end]) for start, end in spans]
-        joined = join_chunks(chunks)
-        assert not isinstance(joined, int)
-        output[key] = joined
-    return output
-
-
-def join_written(a: OutputLog, b: OutputLog) -> OutputLog:
-    joined = join_output(a, b)
-    assert not isinstance(joined, OutputMismatch)
-    return joined
 
 
 class Join(NamedTuple):
@@ -81,8 +41,6 @@ class Join(NamedTuple):
 
 JOINS = {
     "progress": Join(progresses, join_progress),
-    "counter": Join(metrics, join_metrics),
-    "log": Join(outputs(), join_written),
     "set": Join(labels, join_labels),
     "map": Join(metadata, join_metadata),
 }
@@ -113,8 +71,6 @@ class Push(NamedTuple):
     """What one push contributes to each class."""
 
     progress: Progress
-    metrics: dict[MetricKey, float]
-    output: OutputLog
     labels: Labels
     metadata: dict[str, Stamped]
 
@@ -122,15 +78,13 @@ class Push(NamedTuple):
 def applied(state: Push, push: Push) -> Push:
     return Push(
         join_progress(state.progress, push.progress),
-        join_metrics(state.metrics, push.metrics),
-        join_written(state.output, push.output),
         join_labels(state.labels, push.labels),
         join_metadata(state.metadata, push.metadata),
     )
 
 
-EMPTY = Push(Progress(), {}, {}, NO_LABELS, {})
-pushes = st.builds(Push, progresses, metrics, outputs(), labels, metadata)
+EMPTY = Push(Progress(), NO_LABELS, {})
+pushes = st.builds(Push, progresses, labels, metadata)
 
 
 @given(st.data())
@@ -143,7 +97,6 @@ def test_replicas_that_receive_the_same_pushes_agree(data: st.DataObject) -> Non
     replica = reduce(applied, (sent[n] for n in received), EMPTY)
     other = reduce(applied, sent, EMPTY)
     assert replica == other
-    assert totals(replica.metrics) == totals(other.metrics)
     assert replica.labels.members == other.labels.members
 
 
@@ -151,37 +104,6 @@ def test_a_later_run_starts_over_and_a_late_report_does_not_turn_it_back() -> No
     first, second = Progress(1, 9, 1.0, "end"), Progress(2, 0, 0.1, "start")
     assert join_progress(second, first) == second
     assert join_progress(Progress(2, 3, 0.1), Progress(2, 2, 0.9)) == Progress(2, 3, 0.1)
-
-
-def test_counters_of_all_runs_add_up_and_repeats_do_not() -> None:
-    run, rerun, other = (MetricKey("tokens", n, f) for n, f in (("a", 1), ("a", 2), ("b", 1)))
-    counted = join_metrics({run: 10.0, other: 5.0}, {run: 12.0, rerun: 1.0})
-    assert totals(join_metrics(counted, {run: 10.0})) == {"tokens": 18.0}
-
-
-def test_a_total_does_not_depend_on_the_order_of_its_runs() -> None:
-    cost = {MetricKey("cost", "a", fence): fence / 10 for fence in (1, 2, 3)}
-    assert totals(cost) == totals(dict(reversed(cost.items()))) == {"cost": 0.6}
-
-
-@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8))))
-@example([(2, 4), (0, 2)])
-def test_chunks_join_to_what_was_written(spans: list[tuple[int, int]]) -> None:
-    key = KEYS[0]
-    chunks = join_chunks(Chunk(start, written(key)[start:end]) for start, end in spans)
-    assert not isinstance(chunks, int)
-    covered = {offset for start, end in spans for offset in range(start, end)}
-    assert {o for chunk in chunks for o in range(chunk.start, chunk.end)} == covered
-    assert all(chunk.data == written(key)[chunk.start : chunk.end] for chunk in chunks)
-    gaps = [right.start - left.end for left, right in pairwise(chunks)]
-    assert all(gap > 0 for gap in gaps), "chunks that touch are one"
-
-
-def test_output_that_differs_at_one_offset_is_a_mismatch_on_both_sides() -> None:
-    key = KEYS[0]
-    ours, theirs = {key: (Chunk(0, b"abcdef"),)}, {key: (Chunk(2, b"cdX"),)}
-    assert join_output(ours, theirs) == OutputMismatch(key, 4)
-    assert join_output(theirs, ours) == OutputMismatch(key, 4)
 
 
 def test_a_removal_takes_back_only_what_its_writer_had_read() -> None:

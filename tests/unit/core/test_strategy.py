@@ -10,7 +10,6 @@ from holdfast.core.merge import Labels, LabelTag, Stamp, Stamped
 from holdfast.core.push import Current
 from holdfast.core.strategy import (
     CONTENT,
-    FIELD_CLASSES,
     Content,
     ContentChange,
     FieldClass,
@@ -106,7 +105,6 @@ def test_a_class_has_its_own_strategy() -> None:
 def test_no_strategy_applies_to_status_or_observed_fields(field_class: FieldClass) -> None:
     with pytest.raises(ValueError, match=field_class.value):
         Strategies(overrides={field_class: Strategy.MERGE})
-    assert FIELD_CLASSES["status"] is F.REGISTER
 
 
 @given(changes, st.integers(1, VERSION), choices)

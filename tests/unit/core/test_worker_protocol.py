@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, strategies as st
-from msgspec.structs import replace
 
 from holdfast.core import worker_log as logs
 from holdfast.core.worker_protocol import (
@@ -119,7 +118,7 @@ def test_a_window_bounds_frames_and_bytes() -> None:
 
 
 PROGRESS = ("write", "send", "deliver", "ack")
-FAULTS = ("repeat", "lose", "lose_ack", "reconnect", "crash_receiver", "restart_worker")
+FAULTS = ("repeat", "lose", "lose_ack", "reconnect", "crash_receiver")
 ACTIONS = st.lists(
     st.tuples(st.sampled_from(PROGRESS * 3 + FAULTS), st.integers(0, 9)), min_size=20, max_size=80
 )
@@ -159,8 +158,6 @@ class Wire:
                 self.up.pop(n % len(self.up))
             case "reconnect":
                 self.reconnect()
-            case "restart_worker":
-                self.restart_worker()
             case "crash_receiver":
                 self.up.clear()  # the receiver row survives, unsent answers do not
             case _:
@@ -179,14 +176,6 @@ class Wire:
         if outcome is Reception.APPLY:
             self.applied.append(message)
         self.up.append(ack_of(outcome, after))
-
-    def restart_worker(self) -> None:
-        """A new process reads the log, reconnects under the old incarnation, then gets a new one."""
-        self.reconnect()
-        greeting = greet(self.receiver, 0, same_boot=False, registered=0)
-        assert greeting.receiver is not None
-        self.receiver = greeting.receiver
-        self.log = logs.restarted(self.log, greeting.receiver.incarnation)
 
     def reconnect(self) -> None:
         self.up.clear()  # the old connection is closed; late copies of its messages may still arrive
@@ -309,13 +298,3 @@ def test_a_change_after_an_end_waits_for_the_next_message() -> None:
     log = logs.add(log, OutputChunk(task_id="b", fence=1, data=b"other"))
     log = logs.fill(log, Window())
     assert [len(m.changes.task) + len(m.changes.output) for m in log.unacknowledged] == [1, 2]
-
-
-def test_a_restart_numbers_the_log_again() -> None:
-    log = logs.fill(logs.add(logs.WorkerLog(1), TaskChange(task_id="a", status="queued")), Window())
-    log = logs.fill(logs.add(log, TaskChange(task_id="b", status="queued")), Window())
-    log = logs.connected(log, 1)
-    again = logs.restarted(replace(log, sent_through=2), 2)
-    messages, _ = logs.unsent(again)
-    assert [(m.incarnation, m.sequence) for m in messages] == [(2, 1)]
-    assert messages[0].changes.task[0].task_id == "b"

@@ -96,8 +96,6 @@ class Broadcaster:
         """Parts of a period by which the work of connections is shifted."""
         self.store_slots = asyncio.Semaphore(STORE_READERS)
         self.is_store_away = False
-        self.polls = 0
-        """Long polls that wait for the next event."""
         self.buffered = 0
         """The bytes that all clients together have not taken."""
         self._bus = bus
@@ -194,7 +192,7 @@ class Broadcaster:
     def is_watched(self) -> bool:
         """Whether there are clients who may want the next event, or were a moment ago."""
         now = self.clock.monotonic()
-        if self.connections or self.lanes or self.polls:
+        if self.connections or self.lanes:
             self._watched_until = now + WATCHED_SECONDS
             return True
         return now < self._watched_until
@@ -313,7 +311,7 @@ class Broadcaster:
         if entries:
             members = len(lane)
             lane.send(entries, now, self.park_full)
-            self.meter.sent(entries, members, self.source.now(), lane.key.wrapping, received)
+            self.meter.sent(entries, members, self.source.now(), lane.key.transport, received)
 
     def park_full(self) -> None:
         """Parks the connections whose buffer is full."""

@@ -64,7 +64,8 @@ class LaneKey(NamedTuple):
     filter: StreamFilter
     id: str
     channel: str
-    wrapping: str
+    transport: str
+    """Decides how frames are wrapped."""
     merge_seconds: float
 
 

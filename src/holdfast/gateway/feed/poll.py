@@ -13,14 +13,16 @@ import msgspec
 from starlette.requests import Request
 
 from holdfast.core.access import Denied
+from holdfast.errors import InvalidInput
 from holdfast.gateway.feed.connection import POLL, Connection
 from holdfast.gateway.feed.feed import LiveFeed
 from holdfast.gateway.feed.frames import as_message
 from holdfast.gateway.feed.outlets import QueueOutlet
 from holdfast.gateway.feed.ports import Session
-from holdfast.gateway.feed.sse import WAIT_SECONDS_MAX, StreamFull, number_of, wish_of
+from holdfast.gateway.feed.sse import StreamFull, wish_of
 from holdfast.gateway.feed.subscribing import subscribe
 
+WAIT_SECONDS_MAX: Final = 30.0
 POLL_BYTES: Final = 1_048_576
 """Bytes of frames after which an answer ends."""
 SNAPSHOT_SECONDS: Final = 30.0
@@ -73,7 +75,7 @@ async def poll_frames(
     try:
         if feed.is_full():
             raise StreamFull
-        wish, seconds = wish_of(request), number_of(request, "wait_seconds", 0)
+        wish, seconds = wish_of(request), _number(request, "wait_seconds", 0)
     except BaseException:
         session.close()
         raise
@@ -113,3 +115,12 @@ async def _collected(feed: LiveFeed, outlet: QueueOutlet, seconds: float) -> lis
         for line in b"".join(parts).splitlines():
             answer.add(line)
     return answer.frames
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InvalidInput(f"{name} is '{text[:20]}': give a whole number")
+    return int(text)

@@ -1,4 +1,4 @@
-"""Server-sent events, and the long poll for clients that cannot stream.
+"""Server-sent events.
 
 Promises: the same frames, buffers and parking as by WebSocket. `id:` is the position of a frame, so a browser
 resumes with `Last-Event-ID`. A stream has one cursor for all its topics: one position says what was received.
@@ -8,7 +8,7 @@ A reset ends the stream.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,26 +16,21 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.core.access import Denied
 from holdfast.core.channel import Channel, parse_channel
-from holdfast.core.check import check_choice, check_page
+from holdfast.core.check import check_choice
 from holdfast.core.event_kinds import EventClass
 from holdfast.core.event_query import event_query
-from holdfast.core.subscription import StreamFilter, StreamReset
-from holdfast.core.wire import parse_position
-from holdfast.errors import FeedReset, InvalidInput
-from holdfast.gateway.feed.connection import SSE, Connection, filter_for, find_targets
+from holdfast.errors import InvalidInput
+from holdfast.gateway.feed.connection import SSE, Connection
 from holdfast.gateway.feed.feed import LiveFeed
 from holdfast.gateway.feed.frames import as_server_sent_event
-from holdfast.gateway.feed.lanes import Matcher
 from holdfast.gateway.feed.outlets import QueueOutlet
 from holdfast.gateway.feed.ports import Session
-from holdfast.gateway.feed.reading import next_page
 from holdfast.gateway.feed.requests import KINDS_MAX
-from holdfast.gateway.feed.subscribing import NOW, Wish, start_offset, subscribe
+from holdfast.gateway.feed.subscribing import Wish, subscribe
 
 HEARTBEAT_SECONDS: Final = 15.0
 RETRY_MS: Final = 2_000
 TOPICS_MAX: Final = 50
-WAIT_SECONDS_MAX: Final = 30.0
 STREAM_ID: Final = "stream"
 HEADERS: Final = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -178,54 +173,3 @@ def wish_of(request: Request) -> Wish:
         kinds=_kinds(request),
         classes=_classes(request),
     )
-
-
-async def poll_events(
-    feed: LiveFeed, request: Request, session: Session
-) -> dict[str, Any] | Denied:
-    """`GET /api/v1/events`: the events after a position, or after `wait_seconds` none. Raises InvalidInput,
-    FeedReset and StoreUnavailable. The caller closes the session."""
-    broadcaster = feed.broadcaster
-    targets = await find_targets(feed.directory, session.principal, _channels(request))
-    if isinstance(targets, Denied):
-        return targets
-    like = StreamFilter(frozenset(), None, _kinds(request), _classes(request))
-    matches = Matcher(filter_for(session.principal, targets, like)).matches
-    text = request.query_params.get("after")
-    after = None if text in (None, "", NOW) else parse_position("after", text)
-    limit = check_page(number_of(request, "limit", 100))
-    deadline = broadcaster.clock.monotonic() + min(
-        number_of(request, "wait_seconds", 0), WAIT_SECONDS_MAX
-    )
-    read, items = await start_offset(broadcaster, after), []
-    epoch = broadcaster.epoch
-    while not isinstance(read, StreamReset) and epoch == broadcaster.epoch:
-        if read < broadcaster.head:
-            answer = await next_page(broadcaster, read, None)
-            if isinstance(answer, StreamReset):
-                read = answer
-                break
-            entries, through = answer
-            items = [entry for entry in entries if matches(entry)]
-            read = through if len(items) <= limit else items[limit - 1].offset
-        left = deadline - broadcaster.clock.monotonic()
-        if items or (read >= broadcaster.head and left <= 0.0):
-            frames = [item.public(epoch) for item in items[:limit]]
-            return {"items": frames, "next": f"{epoch}:{read}"}
-        if read >= broadcaster.head:
-            broadcaster.polls += 1
-            try:
-                await broadcaster.advanced(left)
-            finally:
-                broadcaster.polls -= 1
-    reason = read if isinstance(read, StreamReset) else StreamReset.EPOCH
-    raise FeedReset(reason.value, str(broadcaster.bounds.oldest), str(broadcaster.bounds.head))
-
-
-def number_of(request: Request, name: str, default: int) -> int:
-    text = request.query_params.get(name, "")
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise InvalidInput(f"{name} is '{text[:20]}': give a whole number")
-    return int(text)

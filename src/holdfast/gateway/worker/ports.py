@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
@@ -27,16 +26,3 @@ class CommandSource(Protocol):
     async def wait(self, node: str) -> None:
         """Waits until there may be something new for this node."""
         ...
-
-
-class NoCommands:
-    """A source without commands."""
-
-    async def pending(self, node: str) -> Sequence[CommandFrame | Decided]:
-        return ()
-
-    async def acknowledge(self, voice: Voice, ack: CommandAck) -> None:
-        return None
-
-    async def wait(self, node: str) -> None:
-        await asyncio.Event().wait()

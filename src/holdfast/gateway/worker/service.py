@@ -32,7 +32,7 @@ from holdfast.core.worker_wire import (
 from holdfast.errors import HoldfastError
 from holdfast.gateway.worker.calls import WorkerCalls
 from holdfast.gateway.worker.offer import offer_of
-from holdfast.gateway.worker.ports import CommandSource, Listen, NoCommands
+from holdfast.gateway.worker.ports import CommandSource, Listen
 from holdfast.gateway.worker.speaker import Speaker
 from holdfast.gateway.worker.taken import TakenRuns
 from holdfast.gateway.worker.work_news import WorkNews
@@ -92,11 +92,11 @@ class WorkerService:
         store: Store,
         clock: Clock,
         sync: WorkerSync,
+        commands: CommandSource,
         *,
         nodes: Nodes | None = None,
         gateway: str = "",
         window: Window | None = None,
-        commands: CommandSource | None = None,
         listen: Listen | None = None,
         on_scheduled: Callable[[], None] = lambda: None,
         decision_deadline: float | None = None,
@@ -107,7 +107,7 @@ class WorkerService:
         self.sync = sync
         self.gateway = gateway
         self.window = window or Window()
-        self.commands: CommandSource = commands or NoCommands()
+        self.commands = commands
         self.calls = WorkerCalls(store, sync.on_changed, decision_deadline)
         self._work = WorkNews(store, clock, listen)
         self._store = store

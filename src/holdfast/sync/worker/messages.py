@@ -99,7 +99,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     known: Mapping[str, Task] = {}
     """Tasks as they were claimed, by id: see `plain.KnownTasks`."""
     dialect: Dialect
-    ask_decision: AskDecision | None = None
+    ask_decision: AskDecision
     skips_held: bool = False
     """Refuses changes of tasks that another transaction holds, with the code `held`, and waits for none."""
 
@@ -343,8 +343,6 @@ class _Effect:
         if owner is not None:
             text = f"checkpoint {change.checkpoint_id} belongs to another task"
             return None if owner == task.id else Refusal(task.id, "conflict", text, (), task)
-        if change.decision is not None and self._batch.ask_decision is None:
-            return Refusal(task.id, "not-supported", "this server stores no decisions", (), task)
         self._live.add_checkpoint(task, change, data_json)
         report = Instruction(task.id, Report(checkpoint_json=data_json), fence=task.fence)
         ruling = apply.carry_out(self._work, report)
@@ -357,7 +355,7 @@ class _Effect:
             type=change.type,
             note=change.note,
         )
-        if change.decision is not None and self._batch.ask_decision is not None:
+        if change.decision is not None:
             current = self._work.tasks[task.id]
             return (yield from self._batch.ask_decision(self._work, current, change, data_json))
         return None

@@ -69,7 +69,7 @@ class WorkerSync:
         clock: Clock,
         *,
         gather_seconds: float = GATHER_SECONDS,
-        ask_decision: AskDecision | None = ask_decision,
+        ask_decision: AskDecision = ask_decision,
         on_changed: OnChanged = lambda _: None,
         meter: Meter | None = None,
         ageing_seconds: float = AGEING_SECONDS,

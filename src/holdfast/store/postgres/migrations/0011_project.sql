@@ -5,8 +5,6 @@ CREATE TABLE holdfast_project (
     -- the logical clock: it rises with every accepted write of a node
     clock           bigint NOT NULL DEFAULT 0,
     block_epoch     bigint NOT NULL DEFAULT 0,
-    -- tombstones of deletions after this offset are kept
-    tombstones_from bigint NOT NULL DEFAULT 0,
     strategy        text NOT NULL DEFAULT 'merge',
     settings_json   text NOT NULL DEFAULT '{}',
     created_at      double precision NOT NULL,

@@ -6,13 +6,13 @@ INSERT INTO holdfast_project (id, created_at) VALUES (:id::text, :now::float8) O
 
 -- name: get_project
 -- index: holdfast_project_pkey
--- returns: id clock tombstones_from strategy settings_json version
-SELECT id, clock, tombstones_from, strategy, settings_json, version FROM holdfast_project WHERE id = :id::text;
+-- returns: id clock strategy settings_json version
+SELECT id, clock, strategy, settings_json, version FROM holdfast_project WHERE id = :id::text;
 
 -- name: lock_project
 -- index: holdfast_project_pkey
--- returns: id clock tombstones_from strategy settings_json version
-SELECT id, clock, tombstones_from, strategy, settings_json, version FROM holdfast_project WHERE id = :id::text FOR NO KEY UPDATE;
+-- returns: id clock strategy settings_json version
+SELECT id, clock, strategy, settings_json, version FROM holdfast_project WHERE id = :id::text FOR NO KEY UPDATE;
 
 -- name: projects
 -- returns: id clock strategy settings_json created_at version

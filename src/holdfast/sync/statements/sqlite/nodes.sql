@@ -6,13 +6,13 @@ INSERT OR IGNORE INTO holdfast_project (id, created_at) VALUES (:id, :now);
 
 -- name: get_project
 -- index: holdfast_project (primary key)
--- returns: id clock tombstones_from strategy settings_json version
-SELECT id, clock, tombstones_from, strategy, settings_json, version FROM holdfast_project WHERE id = :id;
+-- returns: id clock strategy settings_json version
+SELECT id, clock, strategy, settings_json, version FROM holdfast_project WHERE id = :id;
 
 -- name: lock_project
 -- index: holdfast_project (primary key)
--- returns: id clock tombstones_from strategy settings_json version
-SELECT id, clock, tombstones_from, strategy, settings_json, version FROM holdfast_project WHERE id = :id;
+-- returns: id clock strategy settings_json version
+SELECT id, clock, strategy, settings_json, version FROM holdfast_project WHERE id = :id;
 
 -- name: projects
 -- returns: id clock strategy settings_json created_at version
