@@ -1,7 +1,9 @@
 """Group commit: items that wait at the same time are written together.
 
 Promises: each caller gets the answer to its item. No item waits for a timer: the first one is written at
-once, and those that arrive meanwhile form the next batch. Never: more than `size` items in a batch.
+once, and those that arrive meanwhile form the next batch. Callers that put one item after the other stay
+together: those that return at once after a batch are all in the next one. Never: more than `size` items in a
+batch.
 """
 
 from __future__ import annotations
@@ -66,4 +68,6 @@ class Batcher(Generic[Item, Answer]):
                 if not future.done():
                     future.set_result(answer)
         finally:
-            self._next()
+            # After the callers of this batch, which run in the next turn of the event loop. Without this turn
+            # the few items that wait now would be a batch, and so would those of the many callers after it.
+            asyncio.get_running_loop().call_soon(self._next)

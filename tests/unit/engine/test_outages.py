@@ -116,6 +116,26 @@ async def test_concurrent_items_are_written_together() -> None:
     assert [n for batch in batches for n in batch] == list(range(10))
 
 
+async def test_callers_that_return_together_stay_in_one_batch() -> None:
+    """Otherwise two batches alternate, and each round of the callers takes two commits."""
+    batches: list[int] = []
+
+    async def flush(items: list[int]) -> list[int]:
+        batches.append(len(items))
+        await asyncio.sleep(0)
+        return items
+
+    batcher: Batcher[int, int] = Batcher(one_of(flush), flush, 100)
+
+    async def caller() -> None:
+        for n in range(5):
+            await batcher.put(n)
+
+    await asyncio.gather(*(caller() for _ in range(8)))
+    # The first item is written at once. From the third batch on all callers are together.
+    assert batches == [1, 7, 8, 8, 8, 8]
+
+
 async def test_a_failed_batch_raises_only_for_its_callers() -> None:
     async def flush(items: list[int]) -> list[int]:
         await asyncio.sleep(0)
