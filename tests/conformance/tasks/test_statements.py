@@ -477,7 +477,7 @@ async def test_sqlite_plans_use_the_index_that_is_named(clock: VirtualClock) -> 
     for name, (call, index) in SQLITE_CALLS.items():
         statement = sqlite.statements()[name]
         rows = driver._writer.execute(
-            f"EXPLAIN QUERY PLAN {statement.text}", sqlite.bind(call)
+            f"EXPLAIN QUERY PLAN {statement.text}", sqlite.bind(statement, call)
         ).fetchall()
         plan = "\n".join(str(row[3]) for row in rows)
         assert index in plan, f"{name}: {plan}"

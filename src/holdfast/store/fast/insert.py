@@ -8,6 +8,7 @@ the general path. Never: reads before the insert.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from holdfast.core.claiming import Claimed, ClaimRequest
@@ -36,7 +37,9 @@ async def insert(
         task, now=task.created_at, record_id=record_id, hint=hint
     )
     try:
-        small = access.driver.is_quick and await lone.is_back()
+        small = access.driver.is_quick and lone.is_back()
+        if small and lone.is_tiring():
+            await asyncio.sleep(0)
         await access.driver.call(statement, small=small)
     except RowExists:
         if not await _is_ours(access, task.id, record_id):

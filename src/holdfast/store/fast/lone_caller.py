@@ -38,16 +38,21 @@ class LoneCaller:
     def __init__(self) -> None:
         self._thread = _Thread()
 
-    async def is_back(self) -> bool:
+    def is_back(self) -> bool:
         """Whether the previous write had the same caller. Call this once for each write."""
         caller, last = asyncio.current_task(), self._thread.last
         if last.caller is None or last.caller() is not caller:
             last.caller = None if caller is None else weakref.ref(caller)
             return False
         last.streak += 1
-        if last.streak > STREAK_MAX:
-            last.streak = 1
-            await asyncio.sleep(0)
+        return True
+
+    def is_tiring(self) -> bool:
+        """Whether the event loop must run other tasks before this write of a caller that is back."""
+        last = self._thread.last
+        if last.streak <= STREAK_MAX:
+            return False
+        last.streak = 1
         return True
 
     def others_came(self) -> None:

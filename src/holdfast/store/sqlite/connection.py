@@ -30,6 +30,8 @@ WAL_ATTEMPTS: Final = 100
 _encode: Final = msgspec.json.Encoder(enc_hook=codec.plain).encode
 _tasks: Final = msgspec.json.Decoder(list[Task])
 _rows: Final = msgspec.json.Decoder(list[list[Any]])
+LISTS: Final = re.compile(r"\bjson_each\(\s*:(\w+)")
+"""A statement reads a list with `json_each`."""
 WRITES: Final = re.compile(r"^\s*(INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 
 
@@ -38,6 +40,8 @@ class SqliteStatement(NamedTuple):
 
     text: str
     answer: Literal["count", "rows", "document", "tasks"]
+    lists: tuple[str, ...]
+    """The parameters that may be lists."""
 
 
 @cache
@@ -52,20 +56,22 @@ def _rows_macro(columns: tuple[Column, ...]) -> str:
 
 
 def _prepared(statement: Statement) -> SqliteStatement:
+    lists = tuple(sorted(set(LISTS.findall(statement.text)) - {"rows"}))
     if statement.returns == "nothing":
-        return SqliteStatement(statement.text, "count")
+        return SqliteStatement(statement.text, "count", lists)
     if WRITES.match(statement.text):
-        return SqliteStatement(statement.text, "rows")
+        return SqliteStatement(statement.text, "rows", lists)
     is_task = statement.returns == "task"
     names = TASK_COLUMNS if is_task else statement.returns.split()
     text = f"SELECT json_group_array(json_array({', '.join(names)})) FROM ({statement.text})"
-    return SqliteStatement(text, "tasks" if is_task else "document")
+    return SqliteStatement(text, "tasks" if is_task else "document", lists)
 
 
-def bind(call: StatementCall) -> dict[str, Any]:
+def bind(statement: SqliteStatement, call: StatementCall) -> dict[str, Any]:
     """Encodes lists as JSON documents. Other values are bound unchanged."""
     params = call.params
-    for name, value in params.items():
+    for name in statement.lists:
+        value = params.get(name)
         if type(value) is list or type(value) is tuple:
             params[name] = _encode(value).decode()
     if call.rows is not None:
@@ -176,8 +182,9 @@ def run(connection: apsw.Connection, script: Script[T]) -> T:
 
 def execute(connection: apsw.Connection, call: StatementCall) -> Rows:
     """Returns the rows of a read, or the number of changed rows of a write."""
-    text, answer = statements()[call.name]
-    cursor = connection.execute(text, bind(call))
+    statement = statements()[call.name]
+    text, answer, _ = statement
+    cursor = connection.execute(text, bind(statement, call))
     if answer == "count":
         return [connection.changes()]
     rows = cursor.fetchall()
