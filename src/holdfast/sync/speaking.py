@@ -2,6 +2,8 @@
 
 Promises: the row of the node is locked until the commit, so no registration and no change of its state comes
 between the judgement and the effect. The row is locked before tasks, as a registration does (lock order).
+Requests of one node are one after the other, but not its messages, which only keep registrations and changes
+of its state away (`worker.messages`).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ NODE_STATE = "node_state"
 
 def heard(voice: Voice, act: NodeAct = NodeAct.SPEAK) -> Script[RegisteredNode]:
     """The node that speaks, locked. UnknownNode, NodeFenced or NotClaimable if it may not do this."""
-    rows = yield call(own("lock_node"), id=voice.node)
+    rows = yield call(own("hear_node"), id=voice.node)
     row = RegisteredNode(*rows[0]) if rows else None
     if row is None or row.registered_at is None:
         raise unknown_node(voice.node)

@@ -18,7 +18,12 @@ from holdfast.core.limit import LimitRule
 from holdfast.core.task import Status
 from holdfast.core.transition import HELD
 from holdfast.core.worker_wire import CheckpointChange, OutputChunk, TaskChange
+from holdfast.store.port import RowHeld
+from holdfast.store.postgres import connection as postgres
+from holdfast.store.script import call, one as script_of
 from holdfast.store.store import Store
+from holdfast.sync.rows import own
+from holdfast.sync.worker import live_rows
 from holdfast.sync.worker.messages import MessageAnswer
 from holdfast.sync.worker.worker_sync import WorkerSync
 from tests.conformance.tasks.helpers import check_counters, put
@@ -134,3 +139,32 @@ async def test_a_gateway_that_stops_does_not_wait_for_held_rows(
     held = sync.put(worker.message(done("a")))
     await soon(sync.close())
     assert held.exception() is not None
+
+
+async def test_messages_of_a_worker_do_not_wait_for_its_claims(
+    store: Store, sync: WorkerSync, foreign: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    worker = await Worker(sync).start()
+    await put(store, "a")
+    await worker.claim(1)
+    # A claim at another gateway, which has not committed yet.
+    assert await foreign.fetch(postgres.statements()[own("hear_node")].text, worker.node)
+    assert codes(await soon(sync.put(worker.message(done("a"))))) == []
+    assert (await one(store, "a")).status is Status.COMPLETED
+
+
+async def test_a_change_of_a_node_waits_for_the_messages_of_its_worker(
+    store: Store, sync: WorkerSync, foreign: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    worker = await Worker(sync).start()
+    lock_receivers = postgres.statements()[live_rows.own("lock_receivers")].text
+    assert await foreign.fetch(lock_receivers, [worker.node])
+
+    def locked(statement: str) -> Awaitable[object]:
+        return store.run(
+            lambda *_: script_of(call(own(statement), id=worker.node)), wait_seconds=0.0
+        )
+
+    await soon(locked("hear_node"))
+    with pytest.raises(RowHeld):
+        await soon(locked("lock_node"))

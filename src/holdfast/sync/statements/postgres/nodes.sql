@@ -27,6 +27,17 @@ UPDATE holdfast_project SET strategy = :strategy::text, settings_json = :setting
 UPDATE holdfast_project SET clock = :clock::bigint WHERE id = :id::text;
 
 -- name: lock_node
+-- For a change of the state or the incarnation. FOR UPDATE waits for all requests of the node, also for those that
+-- hold its row FOR KEY SHARE (`lock_receivers`).
+-- index: holdfast_node_pkey
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position skew_ms
+SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
+    capabilities_json, labels_json, token_id, token_at, clock, position, skew_ms
+FROM holdfast_node WHERE id = :id::text FOR UPDATE;
+
+-- name: hear_node
+-- For a request of the node. One at a time: the same claim at two gateways is one after the other. Messages of a
+-- worker do not wait for its claims: they lock the row FOR KEY SHARE (`lock_receivers`).
 -- index: holdfast_node_pkey
 -- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position skew_ms
 SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,

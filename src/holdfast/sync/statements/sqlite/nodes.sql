@@ -27,6 +27,15 @@ UPDATE holdfast_project SET strategy = :strategy, settings_json = :settings_json
 UPDATE holdfast_project SET clock = :clock WHERE id = :id;
 
 -- name: lock_node
+-- For a change of the state or the incarnation.
+-- index: holdfast_node (primary key)
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position skew_ms
+SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
+    capabilities_json, labels_json, token_id, token_at, clock, position, skew_ms
+FROM holdfast_node WHERE id = :id;
+
+-- name: hear_node
+-- For a request of the node.
 -- index: holdfast_node (primary key)
 -- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position skew_ms
 SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,

@@ -2,12 +2,13 @@
 
 -- name: lock_receivers
 -- With the latest registration of each node: it fences older incarnations before the new one has said hello. The
--- rows of the nodes are locked too: no registration comes between this and the commit.
+-- rows of the nodes are locked too: no registration and no change of a state (`lock_node`) comes between this and the
+-- commit. FOR KEY SHARE lets claims and renewals of the nodes through (`hear_node`).
 -- index: holdfast_receiver_pkey, holdfast_node_pkey
 -- returns: node incarnation applied_through boot_id registered state
 WITH n AS MATERIALIZED (
     SELECT id, incarnation, state FROM holdfast_node
-    WHERE id = ANY(:nodes::text[]) AND registered_at IS NOT NULL ORDER BY id FOR SHARE
+    WHERE id = ANY(:nodes::text[]) AND registered_at IS NOT NULL ORDER BY id FOR KEY SHARE
 )
 SELECT r.node, r.incarnation, r.applied_through, r.boot_id, n.incarnation AS registered, n.state
 FROM holdfast_receiver r LEFT JOIN n ON n.id = r.node
