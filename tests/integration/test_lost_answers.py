@@ -63,6 +63,14 @@ async def claim(store: Store) -> object:
     return [(t.id, t.fence) for t in (await store.claim(CLAIM)).tasks]
 
 
+async def claim_in_line(store: Store) -> object:
+    """In a transaction with other statements, as for a remote worker."""
+    claimed, _ = await store.run(
+        lambda dialect, ids, now: dialect.fast.claim(CLAIM, now=now, record_id=ids.record(now))
+    )
+    return [(t.id, t.fence) for t in claimed.tasks]
+
+
 async def claim_aged(store: Store) -> object:
     found = await store.claim_aged(CLAIM, 0.0)
     return [(t.id, t.fence) for t in found.tasks]
@@ -166,6 +174,7 @@ CASES = {
     "insert with keys": Case(insert("t1", idempotency_key="k")),
     "one plain insert": Case(insert("t1")),
     "plain inserts": Case(insert("t1", "t2")),
+    "claim in a transaction": Case(claim_in_line, insert("t1", "t2")),
     "claim_aged": Case(claim_aged, insert("t1", "t2")),
     "finish": Case(finish, insert("t1", "t2"), claim),
     "fail": Case(fail, insert("t1"), claim),
