@@ -227,13 +227,9 @@ def app_of(feed: LiveFeed) -> Starlette:
     async def poll(request: Request) -> Response:
         return await answer(request, poll_frames)
 
-    async def poll(request: Request) -> Response:
-        return await answer(request, poll_frames)
-
     return Starlette(
         routes=[
             WebSocketRoute("/api/v1/ws", websocket),
-            Route("/api/v1/poll", poll),
             Route("/api/v1/stream", stream),
             Route("/api/v1/poll", poll),
         ]
