@@ -19,7 +19,7 @@ from tests.pages import DOCS, ROOT, SRC, page
 from tests.test_tidy import NOT_PLAIN
 
 KIND = re.compile(
-    r"^(?:checkpoint|conflict|decision|intervention|task|queue|node|schedule|lock|token)\.[a-z_]+$"
+    r"^(?:checkpoint|conflict|decision|intervention|task|queue|node|schedule|lock|token|type)\.[a-z_]+$"
 )
 
 

@@ -14,7 +14,8 @@ from holdfast.store.access import Access
 from holdfast.store.beside import Beside
 from holdfast.store.rows import TypeRow
 from holdfast.store.script import StatementCall, one
-from holdfast.store.scripts import admin, nodes
+from holdfast.store.scripts import admin, nodes, types as type_scripts
+from holdfast.store.scripts.audit import Act
 
 
 class Upkeep:
@@ -24,12 +25,15 @@ class Upkeep:
         self._access = access
 
     async def register_types(
-        self, types: Sequence[TypeRow], *, node: str, project: str = ""
+        self, types: Sequence[TypeRow], *, node: str, project: str = "", act: Act | None = None
     ) -> None:
         """Registers the types of a node. `project`: the project that the node is limited to. Conflict if
-        another project, or a node of the store, defines one of them otherwise."""
+        another project, or a node of the store, defines one of them otherwise. `act`: the request of the
+        API that defines them, for the audit."""
         rows = [(row.name, row.queue, row.config_json) for row in types]
-        await self._access.run(partial(nodes.register_types, rows=rows, node=node, project=project))
+        await self._access.run(
+            partial(type_scripts.register_types, rows=rows, node=node, project=project, act=act)
+        )
 
     async def announce_schedules(self, names: Sequence[str], *, now: float) -> None:
         """Records that the code of a live node has these schedules."""

@@ -177,5 +177,9 @@ async def test_a_task_is_assigned_only_to_a_node_that_can_claim_it(site: Site) -
             args = {"to_node": node, "fallback_seconds": 0}
             asked = {"type": "REASSIGN", "reason": "move", "args": args, "dry_run": dry_run}
             assert problem(await site.ask("POST", path, asked)) == (422, "invalid-input")
+    await site.services.store.heartbeat("gateway", '{"types": []}', [], 60.0)
+    args = {"to_node": "gateway"}
+    asked = {"type": "REASSIGN", "reason": "move", "args": args}
+    assert problem(await site.ask("POST", path, asked)) == (422, "invalid-input"), "it runs no task"
     moved = {"type": "REASSIGN", "reason": "move", "args": {"to_node": "here"}}
     assert (await site.ask("POST", path, moved)).status_code in (200, 201)

@@ -134,6 +134,28 @@ async def test_interventions_are_shown_without_secrets(site: Site) -> None:
         assert ["password=" in row["reason"] for row in shown] == [True] * 3
 
 
+async def test_the_reason_of_a_pause_is_shown_without_secrets(site: Site) -> None:
+    async with site.client() as client:
+        new = {"type": "work", "payload": {"db_password": "mine"}}
+        path = (
+            f"/api/v1/tasks/{(await client.post('/api/v1/tasks', json=new)).json()['task']['id']}"
+        )
+        wish = {"type": "PAUSE", "reason": LEAKS}
+        queue = "/api/v1/queues/default"
+        answers = [
+            await client.post(f"{path}/interventions", json=wish),
+            await client.post(f"{queue}/pause", json={"reason": LEAKS}),
+            *[await client.get(f"{path}{part}") for part in ("", "/why", "/interventions")],
+            *[await client.get(where) for where in ("/api/v1/tasks", "/api/v1/queues", queue)],
+        ]
+        for answer in answers:
+            assert answer.status_code < 300, answer.text
+            assert CANARY not in answer.text, answer.url
+        whole = (await client.get(path)).json()
+        assert "login" in whole["held_by"]
+        assert whole["payload"] == {"db_password": "mine"}, "a caller gets the body as it is"
+
+
 async def test_workers_count_for_the_connections_of_a_gateway(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

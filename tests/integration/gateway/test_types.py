@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.token import TokenKind
+from tests.conformance.tasks.helpers import read_all
 from tests.integration.gateway.support import ADMIN, Site, problem
 
 
@@ -32,6 +33,23 @@ async def test_a_project_does_not_change_the_types_of_another(site: Site) -> Non
     assert (await define(site, shop, queue="good", max_attempts=7)).status_code == 200
     assert (await define(site, ADMIN, queue="best")).status_code == 200
     assert problem(await define(site, shop, queue="good")) == (409, "conflict")
+
+
+async def test_a_changed_definition_has_an_event_and_an_audit_row(site: Site) -> None:
+    shop = await node_token(site, "shop")
+    for options in ({"max_attempts": 5}, {"max_attempts": 5}, {"max_attempts": 7}):
+        assert (await define(site, shop, **options)).status_code == 200
+    rows = (await site.ask("GET", "/audit")).json()["items"]
+    defined = [row for row in rows if row["subject"] == "type:render"]
+    assert [row["actor"] for row in defined] == ["node:worker"] * 2, "a repeat changes nothing"
+    latest = max(defined, key=lambda row: row["seq"])["detail"]
+    attempts = [latest[side]["options"]["max_attempts"] for side in ("before", "after")]
+    assert attempts == [5, 7]
+    events = [
+        event for event in await read_all(site.services.store) if event.kind == "type.defined"
+    ]
+    assert [event.data["type"] for event in events] == ["render"] * 2
+    assert (await site.ask("GET", "/audit/verify")).json()["ok"]
 
 
 @pytest.mark.parametrize(

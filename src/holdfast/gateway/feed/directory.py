@@ -139,7 +139,7 @@ class StoreDirectory:
                 queue = await self._queue(name)
                 if queue is not None:
                     projects = visible_projects(principal)
-                    yield views.queue(await self._counted(queue, projects))
+                    yield self._shown(views.queue(await self._counted(queue, projects)))
             case ChannelKind.NODE:
                 node = await self._node(name)
                 if node is not None:

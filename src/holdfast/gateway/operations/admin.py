@@ -16,6 +16,7 @@ from holdfast.core.schedule import Schedule
 from holdfast.core.task import Priority, Task
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput, NotFound
+from holdfast.gateway import redacting
 from holdfast.gateway.operations.call import Answer, Call, missing, stored
 from holdfast.queue import views
 from holdfast.queue.by import By
@@ -59,14 +60,19 @@ class ScheduleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 async def list_queues(call: Call) -> Answer:
     call.authorise_any(O.QUEUES_READ)
-    rows = [views.queue(view) for view in await _queues(call)]
+    rows = [_shown(call, view) for view in await _queues(call)]
     return Answer({"items": rows, "next": None})
+
+
+def _shown(call: Call, view: QueueView) -> views.View:
+    """The queue. The reason of its pause has no secrets."""
+    return redacting.texts(call.services.redaction, views.queue(view), ("reason",))
 
 
 async def get_queue(call: Call, name: str) -> Answer:
     call.authorise_any(O.QUEUES_READ)
     view = await _queue(call, name)
-    return Answer(views.queue(view), version=view.version)
+    return Answer(_shown(call, view), version=view.version)
 
 
 async def pause_queue(call: Call, name: str, body: ChangeBody) -> Answer:
@@ -90,7 +96,7 @@ async def _change_queue(call: Call, name: str, body: ChangeBody, *, pause: bool)
             reason=after.reason,
             version=after.version,
         )
-        answers.append(Answer(views.queue(view), version=view.version))
+        answers.append(Answer(_shown(call, view), version=view.version))
         return answers[-1]
 
     by = call.by(
@@ -224,7 +230,7 @@ async def run_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
     allowed = call.authorise(O.SCHEDULES_WRITE, project=schedule.project)
 
     def answer(made: Task) -> Answer:
-        return Answer({"task": views.task(made, call.services.now())}, 201, made.version)
+        return Answer({"task": redacting.task(call.services, made)}, 201, made.version)
 
     beside = RecordedInsert(
         lambda rows, tasks: stored(answer(tasks[rows[0].task_id])),

@@ -108,7 +108,7 @@ async def run(
 def _answer(call: Call, issued: Issued, seen: TaskDetails) -> Answer:
     body = {
         "intervention": _shown(call, issued.intervention),
-        "task": views.task(issued.task, call.services.now(), seen),
+        "task": redacting.task(call.services, issued.task, seen),
         "dry_run": False,
     }
     return Answer(body, version=issued.task.version)

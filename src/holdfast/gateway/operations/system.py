@@ -22,6 +22,7 @@ from holdfast.gateway import redacting
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.queue import views
 from holdfast.queue.by import By
+from holdfast.store.interventions import Act
 from holdfast.store.store import Reset
 from holdfast.sync import views as hub_views
 from holdfast.sync.access.token import Token
@@ -164,7 +165,9 @@ async def put_types(call: Call, body: TypesBody) -> Answer:
     """Registers task types, so that tasks of them can be enqueued with their options."""
     actor = call.authorise_any(O.TASKS_SUBMIT).actor
     project = "" if call.projects is None else call.home
-    await register_types(call.services.store, actor, body.definitions_json, project=project)
+    act = Act(O.TASKS_SUBMIT.value, call.request_id)
+    store = call.services.store
+    await register_types(store, actor, body.definitions_json, project=project, act=act)
     return await list_types(call)
 
 

@@ -131,11 +131,9 @@ async def find(
     )
     body: dict[str, Any] = {"items": rows(call, page.rows)}
     if bodies:
-        tasks, now = (
-            await call.services.store.reads.get([row.id for row in page.rows]),
-            call.services.now(),
-        )
-        body["items"] = [views.task(tasks[row.id], now) for row in page.rows if row.id in tasks]
+        tasks = await call.services.store.reads.get([row.id for row in page.rows])
+        found = [tasks[row.id] for row in page.rows if row.id in tasks]
+        body["items"] = [redacting.task(call.services, task) for task in found]
     last = page.rows[-1] if len(page.rows) == limit else None
     body["next"] = None if last is None else make_cursor((last.updated_at, last.id), of=name)
     if page.scope is not None:
@@ -179,7 +177,8 @@ def rows(call: Call, found: Iterable[TaskRow]) -> list[views.View]:
 async def why(call: Call, task_id: str) -> Answer:
     """Why the task is not running."""
     await readable(call, O.TASKS_READ, task_id)
-    return Answer(views.why(await call.services.parts.tasks.why(task_id)))
+    why = views.why(await call.services.parts.tasks.why(task_id))
+    return Answer(call.services.redaction.value(why))
 
 
 async def history(call: Call, task_id: str) -> Answer:
@@ -199,7 +198,7 @@ async def submit(call: Call, body: TaskBody) -> Answer:
     options = _options(call, body)
 
     def answer(inserted: Inserted, task: Task, pressure: Pressure) -> Answer:
-        view = {"task": views.task(task, call.services.now()), "created": inserted.created}
+        view = {"task": redacting.task(call.services, task), "created": inserted.created}
         view["pressure"] = pressure.value
         return Answer(view, 201 if inserted.created else 200, task.version)
 
@@ -352,7 +351,7 @@ async def copy(call: Call, task_id: str, body: CopyBody) -> Answer:
     )
 
     def answer(inserted: Inserted, made: Task) -> Answer:
-        return Answer(views.task(made, call.services.now()), 201, made.version)
+        return Answer(redacting.task(call.services, made), 201, made.version)
 
     beside = RecordedInsert(
         lambda rows, tasks: stored(answer(rows[0], tasks[rows[0].task_id])),
@@ -397,4 +396,4 @@ def task_by(
 
 def task_answer(call: Call, task: Task, details: TaskDetails) -> Answer:
     """A task with its bodies, e.g. after a change."""
-    return Answer(views.task(task, call.services.now(), details), version=task.version)
+    return Answer(redacting.task(call.services, task, details), version=task.version)

@@ -14,6 +14,7 @@ from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decision import Decision
 from holdfast.core.errors import Forbidden, GatewayUnavailable
 from holdfast.core.event import Position
+from holdfast.core.rights import Operation
 from holdfast.core.schedule import SILENT_SECONDS
 from holdfast.core.speaking import NodeAct, Voice
 from holdfast.core.task import Task
@@ -37,6 +38,7 @@ from holdfast.gateway.worker.speaker import Speaker
 from holdfast.gateway.worker.taken import TakenRuns
 from holdfast.gateway.worker.work_news import WorkNews
 from holdfast.queue.by import By
+from holdfast.store.interventions import Act
 from holdfast.store.store import Store
 from holdfast.sync.errors import NodeFenced, NotClaimable, Replaced, UnknownNode
 from holdfast.sync.nodes import Nodes, Registration
@@ -149,7 +151,11 @@ class WorkerService:
             if speaker.join_token_id is not None:
                 credential = registered.credential or ""
         await register_types(
-            self._store, speaker.node, hello.definitions_json, project=speaker.project
+            self._store,
+            speaker.node,
+            hello.definitions_json,
+            project=speaker.project,
+            act=Act(Operation.SYNC_RUN.value),
         )
         await self._announce(speaker.node, speaker.project, hello)
         greeting = await self.sync.hello(

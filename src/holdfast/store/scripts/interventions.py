@@ -100,11 +100,14 @@ def issue(
 
 def check_node(node: str, task: Task) -> Script[None]:
     """A task is assigned to a node that can claim it: a process of the store, or one of its project that may
-    speak."""
+    speak. A node that names its types runs the type; a gateway names none."""
     rows = yield call("node_standing", id=node)
     if rows:
-        project, state, is_registered = rows[0]
+        project, state, is_registered, info_json = rows[0]
         if not is_registered or (project == task.project and NodeState(state) not in SHUT_OUT):
+            types = codec.loads_object(info_json or "{}").get("types")
+            if isinstance(types, list) and task.type not in types:
+                raise InvalidInput(f"to_node {node!r} does not run tasks of type '{task.type}'")
             return
         if project == task.project:
             raise InvalidInput(f"to_node {node!r} is {state}: it cannot claim the task")

@@ -12,7 +12,6 @@ from typing import Any
 from holdfast.core import codec, node as rules
 from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
-from holdfast.errors import Conflict
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.work import record
@@ -42,24 +41,6 @@ def lose(dialect: Dialect, ids: Ids, now: float, *, forget_before: float) -> Scr
     yield call("prune_nodes", before=forget_before)
     yield from _tell(dialect, ids, now, "node.lost", events)
     return len(events)
-
-
-def register_types(
-    dialect: Dialect,
-    ids: Ids,
-    now: float,
-    *,
-    rows: list[tuple[Any, ...]],
-    node: str,
-    project: str,
-) -> Script[None]:
-    """Registers types, all or none."""
-    written = yield call_rows("register_types", rows, now=now, node=node, project=project)
-    if refused := sorted({row[0] for row in rows} - {row[0] for row in written}):
-        raise Conflict(
-            f"task type '{refused[0]}' is defined otherwise outside of project '{project}': use another "
-            "name, or a token for all projects"
-        )
 
 
 def _is_silent(row: Any, now: float) -> bool:

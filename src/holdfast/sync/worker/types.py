@@ -14,6 +14,7 @@ from holdfast.core.worker_wire import TypeDefinition
 from holdfast.engine.handlers import TypeConfig, check_type_config
 from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.store.rows import TypeRow
+from holdfast.store.scripts.audit import Act
 from holdfast.store.store import Store
 
 TYPES_MAX: Final = 1_000
@@ -21,13 +22,15 @@ TYPES_MAX: Final = 1_000
 _definitions: Final = msgspec.json.Decoder(list[TypeDefinition])
 
 
-async def register_types(store: Store, node: str, definitions_json: str, *, project: str) -> None:
+async def register_types(
+    store: Store, node: str, definitions_json: str, *, project: str, act: Act
+) -> None:
     """Registers the types of a worker. Empty text: none. InvalidInput if they cannot be read. `project`: the
-    one that the worker is limited to; empty for all."""
+    one that the worker is limited to; empty for all. `act`: the request, for the audit."""
     rows = [_row(definition) for definition in read_definitions(definitions_json)]
     if not rows:
         return
-    await store.upkeep.register_types(rows, node=node, project=project)
+    await store.upkeep.register_types(rows, node=node, project=project, act=act)
 
 
 def read_definitions(definitions_json: str) -> list[TypeDefinition]:

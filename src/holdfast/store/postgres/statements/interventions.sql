@@ -58,5 +58,5 @@ SELECT id, task_id FROM holdfast_intervention WHERE id = ANY(:ids::text[]) AND s
 
 -- name: node_standing
 -- index: holdfast_node_pkey
--- returns: project state is_registered
-SELECT project, state, registered_at IS NOT NULL AS is_registered FROM holdfast_node WHERE id = :id::text;
+-- returns: project state is_registered info_json
+SELECT project, state, registered_at IS NOT NULL AS is_registered, info_json FROM holdfast_node WHERE id = :id::text;

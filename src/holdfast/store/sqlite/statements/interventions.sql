@@ -58,8 +58,8 @@ SELECT id, task_id FROM holdfast_intervention WHERE id IN (SELECT value FROM jso
 
 -- name: node_standing
 -- index: holdfast_node (primary key)
--- returns: project state is_registered
-SELECT project, state, registered_at IS NOT NULL AS is_registered FROM holdfast_node WHERE id = :id;
+-- returns: project state is_registered info_json
+SELECT project, state, registered_at IS NOT NULL AS is_registered, info_json FROM holdfast_node WHERE id = :id;
 
 -- name: forget_interventions
 -- index: holdfast_intervention_task

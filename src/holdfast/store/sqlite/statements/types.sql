@@ -13,6 +13,11 @@ WHERE excluded.project = '' OR holdfast_type.project = excluded.project
    OR (holdfast_type.queue = excluded.queue AND holdfast_type.config_json = excluded.config_json)
 RETURNING name;
 
+-- name: lock_types
+-- index: holdfast_type (primary key)
+-- returns: name queue config_json
+SELECT name, queue, config_json FROM holdfast_type WHERE name IN (SELECT value FROM json_each(:names)) ORDER BY name;
+
 -- name: types
 -- returns: name queue config_json
 SELECT name, queue, config_json FROM holdfast_type ORDER BY name;
