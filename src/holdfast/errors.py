@@ -9,7 +9,7 @@ subclass states only what differs from its parent. A message says what happened,
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 __all__ = [
     "AlreadyDecided",
@@ -310,6 +310,15 @@ class WaitTimeout(HoldfastError):
     http_status = 504
     grpc_status = "DEADLINE_EXCEEDED"
     exit_code = 7
+
+    @classmethod
+    def of_task(cls, task_id: str, seconds: float, status: str = "") -> Self:
+        """The end of a task was waited for. `status`: what the task is now, if that is known."""
+        now = f", and it is {status}" if status else ""
+        return cls(
+            f"waited {seconds:g} s for task {task_id} to end{now}: wait longer, or ask why it has not ended "
+            f"with `holdfast task why {task_id}` or why() of its handle"
+        )
 
 
 class StoreUnavailable(HoldfastError):

@@ -12,6 +12,7 @@ import pytest
 from holdfast import TaskQueue
 from holdfast.core.item import Item
 from holdfast.core.speaking import Voice
+from holdfast.errors import NotFound
 from holdfast.queue.by import By
 from holdfast.sync.exchange import Exchange
 from holdfast.sync.nodes import Nodes, Registration
@@ -50,6 +51,23 @@ def read(cli: Cli, *args: str) -> Any:
     done = cli.run(*args, "-o", "json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def test_a_project_that_does_not_exist_is_named_with_the_nearest(cli: Cli) -> None:
+    assert cli.run("db", "migrate").returncode == 0
+    assert cli.run("project", "create", "web").returncode == 0
+    for command in (
+        ("token", "create", "ci", "--project", "wbe"),
+        ("token", "create", "w", "--kind", "join", "--project", "wbe"),
+        ("enqueue", "mail", "--project", "wbe"),
+        ("sync", "status", "wbe"),
+        ("sync", "log", "wbe"),
+    ):
+        refused = cli.run(*command)
+        assert refused.returncode == NotFound.exit_code, refused.stderr
+        assert "no project 'wbe': did you mean web?" in refused.stderr
+    assert cli.run("token", "create", "ci", "--project", "web").returncode == 0
+    assert cli.run("sync", "status").returncode == 0
 
 
 def test_an_operator_settles_a_conflict_and_shuts_a_node_out(cli: Cli) -> None:

@@ -191,7 +191,7 @@ class Client:
             if task.status in ENDED:
                 return task
             if deadline is not None and clock.monotonic() >= deadline:
-                raise WaitTimeout(f"task {task_id} is {task.status} after {timeout} s")
+                raise WaitTimeout.of_task(task_id, timeout or 0.0, task.status)
 
     async def result(self, task_id: str, timeout: float | None = None) -> Json:
         """Waits for the result of a task. TaskFailed if it ends without one."""

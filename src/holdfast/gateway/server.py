@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import logging
 import socket
 import ssl
 from collections.abc import Callable
@@ -28,10 +29,13 @@ if TYPE_CHECKING:
     from holdfast.gateway.gateway import Gateway
     from holdfast.gateway.settings import ServerSettings
 
+log = logging.getLogger("holdfast.gateway")
 STOP_SECONDS: Final = 3
 """How long a stop waits for running requests. Requests that only wait are answered at once."""
 SERVICES_SECONDS: Final = 2.0
 """How long a stop waits for its live connections and its workers to end."""
+QUEUE_SECONDS: Final = 5.0
+"""How long a stop waits for the store, beside the `shutdown_timeout` of running tasks."""
 BACKLOG: Final = 2_048
 
 
@@ -100,7 +104,17 @@ class Server:
                     await running.enter_async_context(part())
                 await self._serve(listener, made.gateway, made.app(), running, on_ready)
         finally:
-            await self._queue.stop()
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """Stops the engine of the queue. Its parts wait for the store one after the other, each with a bound:
+        a store that is away costs no more than one bound here."""
+        seconds = QUEUE_SECONDS + (self._queue.settings.shutdown_timeout if self._loops else 0.0)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._queue.stop()
+        except TimeoutError:
+            log.warning("the store did not answer within %g s of the stop; leaving it", seconds)
 
     async def _serve(
         self,

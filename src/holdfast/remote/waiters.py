@@ -55,9 +55,7 @@ class RemoteWaiters:
                 await self._look_first(task_id)
                 return await future
         except TimeoutError:
-            raise WaitTimeout(
-                f"task {task_id} has not ended within {seconds:g} s: wait longer, or ask why() it waits"
-            ) from None
+            raise WaitTimeout.of_task(task_id, seconds or 0.0) from None
         finally:
             self._drop(task_id, future)
 

@@ -103,6 +103,15 @@ async def test_snapshot_then_live_then_resume_with_last_event_id() -> None:
             ]
 
 
+async def test_a_topic_with_a_comma_is_given_by_itself() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server:
+        query = "topic=task:a%2Cb&topics=task:t1&topic=task:t2&after=now"
+        async with stream(server, query) as events:
+            shown = (await events.until("subscribed"))[-1]["data"]
+        assert "task:a,b" in json.dumps(shown)
+
+
 async def test_several_topics_have_one_position() -> None:
     feed = ScriptedFeed()
     async with served(feed) as server:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 import websockets
 
 from holdfast import TaskQueue
@@ -25,6 +26,29 @@ HELLO = {"type": "hello", "workerId": "w1", "types": ["work"], "queues": ["empty
 
 async def work(_: object) -> None:
     return None
+
+
+async def test_a_store_that_is_away_does_not_hold_the_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each part of the engine waits for the store with its own bound: the stop has one for all."""
+    monkeypatch.setattr("holdfast.gateway.server.QUEUE_SECONDS", 0.05)
+    queue = TaskQueue(f"sqlite:///{tmp_path}/holdfast.db")
+    server = Server(queue, ServerSettings(port=0, admin_token=ADMIN), loops=False)
+    ready: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
+    running = asyncio.create_task(server.run(ready.set_result))
+    await ready
+    stop = queue.stop
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(queue, "stop", hang)
+    server.stop()
+    async with asyncio.timeout(SECONDS):
+        await running
+    assert "the store did not answer" in caplog.text
+    await stop()
 
 
 async def test_a_stop_answers_what_waits(tmp_path: Path, redis_url: str) -> None:

@@ -18,6 +18,7 @@ from holdfast.cli.ids import find_task
 from holdfast.cli.options import COMMON, Common, Flag
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
+from holdfast.cli.projects import check_projects
 from holdfast.cli.session import with_queue
 from holdfast.cli.use_cases import Tasks
 from holdfast.core.codec import dumps
@@ -59,6 +60,7 @@ def enqueue(
     if timeout is not None and not wait:
         raise Usage("--timeout needs --wait; --task-timeout limits an attempt")
     patience = None if timeout is None else values.seconds(timeout, "--timeout")
+    check_projects(common, [] if project is None else [project])
     body = values.payload(pairs, json)
     request: dict[str, Any] = {
         "priority": priority,

@@ -10,6 +10,7 @@ from holdfast.cli.api import answer_of, v2
 from holdfast.cli.options import COMMON, Common, Flag, Limit
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
+from holdfast.cli.projects import check_projects
 from holdfast.core.task import DEFAULT_PROJECT
 
 Project = Annotated[str, Parameter(help="The project.")]
@@ -17,6 +18,7 @@ Project = Annotated[str, Parameter(help="The project.")]
 
 def status(project: Project = DEFAULT_PROJECT, /, *, common: Common = COMMON) -> None:
     """Show the figures of a project: tasks, nodes, locks, conflicts, pushes."""
+    check_projects(common, [project])
     item = answer_of(common, "GET", v2("status", project))
     groups = ("tasks", "nodes", "locks", "conflicts", "interventions", "decisions", "sync", "lag")
     lines = [(name, _figures(item[name])) for name in groups]
@@ -35,6 +37,7 @@ def log(
     common: Common = COMMON,
 ) -> None:
     """List what nodes did, oldest first."""
+    check_projects(common, [project])
     query: dict[str, object] = {
         "taskId": task,
         "nodeId": node,

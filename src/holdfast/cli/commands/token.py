@@ -14,6 +14,7 @@ from holdfast.cli.options import COMMON, Common, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import Usage
+from holdfast.cli.projects import check_projects
 from holdfast.core.access import ALL_PROJECTS
 
 
@@ -46,6 +47,7 @@ def create(
 ) -> None:
     """Create an access token. Its secret is shown once and cannot be read again."""
     seconds = None if expires is None else values.seconds(expires, "--expires")
+    check_projects(common, [] if project is None else values.names(project))
     if kind is Kind.JOIN:
         if role is not None or scope is not None:
             raise Usage("--role and --scope are for tokens of users: a join token only registers")

@@ -119,12 +119,19 @@ async def _disconnected(receive: Receive) -> None:
 
 
 def _channels(request: Request) -> tuple[Channel, ...]:
-    names = [name for name in request.query_params.get("topics", "").split(",") if name]
+    names = _names(request)
     if not 0 < len(names) <= TOPICS_MAX:
         raise InvalidInput(
-            f"topics has {len(names)} channels: give 1 to {TOPICS_MAX}, with commas between"
+            f"topics has {len(names)} channels: give 1 to {TOPICS_MAX}, with commas between or each as topic="
         )
     return tuple(parse_channel(name) for name in names)
+
+
+def _names(request: Request) -> list[str]:
+    """The names of `topics`, with commas between, then each `topic`. Only there a name may have a comma."""
+    return _list(request, "topics") + [
+        name for name in request.query_params.getlist("topic") if name
+    ]
 
 
 def _list(request: Request, name: str) -> list[str]:
@@ -166,7 +173,7 @@ def wish_of(request: Request) -> Wish:
     return Wish(
         channels=_channels(request),
         id=STREAM_ID,
-        shown=request.query_params["topics"],
+        shown=",".join(_names(request)),
         query=None if text is None else event_query(text),
         position=position,
         snapshot=position is None if snapshot is None else snapshot,
