@@ -129,6 +129,16 @@ CASES: dict[str, list[str]] = {
     "conflict list": ["", "--project web --state all"],
     "conflict show": ["conflict-s", "con_none"],
     "conflict settle": ["conflict-{side} none", "conflict-{side} client --reason newer"],
+    "op run": [
+        "abort -q type:no_such_type --dry-run",
+        "pause -q type:no_such_type --reason none",
+        "pause -q x:y",
+        "fly -q type:boom",
+    ],
+    "op list": ["--limit 1"],
+    "op show": ["op_none"],
+    "op stop": ["op_none"],
+    "op resume": ["op_none"],
     "sync status": ["web"],
     "sync log": ["web", "web --node a --limit 1", "web --after 1"],
     "sync fix-expired-locks": ["--dry-run", "--project web"],
@@ -303,6 +313,8 @@ NOT_AUDITED = {
     "enqueue": "it is an act of a producer, and the task itself is its record",
     "task reassign": "its node does not run here, so it is refused",
     "task release": "its task has no runner, so it is refused",
+    "op stop": "there is no such operation, so it is refused",
+    "op resume": "there is no such operation, so it is refused",
     "sync fix-expired-locks": "no lock has expired in this world, so it changes nothing",
 }
 """Verbs that change something and leave no audit row, and why."""
@@ -337,7 +349,7 @@ ACTOR = re.compile(r"\bcli:\w+|user:admin")
 CODE = re.compile(r'error\[([\w-]+)\]|"code": "([\w-]+)"')
 """The code of an error. Its text may differ: a gateway does not say whether a thing exists elsewhere."""
 HEX = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{32}\b")
-MADE = re.compile(r"\b(tok|int|req|con|dec)_\w+")
+MADE = re.compile(r"\b(tok|int|req|con|dec|op)_\w+")
 
 
 def normal(done: Done, output: str) -> tuple[int, object, object]:

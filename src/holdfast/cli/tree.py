@@ -376,6 +376,7 @@ NOUNS: Final = {
     "lock": "Locks",
     "node": "Nodes",
     "conflict": "Conflicts between nodes and the server",
+    "op": "Changes of many tasks",
     "sync": "The exchange with nodes",
     "project": "Projects",
     "token": "Access tokens",

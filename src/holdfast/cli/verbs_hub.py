@@ -1,4 +1,4 @@
-"""Verbs of the sync hub: nodes, conflicts, the exchange, projects."""
+"""Verbs of the sync hub: nodes, conflicts, changes of many tasks, the exchange, projects."""
 
 from __future__ import annotations
 
@@ -60,6 +60,34 @@ HUB_VERBS: Final = (
         "Settle a conflict with one of its sides",
         f"{HERE}.conflict:settle",
         ('holdfast conflict settle con_0199a1b2 client --reason "theirs is newer"',),
+    ),
+    Verb(
+        "op run",
+        "Change all tasks that match a query",
+        f"{HERE}.op:run",
+        (
+            "holdfast op run abort -q 'type:mail status:queued' --dry-run",
+            "holdfast op run replay -q type:mail --rate 50 --reason fixed",
+        ),
+    ),
+    Verb("op list", "List operations, latest first", f"{HERE}.op:list_", ("holdfast op list",)),
+    Verb(
+        "op show",
+        "Show an operation and how far it is",
+        f"{HERE}.op:show",
+        ("holdfast op show op_0199a1b2",),
+    ),
+    Verb(
+        "op stop",
+        "Change no further task of an operation",
+        f"{HERE}.op:stop",
+        ('holdfast op stop op_0199a1b2 --reason "wrong query"',),
+    ),
+    Verb(
+        "op resume",
+        "Go on with a stopped operation",
+        f"{HERE}.op:resume",
+        ("holdfast op resume op_0199a1b2",),
     ),
     Verb(
         "sync status",

@@ -48,8 +48,19 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     count: int | None = None
     eligible: int | None = None
     skipped: list[dict[str, Any]] = []
+    errors: list[dict[str, Any]] = []
+    """Refused tasks, by the code of the refusal."""
+    detail: str = ""
+    """Why it was stopped."""
+    args: dict[str, Any] = {}
+    rate_per_second: float | None = None
+    canary: int | None = None
+    stop_on_fail_share: float | None = None
     actor: str | None = None
     reason: str | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+    version: int | None = None
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):

@@ -116,11 +116,25 @@ class BlockingOperations:
         reason: str = "",
         dry_run: bool = False,
         expect_count: int | None = None,
+        args: dict[str, Any] | None = None,
+        rate_per_second: float | None = None,
+        canary: int | None = None,
+        stop_on_fail_share: float | None = None,
     ) -> OperationView:
-        """Changes the tasks of `ids`, or those that match `q`."""
+        """Begins to change the tasks of `ids`, or those that match `q`. It goes on when this returns: `get`
+        says how far it is. A dry run has the `count`, how many are `eligible`, and why others are not."""
         return self._bridge.call(
             lambda: self._inner.run(
-                action, q=q, ids=ids, reason=reason, dry_run=dry_run, expect_count=expect_count
+                action,
+                q=q,
+                ids=ids,
+                reason=reason,
+                dry_run=dry_run,
+                expect_count=expect_count,
+                args=args,
+                rate_per_second=rate_per_second,
+                canary=canary,
+                stop_on_fail_share=stop_on_fail_share,
             )
         )
 
@@ -132,9 +146,13 @@ class BlockingOperations:
         """One operation and how far it is."""
         return self._bridge.call(lambda: self._inner.get(operation_id))
 
-    def stop(self, operation_id: str) -> OperationView:
+    def stop(self, operation_id: str, *, reason: str = "") -> OperationView:
         """Changes no further task. What is changed stays."""
-        return self._bridge.call(lambda: self._inner.stop(operation_id))
+        return self._bridge.call(lambda: self._inner.stop(operation_id, reason=reason))
+
+    def resume(self, operation_id: str, *, reason: str = "") -> OperationView:
+        """Goes on with the tasks that are left."""
+        return self._bridge.call(lambda: self._inner.resume(operation_id, reason=reason))
 
 
 class BlockingNodes:

@@ -107,9 +107,23 @@ class Operations(Group):
         reason: str = "",
         dry_run: bool = False,
         expect_count: int | None = None,
+        args: dict[str, Any] | None = None,
+        rate_per_second: float | None = None,
+        canary: int | None = None,
+        stop_on_fail_share: float | None = None,
     ) -> OperationView:
-        """Changes the tasks of `ids`, or those that match `q`."""
-        body = given(action=action, q=q, reason=reason, expect_count=expect_count)
+        """Begins to change the tasks of `ids`, or those that match `q`. It goes on when this returns: `get`
+        says how far it is. A dry run has the `count`, how many are `eligible`, and why others are not."""
+        body = given(
+            action=action,
+            q=q,
+            reason=reason,
+            expect_count=expect_count,
+            args=args,
+            rate_per_second=rate_per_second,
+            canary=canary,
+            stop_on_fail_share=stop_on_fail_share,
+        )
         if ids is not None:
             body["ids"] = [*ids]
         if dry_run:
@@ -124,9 +138,19 @@ class Operations(Group):
         """One operation and how far it is."""
         return await self._api.get(OperationView, "operations", operation_id)
 
-    async def stop(self, operation_id: str) -> OperationView:
+    async def stop(self, operation_id: str, *, reason: str = "") -> OperationView:
         """Changes no further task. What is changed stays."""
-        return await self._api.send(OperationView, "POST", "operations", operation_id, "stop")
+        body = given(reason=reason)
+        return await self._api.send(
+            OperationView, "POST", "operations", operation_id, "stop", body=body
+        )
+
+    async def resume(self, operation_id: str, *, reason: str = "") -> OperationView:
+        """Goes on with the tasks that are left."""
+        body = given(reason=reason)
+        return await self._api.send(
+            OperationView, "POST", "operations", operation_id, "resume", body=body
+        )
 
 
 class Nodes(Group):

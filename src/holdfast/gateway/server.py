@@ -100,7 +100,7 @@ class Server:
                 await self._queue.start()
             made = compose(services, self._settings)
             async with AsyncExitStack() as running:
-                for part in (services.figures.running, *made.running):
+                for part in (services.figures.running, services.bulk.running, *made.running):
                     await running.enter_async_context(part())
                 await self._serve(listener, made.gateway, made.app(), running, on_ready)
         finally:

@@ -15,6 +15,8 @@ from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
 from holdfast.core.intervention import EXPIRES_SECONDS
 from holdfast.core.redaction import DEFAULT
+from holdfast.gateway.bulk_audit import audited
+from holdfast.gateway.bulk_runner import BulkRunner
 from holdfast.gateway.figures import HubFigures
 from holdfast.metrics import Metrics
 from holdfast.primitives.locks import Locks
@@ -61,6 +63,12 @@ class GatewayServices:
         self.projects = Projects(resources.store)
         self.conflicts = Conflicts(resources.store)
         self.live_reads = LiveReads(resources.store)
+        self.bulk = BulkRunner(
+            resources.store,
+            resources.clock,
+            make_beside=lambda spec: audited(spec, self.redaction),
+            on_changed=self.wake,
+        )
         self.stopping = asyncio.Event()
         """Requests that wait are answered now."""
         self.worker_transports: dict[str, int] = {}

@@ -160,10 +160,17 @@ async def test_dead_letters_and_operations(client: Client) -> None:
     refs = await client.submit_many([NewTask(type="mail")] * 3)
     dry = await client.operations.run("abort", q="type:mail", dry_run=True)
     assert dry.count == 3
-    done = await client.operations.run(
+    made = await client.operations.run(
         "abort", ids=[ref.id for ref in refs], reason="not needed", expect_count=3
     )
-    assert (done.state, done.done) == ("done", 3)
+    assert made.id is not None
+    assert made.total == 3
+    for ref in refs:
+        await client.wait(ref.id)
+    assert (await client.operations.get(made.id)).state == "done"
+    assert [row.done async for row in client.operations.list()] == [3]
+    with pytest.raises(Conflict):
+        await client.operations.stop(made.id)
     with pytest.raises(Conflict):
         await client.operations.run("abort", q="type:mail", expect_count=7)
     assert [row async for row in client.dead_letters.list()] == []

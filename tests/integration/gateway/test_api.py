@@ -121,6 +121,8 @@ async def test_acts_are_audited_and_repeats_replayed(site: Site) -> None:
         assert (again.status_code, again.json()) == (first.status_code, first.json()), path
         assert again.headers["Idempotency-Replayed"] == "true"
         assert again.headers.get("ETag") == first.headers.get("ETag")
+        if path == "/operations":
+            expected.append(("operations.run", first.json()["id"]))
         expected.append(row)
         assert await audited(site) == expected
     assert len((await site.ask("GET", "/tasks")).json()["items"]) == 2
@@ -173,7 +175,8 @@ async def test_dead_letters_are_replayed_by_query(site: Site) -> None:
     wrong = {"action": "abort", "q": "status:queued", "expect_count": 5}
     assert problem(await site.ask("POST", "/operations", wrong)) == (409, "conflict")
     assert problem(await site.ask("POST", "/operations", {"action": "abort"}))[0] == 422
-    done = await site.ask("POST", "/operations", {"action": "abort", "q": "status:queued"})
+    made = await site.ask("POST", "/operations", {"action": "abort", "q": "status:queued"})
+    done = await site.ask("GET", f"/operations/{made.json()['id']}")
     assert (done.json()["total"], done.json()["done"]) == (2, 2)
 
 

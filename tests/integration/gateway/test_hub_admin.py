@@ -255,11 +255,11 @@ async def test_a_schedule_belongs_to_a_project(site: Site) -> None:
 
 async def test_a_caller_reads_which_operations_it_may_use(site: Site) -> None:
     viewer = await site.token("viewer")
-    items = (await site.ask("GET", "/operations", token=viewer)).json()["items"]
+    items = (await site.ask("GET", "/rights", token=viewer)).json()["items"]
     rights = {item["operation"]: item["right"] for item in items}
     assert (rights["tasks.read"], "queues.pause" in rights) == ("yes", False)
     scoped = await site.token("operator", scopes=["tasks.read"])
-    items = (await site.ask("GET", "/operations", token=scoped)).json()["items"]
+    items = (await site.ask("GET", "/rights", token=scoped)).json()["items"]
     assert items == [{"operation": "tasks.read", "right": "yes"}]
-    items = (await site.ask("GET", "/operations")).json()["items"]
+    items = (await site.ask("GET", "/rights")).json()["items"]
     assert {"operation": "sync.run", "right": "as_node"} in items

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.bulk import BulkAction, BulkSpec
 from holdfast.core.decision import make_question
 from holdfast.gateway.rest.apis import APIS
 from holdfast.store.scripts.decisions import Asked
@@ -121,6 +122,17 @@ async def intervened(site: Site) -> tuple[str, Any]:
     return "!/intervene", {"type": "PAUSE", "taskId": task_id, "reason": "r"}
 
 
+def of_operation(verb: str) -> Case:
+    async def case(site: Site) -> tuple[str, Any]:
+        """A run that nothing advances."""
+        spec = BulkSpec(action=BulkAction.ABORT, actor="user:ann")
+        task_id = (await site.task(delay_seconds=60))["id"]
+        run = await site.services.bulk.runs.create(spec, [task_id], None)
+        return f"/operations/{run.id}/{verb}", {"reason": "r"}
+
+    return case
+
+
 SCHEDULE = {"spec": "0 3 * * *", "type": "mail"}
 PAUSE = {"type": "PAUSE", "reason": "r"}
 V1 = "/api/v1"
@@ -146,6 +158,8 @@ CASES: dict[str, Case] = {
     f"POST {V1}/operations": fixed(
         "/operations", {"action": "pause", "q": "status:queued", "reason": "r"}
     ),
+    f"POST {V1}/operations/{{operation_id}}/stop": of_operation("stop"),
+    f"POST {V1}/operations/{{operation_id}}/resume": of_operation("resume"),
     **{
         f"POST {V1}/nodes/{{node_id}}/{verb}": of_node(verb)
         for verb in ("cordon", "uncordon", "drain", "quarantine", "revoke")

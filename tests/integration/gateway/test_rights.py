@@ -48,7 +48,7 @@ def name(route: Route) -> str:
 def test_every_route_names_its_operation() -> None:
     assert [name(route) for route in ROUTES if not route.operation] == [
         "GET /about",
-        "GET /operations",
+        "GET /rights",
         "GET /whoami",
     ]
 
@@ -134,10 +134,10 @@ async def test_projects_are_isolated(site: Site) -> None:
     assert [row["id"] for row in rows] == [mine["id"]]
     events = (await site.ask("GET", "/events", token=ours)).json()["items"]
     assert {event["task_id"] for event in events} == {mine["id"]}
-    done = await site.ask(
+    made = await site.ask(
         "POST", "/operations", {"action": "abort", "ids": [theirs, mine["id"]]}, token=ours
     )
-    assert done.json()["done"] == 1
+    assert made.json()["total"] == 1
     assert (await site.ask("GET", f"/tasks/{theirs}")).json()["status"] == "queued"
     wrong = await site.ask("POST", "/tasks", {"type": "mail", "project": "other"}, token=ours)
     assert problem(wrong) == (404, "not-found")

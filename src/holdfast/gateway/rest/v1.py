@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core.rights import Operation as O  # noqa: N817
 from holdfast.gateway.operations import (
     admin,
+    bulk,
     conflicts,
     dead,
     dead_change,
@@ -295,10 +296,40 @@ ROUTES: Final = (
     Route(
         "POST",
         "/operations",
-        dead.run,
+        bulk.run,
         "Change many tasks at once",
-        body=dead.OperationBody,
+        body=bulk.OperationBody,
         operation=O.OPERATIONS_RUN,
+        status=202,
+    ),
+    Route(
+        "GET",
+        "/operations",
+        bulk.find,
+        "The changes of many tasks, the latest first",
+        Paged,
+        operation=O.TASKS_READ,
+    ),
+    Route(
+        "GET",
+        "/operations/{operation_id}",
+        bulk.get,
+        "One change of many tasks",
+        operation=O.TASKS_READ,
+    ),
+    *(
+        Route(
+            "POST",
+            f"/operations/{{operation_id}}/{verb}",
+            handler,
+            summary,
+            body=bulk.StopBody,
+            operation=O.OPERATIONS_RUN,
+        )
+        for verb, handler, summary in (
+            ("stop", bulk.stop, "Change no further task"),
+            ("resume", bulk.resume, "Go on with the tasks that are left"),
+        )
     ),
     *v1_admin.ROUTES,
 )

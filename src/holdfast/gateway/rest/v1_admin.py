@@ -188,7 +188,7 @@ ROUTES: Final = (
         operation=O.TOKENS_MANAGE,
     ),
     Route("GET", "/about", system.about, "The version and the time of the gateway"),
-    Route("GET", "/operations", system.list_operations, "The operations that the caller may use"),
+    Route("GET", "/rights", system.list_operations, "The operations that the caller may use"),
     Route("GET", "/whoami", system.whoami, "The principal of the request"),
     Route("GET", "/projects", projects.find, "List projects", operation=O.TASKS_READ),
     Route("GET", "/projects/{project}", projects.get, "One project", operation=O.TASKS_READ),

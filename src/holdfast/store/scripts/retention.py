@@ -23,6 +23,8 @@ CONFLICTS_SECONDS: Final = 90 * 86_400.0
 """How long a settled conflict is kept by default."""
 CONFLICT_ROWS: Final = 10_000
 """Conflicts of a project beyond which the oldest settled ones are removed."""
+BULK_SECONDS: Final = 30 * 86_400.0
+"""How long an operation on many tasks is kept after it has ended."""
 OUTPUT_ROWS: Final = 200
 """Rows of output that one transaction removes."""
 
@@ -79,6 +81,7 @@ def forget(
         ("forget_mutations", keep.answer_seconds),
         ("forget_tombstones", keep.tombstone_seconds),
         ("forget_sync_log", keep.log_seconds),
+        ("forget_bulk_runs", BULK_SECONDS),
     ):
         gone += len((yield call(statement, before=now - seconds, limit=limit)))
     gone += len((yield call("trim_sync_log", most=log_rows, limit=limit)))

@@ -100,3 +100,12 @@ DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
     WHERE o.at < :before::float8 AND t.finished_at < :before::float8
     ORDER BY o.at LIMIT :limit::int FOR UPDATE OF o SKIP LOCKED)
 RETURNING 1 AS gone;
+
+-- name: forget_bulk_runs
+-- Runs that have ended or were stopped.
+-- index: holdfast_bulk_run_ended
+-- returns: gone
+DELETE FROM holdfast_bulk_run WHERE id IN (
+    SELECT id FROM holdfast_bulk_run WHERE state <> 'running' AND updated_at < :before::float8
+    ORDER BY updated_at LIMIT :limit::int)
+RETURNING 1 AS gone;

@@ -106,3 +106,12 @@ DELETE FROM holdfast_output WHERE task_id IN (SELECT value FROM json_each(:ids))
 -- name: forget_metrics
 -- index: holdfast_task_metric (primary key)
 DELETE FROM holdfast_task_metric WHERE task_id IN (SELECT value FROM json_each(:ids));
+
+-- name: forget_bulk_runs
+-- Runs that have ended or were stopped.
+-- index: holdfast_bulk_run_ended
+-- returns: gone
+DELETE FROM holdfast_bulk_run WHERE id IN (
+    SELECT id FROM holdfast_bulk_run WHERE state <> 'running' AND updated_at < :before
+    ORDER BY updated_at LIMIT :limit)
+RETURNING 1 AS gone;
