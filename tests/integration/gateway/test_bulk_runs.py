@@ -71,8 +71,10 @@ async def test_a_run_has_figures_errors_and_is_listed(site: Site) -> None:
     rest = (await site.ask("GET", "/operations", after=page["next"])).json()
     assert [item["id"] for item in rest["items"]] == [made["id"]]
     rows = (await site.ask("GET", "/audit", limit=100)).json()["items"]
-    changed = [row["subject"] for row in rows if row["detail"].get("action") == "abort"]
-    assert sorted(name for name in changed if name) == sorted(ids[1:])
+    changed = [row["subject"] for row in rows if row["request_id"] and row["subject"] in ids[1:]]
+    assert sorted(changed) == sorted(ids[1:])
+    begun = [row["subject"] for row in rows if row["operation"] == "operations.run"]
+    assert sorted(begun) == sorted([made["id"], other["id"]])
 
 
 async def test_a_run_that_died_goes_on_in_another_process(site: Site, crash: Any) -> None:
