@@ -30,6 +30,11 @@ TOLERANCE_SECONDS: Final = 1e-6
 """A wait that ends this much early counts as over: epoch seconds as floats are not more precise."""
 
 
+def renewal_interval(lease_seconds: float) -> float:
+    """Seconds between two renewals of a lease."""
+    return lease_seconds / RENEWALS
+
+
 class LossReason(StrEnum):
     """Why a holder lost its lease."""
 
@@ -156,7 +161,7 @@ def judge(
         took_over = lease.claim_id is not None
         return LeaseGranted(_granted(lease, request), is_new=True, took_over=took_over)
     look_at = free_at if is_first else head.alive_until if head is not None else now
-    heartbeat = request.waiter_seconds / RENEWALS
+    heartbeat = renewal_interval(request.waiter_seconds)
     return LeaseDenied(
         lease.owner if lease.claim_id is not None else "", max(0.0, min(heartbeat, look_at - now))
     )
@@ -231,10 +236,10 @@ def margin_seconds(
 def renew_in(ttl_seconds: float, key: str, nth: int) -> float:
     """Seconds until renewal number `nth`: a third of the ttl, less up to 10 % of jitter. The jitter is a
     stable hash; it spreads the renewals of leases that were granted together."""
-    return ttl_seconds / RENEWALS * (1.0 - JITTER_SHARE * unit_jitter(key, nth))
+    return renewal_interval(ttl_seconds) * (1.0 - JITTER_SHARE * unit_jitter(key, nth))
 
 
 def retry_in(ttl_seconds: float, key: str, failures: int) -> float:
     """Seconds until the next try of a renewal that did not reach the store, with exponential backoff."""
-    pause = min(ttl_seconds / 30 * 2.0 ** min(failures, 10), ttl_seconds / RENEWALS)
+    pause = min(ttl_seconds / 30 * 2.0 ** min(failures, 10), renewal_interval(ttl_seconds))
     return pause * (1.0 - JITTER_SHARE * unit_jitter(key, failures))

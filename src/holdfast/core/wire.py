@@ -86,6 +86,14 @@ def parse_cursor(text: str, *, of: str, key: bytes = b"") -> tuple[Scalar, ...]:
         raise _bad_cursor(text) from None
 
 
+def parse_id_cursor(text: str, *, of: str) -> str:
+    """The id in a cursor of a list that is sorted by ids."""
+    match parse_cursor(text, of=of):
+        case (str() as id_,):
+            return id_
+    raise _bad_cursor(text)
+
+
 def check_new_id(field: str, value: object) -> str:
     """An id that a client chooses: as any id, and without a slash, which would end it in a path."""
     text = check_id(field, value)

@@ -14,6 +14,7 @@ from typing import Final
 from holdfast.bus.port import FEED, WORK, is_of_children, is_of_one
 from holdfast.clock import SystemClock
 from holdfast.core.command import Instruction
+from holdfast.core.lease import renewal_interval
 from holdfast.engine.basis import Basis, EngineConfig
 from holdfast.engine.completer import Completer
 from holdfast.engine.context_services import ContextServices
@@ -110,7 +111,10 @@ class Engine:
             # With a virtual clock nothing blocks, and no other thread may run.
             lease = self.config.lease_seconds
             self.watchdog = Watchdog(
-                self._clock, self.runs.named, patience_seconds=lease / 3, lease_seconds=lease
+                self._clock,
+                self.runs.named,
+                patience_seconds=renewal_interval(lease),
+                lease_seconds=lease,
             )
             self.watchdog.start()
 

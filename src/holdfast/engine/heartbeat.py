@@ -13,6 +13,7 @@ from typing import Final
 from holdfast.clock import Clock
 from holdfast.core.codec import dumps
 from holdfast.core.command import Instruction, Release
+from holdfast.core.lease import renewal_interval
 from holdfast.core.task import RunId, Task
 from holdfast.engine import outcome_log
 from holdfast.engine.handlers import Defaults, Handler, Handlers, resolved
@@ -86,7 +87,7 @@ class Heartbeat(Loop):
             self.taken.add([runs[run] for run in sorted(lost)])
             self._runs.lose(lost)
             await self.guard("looking up what was lost", self._log_lost(tasks))
-        before = now - min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3)
+        before = now - min(UNKNOWN_AFTER_SECONDS, renewal_interval(self._lease_seconds))
         await self.guard("giving back what is unknown here", self._release(answer.owned, before))
         self.renewed_at = self.clock.monotonic()
         await self.guard("acknowledging interventions", self.taken.acknowledge())

@@ -20,6 +20,7 @@ import msgspec
 from holdfast.clock import Clock
 from holdfast.core import codec, node as node_rules
 from holdfast.core.decide import Ruling
+from holdfast.core.lease import renewal_interval
 from holdfast.core.retention import HubRetention
 from holdfast.core.retry import unit_jitter
 from holdfast.core.task import RunId
@@ -108,11 +109,11 @@ class Patience:
         runners may not be able to either. A jump during a wait starts the wait again, at most `WAITS_MAX`
         times."""
         jump = 0.0 if self._planned_at is None else now - self._planned_at
-        jump = max(jump, unrenewed_seconds - self._lease_seconds / 3)
+        jump = max(jump, unrenewed_seconds - renewal_interval(self._lease_seconds))
         endangered = [
             lease_seconds
             for lease_seconds in (self._lease_seconds, *leases)
-            if jump > lease_seconds / 3
+            if jump > renewal_interval(lease_seconds)
         ]
         if endangered and self._waits < WAITS_MAX:
             until = now + max(endangered)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -48,6 +49,10 @@ class Channel(Protocol):
     async def receive(self) -> GatewayMessage: ...
 
     async def close(self) -> None: ...
+
+
+Connect: TypeAlias = Callable[[str, str, float], Awaitable[Channel]]
+"""Opens a connection: URL, token, seconds between pings."""
 
 
 class WebSocketChannel:

@@ -26,12 +26,13 @@ from holdfast.engine.runner import TaskRunner
 from holdfast.engine.supervisor import Supervisor
 from holdfast.errors import EngineFailed, HoldfastError
 from holdfast.metrics import Meter
+from holdfast.remote.channel import Connect
 from holdfast.remote.dispatcher import RemoteDispatcher
 from holdfast.remote.engine import RemoteEngine
 from holdfast.remote.gateways import Gateways
 from holdfast.remote.heartbeat import RemoteHeartbeat
 from holdfast.remote.leases import Leases
-from holdfast.remote.link import Connect, Link
+from holdfast.remote.link import Link
 from holdfast.remote.outcomes import RemoteOutcomes
 from holdfast.remote.owner import LinkOwner, Served
 from holdfast.remote.services import RemoteServices

@@ -11,6 +11,7 @@ from typing import Final
 
 from holdfast.clock import Clock
 from holdfast.core import claiming
+from holdfast.core.lease import renewal_interval
 from holdfast.core.task import Task
 from holdfast.engine.handlers import Handlers
 from holdfast.engine.loop import Loop
@@ -43,7 +44,7 @@ class RemoteDispatcher(Loop):
         self._leases = leases
         self._handlers = handlers
         # The lease counts from the ask: a long wait would leave little of it.
-        self._wait_seconds = min(lease_seconds / 3, WAIT_SECONDS_MAX)
+        self._wait_seconds = min(renewal_interval(lease_seconds), WAIT_SECONDS_MAX)
         self._ending = False
         self.stopping = False
         self.claimed = 0

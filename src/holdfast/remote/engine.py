@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.clock import SystemClock
+from holdfast.core.lease import renewal_interval
 from holdfast.engine.basis import EngineConfig
 from holdfast.engine.completer import Completer
 from holdfast.engine.drain import Drain
@@ -65,7 +66,10 @@ class RemoteEngine:
         clock, lease = self.leases.clock, self.config.lease_seconds
         if isinstance(clock, SystemClock):
             self.watchdog = Watchdog(
-                clock, self.runs.named, patience_seconds=lease / 3, lease_seconds=lease
+                clock,
+                self.runs.named,
+                patience_seconds=renewal_interval(lease),
+                lease_seconds=lease,
             )
             self.watchdog.start()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from holdfast.clock import Clock
 from holdfast.core import codec
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
+from holdfast.core.lease import renewal_interval
 from holdfast.core.task import RunId
 from holdfast.core.token import TokenKind, token_kind
 from holdfast.core.watching import backoff_seconds
@@ -45,7 +46,7 @@ from holdfast.core.worker_wire import (
     WorkerMessage,
 )
 from holdfast.errors import HoldfastError
-from holdfast.remote.channel import ENDING, FATAL, UNKNOWN_NODE, Channel, connect, error_of, greet
+from holdfast.remote.channel import ENDING, FATAL, UNKNOWN_NODE, Channel, Connect, error_of, greet
 from holdfast.remote.gateways import Gateways
 from holdfast.remote.outbox import Fate, Outbox
 from holdfast.remote.owner import LinkOwner, Served
@@ -59,7 +60,6 @@ RECONNECT_SECONDS_MAX: Final = 2.0
 REFUSED_SECONDS: Final = 1.0
 """The pause before an ask that the gateway has refused is sent again."""
 log = logging.getLogger("holdfast.worker")
-Connect = Callable[[str, str, float], Awaitable[Channel]]
 
 
 class Link:
@@ -74,7 +74,7 @@ class Link:
         name: str,
         lease_seconds: float,
         owner: LinkOwner,
-        open_channel: Connect = connect,
+        open_channel: Connect,
     ) -> None:
         """`name`: of the node, if the token may name one."""
         self._gateways = gateways
@@ -82,7 +82,8 @@ class Link:
         self._ids = ids
         self._name = name
         self._token = gateways.token
-        self._lease_seconds = lease_seconds
+        self._lease_ms = int(lease_seconds * 1000)
+        self._renewal_seconds = renewal_interval(lease_seconds)
         self._owner = owner
         self._open_channel = open_channel
         self._boot_id = ids.secret()
@@ -117,7 +118,7 @@ class Link:
         """Asks for tasks and waits for the offer, across reconnects."""
         ask = Ask(
             slots=slots,
-            lease_ms=int(self._lease_seconds * 1000),
+            lease_ms=self._lease_ms,
             claim_id=f"{self._boot_id[:8]}-{self._ids.secret()}",
             wait_ms=int(wait_seconds * 1000),
         )
@@ -158,10 +159,9 @@ class Link:
             raise GatewayUnavailable("no gateway is connected")
         self._announce()
         sent_at = self._clock.monotonic()
-        lease_ms = int(self._lease_seconds * 1000)
-        self._post(Renew(held=held_of(held), lease_ms=lease_ms, running=running, slots=slots))
+        self._post(Renew(held=held_of(held), lease_ms=self._lease_ms, running=running, slots=slots))
         try:
-            renewed = await self._pending.renewal(self._lease_seconds / 3)
+            renewed = await self._pending.renewal(self._renewal_seconds)
         except TimeoutError:
             await self._hang_up()
             raise GatewayUnavailable("the gateway did not answer a renewal in time") from None
@@ -247,7 +247,7 @@ class Link:
 
     async def _connect(self) -> None:
         url = self._gateways.websocket_url(self._turn)
-        channel = await self._open_channel(url, self._token, max(1.0, self._lease_seconds / 3))
+        channel = await self._open_channel(url, self._token, max(1.0, self._renewal_seconds))
         served = self._owner.served()
         held = [] if not self._outbox.incarnation else list(self._owner.held())
         welcome = await greet(channel, self._hello(served, held))

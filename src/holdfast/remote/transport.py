@@ -18,9 +18,8 @@ from holdfast.client.unanswered import unanswered
 from holdfast.core.address import shown_url
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.remote import channel
-from holdfast.remote.channel import CONNECT_SECONDS, Channel
+from holdfast.remote.channel import CONNECT_SECONDS, Channel, Connect
 from holdfast.remote.gateways import Gateways, grpc_target
-from holdfast.remote.link import Connect
 
 ANNOUNCED_AT: Final = "/api/v1/whoami"
 _WORKER_WS: Final = "/api/v1/worker/ws"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import httpx2
 
-from holdfast.remote.link import Connect
+from holdfast.remote.channel import Connect
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

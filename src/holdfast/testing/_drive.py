@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.clock import VirtualClock
+from holdfast.core.lease import renewal_interval
 from holdfast.core.schedule import Schedule
 from holdfast.core.task import RunId, Status, Task
 from holdfast.engine.engine import Engine
@@ -122,7 +123,7 @@ class Driver:
         ]
         runs = engine.runs.by_id
         if runs:
-            times.append(now + engine.config.lease_seconds / 3)
+            times.append(now + renewal_interval(engine.config.lease_seconds))
         running = await self._store.reads.find(status=Status.RUNNING, limit=1_000)
         times += [task.lease_until for task in running if task.run not in runs]
         deadline = engine.runner.deadlines.next_at()

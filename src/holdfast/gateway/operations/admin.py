@@ -14,8 +14,8 @@ from holdfast.core.queue_pause import QueuePause
 from holdfast.core.rights import Operation
 from holdfast.core.schedule import Schedule
 from holdfast.core.task import Priority, Task
-from holdfast.core.wire import make_cursor, parse_cursor
-from holdfast.errors import InvalidInput, NotFound
+from holdfast.core.wire import make_cursor, parse_id_cursor
+from holdfast.errors import NotFound
 from holdfast.gateway import redacting
 from holdfast.gateway.operations.call import Answer, Call, missing, stored
 from holdfast.queue import views
@@ -307,7 +307,7 @@ async def list_locks(
 ) -> Answer:
     """Held locks, by name. `behind`: a name, for the first page."""
     call.authorise_any(O.LOCKS_READ)
-    place = (behind or "") if after is None else _text(parse_cursor(after, of="locks"))
+    place = (behind or "") if after is None else parse_id_cursor(after, of="locks")
     rows = await call.services.locks.list(after=place, limit=check_page(limit))
     last = rows[-1] if len(rows) == limit else None
     following = None if last is None else make_cursor((last.resource,), of="locks")
@@ -337,10 +337,3 @@ async def revoke_lock(call: Call, resource: str, body: ReasonBody) -> Answer:
         answer=answer,
     )
     return answer(await call.services.locks.revoke(resource, by))
-
-
-def _text(values: tuple[Any, ...]) -> str:
-    match values:
-        case (str() as text,):
-            return text
-    raise InvalidInput("after is not a cursor of this list: give the `next` of its last page")

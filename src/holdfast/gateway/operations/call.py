@@ -137,8 +137,6 @@ class Call:
         """Who makes a change, with the audit row and, for a request with a key, the answer to store.
 
         `answer` makes the answer from the outcome of the change; None for a change that was refused."""
-        if self.if_match is not None and expected_version not in (None, self.if_match):
-            raise InvalidInput("expected_version and If-Match name different versions: give one")
         entries = self.entries(operation, project=project, subject=subject, actor=actor,
                                 reason=reason, detail=detail)  # fmt: skip
         beside = Recorded(
@@ -146,8 +144,13 @@ class Call:
             repeatable=self.repeatable(operation) if answer is not None else None,
             answer=None if answer is None else lambda outcome: stored(answer(outcome)),
         )
-        version = expected_version if self.if_match is None else self.if_match
-        return By(actor, reason, version, beside)
+        return By(actor, reason, self.version(expected_version), beside)
+
+    def version(self, expected_version: int | None) -> int | None:
+        """The version that the object must have: that of the body or of If-Match."""
+        if self.if_match is not None and expected_version not in (None, self.if_match):
+            raise InvalidInput("expected_version and If-Match name different versions: give one")
+        return expected_version if self.if_match is None else self.if_match
 
     @contextmanager
     def preconditions(self) -> Iterator[None]:

@@ -7,11 +7,11 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.check import check_choice, check_page
-from holdfast.core.errors import PreconditionFailed
 from holdfast.core.rights import Operation
-from holdfast.core.wire import check_project, make_cursor, parse_cursor
-from holdfast.errors import InvalidInput, NotFound, VersionConflict
+from holdfast.core.wire import check_project, make_cursor, parse_id_cursor
+from holdfast.errors import NotFound
 from holdfast.gateway.operations.call import Answer, Call, missing
+from holdfast.gateway.operations.terms import read_terms
 from holdfast.queue import views
 from holdfast.queue.details import TaskDetails
 from holdfast.sync import views as hub_views
@@ -20,6 +20,7 @@ from holdfast.sync.conflicts import Conflict, Settled, Take
 O: Final = Operation  # noqa: E741
 STATE: Final = "state"
 PROJECT: Final = "project"
+USAGE: Final = "state:open, state:settled and project:NAME"
 
 
 class SettleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -34,7 +35,7 @@ class SettleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 async def find(call: Call, *, q: str = "", after: str | None = None, limit: int = 100) -> Answer:
     """Conflicts that match `q`: `state:open`, `project:web`."""
     call.authorise_any(O.CONFLICTS_READ)
-    terms = _terms(q)
+    terms = read_terms(q, (STATE, PROJECT), USAGE)
     projects = None if call.projects is None else sorted(call.projects)
     if (project := terms.get(PROJECT)) is not None:
         check_project(PROJECT, project)
@@ -44,7 +45,7 @@ async def find(call: Call, *, q: str = "", after: str | None = None, limit: int 
     rows = await call.services.conflicts.find(
         projects,
         state=terms.get(STATE),
-        after="" if after is None else _id_of(parse_cursor(after, of=place)),
+        after="" if after is None else parse_id_cursor(after, of=place),
         limit=check_page(limit),
     )
     more = make_cursor((rows[-1].id,), of=place) if len(rows) == limit else None
@@ -77,12 +78,8 @@ async def settle(call: Call, conflict_id: str, body: SettleBody) -> Answer:
         answer=answer,
         detail={"take": take.value, "task": conflict.task_id},
     )
-    try:
+    with call.preconditions():
         settled = await call.services.conflicts.settle(conflict_id, take, by, merged=body.merged)
-    except VersionConflict as error:
-        if call.if_match is None:
-            raise
-        raise PreconditionFailed(str(error)) from None
     call.services.wake()
     return answer(settled)
 
@@ -103,21 +100,3 @@ async def _readable(call: Call, operation: Operation, conflict_id: str) -> Confl
         raise missing("conflict", conflict_id) from None
     call.authorise(operation, project=conflict.project, noun="conflict", id=conflict_id)
     return conflict
-
-
-def _terms(q: str) -> dict[str, str]:
-    """The terms of a query of this list: `key:value`, separated by spaces."""
-    terms: dict[str, str] = {}
-    for term in q.split():
-        key, found, value = term.partition(":")
-        if not found or key not in (STATE, PROJECT) or not value:
-            raise InvalidInput(f"q has {term!r}: use state:open, state:settled and project:NAME")
-        terms[key] = value
-    return terms
-
-
-def _id_of(values: tuple[Any, ...]) -> str:
-    match values:
-        case (str() as id_,):
-            return id_
-    raise InvalidInput("after is not a cursor of this list: give the `next` of its last page")

@@ -12,9 +12,9 @@ from holdfast.core.check import check_choice, check_page
 from holdfast.core.decision import Decision, DecisionState, may_answer
 from holdfast.core.errors import Forbidden, SelfApproval
 from holdfast.core.rights import Operation
-from holdfast.core.wire import make_cursor, parse_cursor
-from holdfast.errors import InvalidInput
+from holdfast.core.wire import make_cursor, parse_id_cursor
 from holdfast.gateway.operations.call import Answer, Call, missing, stored
+from holdfast.gateway.operations.terms import read_terms
 from holdfast.queue import views
 from holdfast.queue.by import By
 from holdfast.store.decisions import Act
@@ -23,6 +23,7 @@ from holdfast.sync.access.recorded import Recorded
 O: Final = Operation  # noqa: E741
 STATE: Final = "state"
 ASSIGNEE: Final = "assignee"
+USAGE: Final = "state:STATE and assignee:NAME or assignee:me"
 ME: Final = "me"
 
 
@@ -39,7 +40,7 @@ async def find(call: Call, *, q: str = "", after: str | None = None, limit: int 
     """Decisions that match `q`: `state:open`, `assignee:me`, `assignee:user:ann`. A node reads those that its
     runs asked."""
     call.authorise_any(O.DECISIONS_READ, owner_node=call.principal.node)
-    terms = _terms(q)
+    terms = read_terms(q, (STATE, ASSIGNEE), USAGE)
     name = f"decisions {q}"
     state = terms.get(STATE)
     rows = await call.services.parts.decisions.list(
@@ -47,7 +48,7 @@ async def find(call: Call, *, q: str = "", after: str | None = None, limit: int 
         assignees=_assignees(call, terms.get(ASSIGNEE)),
         projects=None if call.projects is None else sorted(call.projects),
         node=call.principal.node,
-        after=None if after is None else _id_of(parse_cursor(after, of=name)),
+        after=None if after is None else parse_id_cursor(after, of=name),
         limit=check_page(limit),
     )
     now = call.services.now()
@@ -95,9 +96,7 @@ async def _check_four_eyes(call: Call, decision: Decision) -> None:
 
 def _by(call: Call, actor: str, body: ChoiceBody) -> By:
     """Who answers, with the answer for a request with a key. The decision writes its own audit row."""
-    if call.if_match is not None and body.expected_version not in (None, call.if_match):
-        raise InvalidInput("expected_version and If-Match name different versions: give one")
-    version = body.expected_version if call.if_match is None else call.if_match
+    version = call.version(body.expected_version)
     repeatable = call.repeatable(O.DECISIONS_DECIDE)
     if repeatable is None:
         return By(actor, body.reason, version)
@@ -137,21 +136,3 @@ def _assignees(call: Call, name: str | None) -> list[str] | None:
     if name != ME:
         return [name]
     return [call.principal.name, *(f"role:{role.value}" for role in call.principal.roles)]
-
-
-def _terms(q: str) -> dict[str, str]:
-    """The terms of a query of this list: `key:value`, separated by spaces."""
-    terms: dict[str, str] = {}
-    for term in q.split():
-        key, found, value = term.partition(":")
-        if not found or key not in (STATE, ASSIGNEE) or not value:
-            raise InvalidInput(f"q has {term!r}: use state:STATE and assignee:NAME or assignee:me")
-        terms[key] = value
-    return terms
-
-
-def _id_of(values: tuple[Any, ...]) -> str:
-    match values:
-        case (str() as id_,):
-            return id_
-    raise InvalidInput("after is not a cursor of this list: give the `next` of its last page")

@@ -11,8 +11,7 @@ from holdfast.core.check import check_page, check_text
 from holdfast.core.intervention import DryRun, Intervention, InterventionType
 from holdfast.core.intervention_args import InterventionRequest, intervention_request
 from holdfast.core.rights import Operation
-from holdfast.core.wire import make_cursor, parse_cursor
-from holdfast.errors import InvalidInput
+from holdfast.core.wire import make_cursor, parse_id_cursor
 from holdfast.gateway import redacting
 from holdfast.gateway.operations.call import Answer, Call, stored
 from holdfast.gateway.operations.tasks import readable
@@ -63,19 +62,13 @@ async def intervene(call: Call, task_id: str, body: InterventionBody) -> Answer:
         call,
         task_id,
         request,
-        By(actor, request.reason, _version(call, body)),
+        By(actor, request.reason, call.version(body.expected_version)),
         dry_run=body.dry_run,
         answer=lambda issued: _answer(call, issued, seen),
     )
     if isinstance(outcome, DryRun):
         return Answer({"dry_run": True, **views.dry_run(outcome)})
     return outcome
-
-
-def _version(call: Call, body: InterventionBody) -> int | None:
-    if call.if_match is not None and body.expected_version not in (None, call.if_match):
-        raise InvalidInput("expected_version and If-Match name different versions: give one")
-    return body.expected_version if call.if_match is None else call.if_match
 
 
 async def run(
@@ -122,7 +115,7 @@ async def find(call: Call, task_id: str, *, after: str | None = None, limit: int
     """The interventions on a task, the latest first."""
     await readable(call, O.TASKS_READ, task_id)
     name = f"interventions {task_id}"
-    last = None if after is None else _id_of(parse_cursor(after, of=name))
+    last = None if after is None else parse_id_cursor(after, of=name)
     rows = await call.services.parts.interventions.list(
         task_id, after=last, limit=check_page(limit)
     )
@@ -142,10 +135,3 @@ async def of_readable_task(call: Call, intervention_id: str) -> Intervention:
     row = await call.services.parts.interventions.get(intervention_id)
     call.authorise(O.TASKS_READ, project=row.project, noun="intervention", id=intervention_id)
     return row
-
-
-def _id_of(values: tuple[Any, ...]) -> str:
-    match values:
-        case (str() as id_,):
-            return id_
-    raise InvalidInput("after is not a cursor of this list: give the `next` of its last page")

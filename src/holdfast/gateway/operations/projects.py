@@ -6,11 +6,9 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.errors import PreconditionFailed
 from holdfast.core.rights import Operation
 from holdfast.core.strategy import Strategy
 from holdfast.core.wire import check_project
-from holdfast.errors import VersionConflict
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.queue.by import By
 from holdfast.sync import views
@@ -68,14 +66,10 @@ async def create(call: Call, body: ProjectBody) -> Answer:
 async def change(call: Call, project: str, body: SettingsBody) -> Answer:
     """Changes the strategies of a project."""
     by = _by(call, project, body.reason, expected_version=body.expected_version)
-    try:
+    with call.preconditions():
         row = await call.services.projects.put(
             project, by, strategy=body.strategy, overrides=body.overrides, must_exist=True
         )
-    except VersionConflict as error:
-        if call.if_match is None:
-            raise
-        raise PreconditionFailed(str(error)) from None
     return Answer(views.project(row), version=row.version)
 
 

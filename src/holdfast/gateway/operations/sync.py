@@ -13,7 +13,7 @@ from holdfast.core.item_wire import ItemBody, read_item
 from holdfast.core.node_identity import NodeKind
 from holdfast.core.rights import Operation, PrincipalKind
 from holdfast.core.speaking import Voice
-from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, time_text
+from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_id_cursor, time_text
 from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.sync_call import speaker
@@ -213,7 +213,7 @@ async def list_nodes(
     own = call.principal.node
     call.authorise(O.NODES_READ, project=project, owner_node=own, noun="project", id=project)
     place = f"nodes:{project}:{state}"
-    start = "" if after is None else str(parse_cursor(after, of=place)[0])
+    start = "" if after is None else parse_id_cursor(after, of=place)
     nodes = call.services.nodes
     rows = await nodes.list(project, state=state, after=start, limit=limit)
     if own is not None:

@@ -10,7 +10,7 @@ from holdfast.core.check import check_number, check_page, check_text, check_whol
 from holdfast.core.intervention_args import intervention_request
 from holdfast.core.rights import Operation
 from holdfast.core.sync_errors import SyncError
-from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor
+from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_id_cursor
 from holdfast.errors import Conflict, InProgress
 from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call
@@ -219,7 +219,7 @@ async def interventions(call: Call, name: str, limit: int, after: str | None) ->
     call.authorise(O.TASKS_READ, project=found.project, noun="task", id=name)
     check_page(limit)
     place = f"interventions:{found.task_id}"
-    start = None if after is None else str(parse_cursor(after, of=place)[0])
+    start = None if after is None else parse_id_cursor(after, of=place)
     rows = await call.services.store.interventions.of_task(found.task_id, after=start, limit=limit)
     next_cursor = make_cursor((rows[-1].id,), of=place) if len(rows) == limit else None
     return Answer(

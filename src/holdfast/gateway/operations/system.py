@@ -16,7 +16,7 @@ from holdfast.core.event import Event, Position
 from holdfast.core.rights import Operation, Role
 from holdfast.core.task import DEFAULT_PROJECT, Status
 from holdfast.core.token import TokenKind
-from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, parse_position
+from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, parse_id_cursor, parse_position
 from holdfast.errors import FeedReset, InvalidInput
 from holdfast.gateway import redacting
 from holdfast.gateway.operations.call import Answer, Call
@@ -213,7 +213,7 @@ async def whoami(call: Call) -> Answer:
 
 async def list_tokens(call: Call, *, after: str | None = None, limit: int = 100) -> Answer:
     call.authorise_store(O.TOKENS_MANAGE)
-    place = "" if after is None else str(parse_cursor(after, of="tokens")[0])
+    place = "" if after is None else parse_id_cursor(after, of="tokens")
     rows = await call.services.tokens.list(after=place, limit=check_page(limit))
     now = call.services.now()
     last = rows[-1] if len(rows) == limit else None

@@ -14,6 +14,7 @@ from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decision import Decision
 from holdfast.core.errors import Forbidden, GatewayUnavailable
 from holdfast.core.event import Position
+from holdfast.core.lease import renewal_interval
 from holdfast.core.rights import Operation
 from holdfast.core.schedule import SILENT_SECONDS
 from holdfast.core.speaking import NodeAct, Voice
@@ -53,8 +54,6 @@ from holdfast.sync.worker.worker_sync import (
     loss_reason,
 )
 
-RENEWALS: Final = 3
-"""Renewals within a lease."""
 ASK_WAIT_SECONDS_MAX: Final = 30.0
 ANNOUNCE_SECONDS: Final = SILENT_SECONDS / 3
 """How often the schedules of a connected worker are announced."""
@@ -270,7 +269,7 @@ class WorkerService:
 
     @property
     def heartbeat_ms(self) -> int:
-        return int(self.sync.lease_seconds(0) / RENEWALS * 1000)
+        return int(renewal_interval(self.sync.lease_seconds(0)) * 1000)
 
     def enter(self, node: str, session: Ending, held: Iterable[HeldRunState] = ()) -> None:
         """A session speaks for a node; an earlier one of the same node ends."""

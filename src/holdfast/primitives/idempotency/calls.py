@@ -14,6 +14,7 @@ from typing import Any, Final, TypedDict
 from holdfast.clock import Clock
 from holdfast.core import ledger as rules, once
 from holdfast.core.check import OFFSET_MAX, check_number, check_whole
+from holdfast.core.lease import renewal_interval
 from holdfast.core.ledger import EntryLease, EntryRequest, EntryVerdict, Outcome, Start
 from holdfast.core.once import BeginStep, EndStep, ErrorPolicy, RunStep, Step, WaitStep
 from holdfast.core.steps import Flow, Interrupted, adrive, settled
@@ -220,7 +221,7 @@ class CallRunner(PassiveFollower):
     async def renew_until_lost(self, lease: EntryLease) -> None:
         """Renews the lease until it is lost. Cancelled when the effect has ended."""
         while True:
-            await self.clock.sleep(lease.lease_seconds / 3)
+            await self.clock.sleep(renewal_interval(lease.lease_seconds))
             try:
                 await self.entries.extend(lease, lease.lease_seconds)
             except LeaseLost:
