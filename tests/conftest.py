@@ -51,8 +51,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.args.sort(key=lambda arg: len(Path(arg.partition("::")[0]).resolve().parts))
 
 
+def pytest_collection() -> None:
+    """What is collected stays in memory: garbage collection only costs time meanwhile."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Excludes the collected tests, which stay in memory, from garbage collection."""
+    """Excludes the collected tests from garbage collection."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

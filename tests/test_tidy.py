@@ -9,6 +9,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,20 +78,31 @@ def read(*folders: str) -> list[Source]:
     return sources
 
 
-SRC = read("src")
-TESTS = read("tests")
-OURS = [*SRC, *TESTS, *read("scripts", "proof", "examples")]
+@cache
+def product() -> list[Source]:
+    """Read by the tests, not at import: every process of a run imports this module."""
+    return read("src")
+
+
+@cache
+def sources_of_tests() -> list[Source]:
+    return read("tests")
+
+
+@cache
+def ours() -> list[Source]:
+    return [*product(), *sources_of_tests(), *read("scripts", "proof", "examples")]
 
 
 def test_functions_are_short() -> None:
-    assert_small(list(functions(SRC)), FUNCTION_LINES_MAX)
+    assert_small(list(functions(product())), FUNCTION_LINES_MAX)
 
 
 def test_what_can_be_printed_is_decided_in_the_core() -> None:
     """`core/text.py` cleans text and `core/check.py` refuses it; no other module decides it."""
     assert [
         source.at(node)
-        for source in SRC
+        for source in product()
         if not source.name.startswith("src/holdfast/core/")
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Attribute) and node.attr == "isprintable"
@@ -102,7 +114,7 @@ def test_the_scheme_of_a_url_is_recognised_in_one_place() -> None:
     own = "src/holdfast/core/address.py"
     places = [
         source.at(node)
-        for source in SRC
+        for source in product()
         for node in ast.walk(source.tree)
         if isinstance(node, ast.expr) and compares_scheme(node)
     ]
@@ -115,15 +127,19 @@ def test_the_wheel_has_no_ablation() -> None:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     packages = config["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     assert packages == ["src/holdfast"]
-    assert [source.name for source in SRC if "ablat" in source.name + source.text.lower()] == []
+    assert [
+        source.name for source in product() if "ablat" in source.name + source.text.lower()
+    ] == []
     outside = {"proof", "tests"}
-    assert [source.name for source in SRC if outside & {*imported_packages(source.tree)}] == []
+    assert [
+        source.name for source in product() if outside & {*imported_packages(source.tree)}
+    ] == []
 
 
 def test_statements_are_named_in_the_store() -> None:
     """Other packages get structs from the verbs of the store. Those in `WITH_STATEMENTS` have statements, or
     break those of the store."""
-    others = [source for source in SRC if not source.name.startswith(WITH_STATEMENTS)]
+    others = [source for source in product() if not source.name.startswith(WITH_STATEMENTS)]
     assert len(others) > 100
     assert [
         source.at(node)
@@ -134,18 +150,18 @@ def test_statements_are_named_in_the_store() -> None:
 
 
 def test_files_are_short() -> None:
-    places = [Place(source.text.count("\n"), source.name) for source in SRC]
+    places = [Place(source.text.count("\n"), source.name) for source in product()]
     assert_small(places, FILE_LINES_MAX)
 
 
 def test_every_module_says_what_it_is() -> None:
-    assert [s.name for s in OURS if not ast.get_docstring(s.tree)] == []
+    assert [s.name for s in ours() if not ast.get_docstring(s.tree)] == []
 
 
 def test_nothing_is_left_unfinished() -> None:
     places = [
         f"{source.name}:{number}"
-        for source in OURS
+        for source in ours()
         if source.name != "tests/test_tidy.py"
         for number, line in enumerate(source.text.splitlines(), start=1)
         if UNFINISHED.search(line)
@@ -156,7 +172,7 @@ def test_nothing_is_left_unfinished() -> None:
 def test_no_class_name_stands_twice() -> None:
     """Two classes with one name in these packages would give it two meanings."""
     places: dict[str, list[str]] = {}
-    for source in SRC:
+    for source in product():
         if source.name.startswith(tuple(f"src/holdfast/{package}/" for package in READ_TOGETHER)):
             for node in ast.walk(source.tree):
                 if isinstance(node, ast.ClassDef):
@@ -169,7 +185,7 @@ def test_parameters_beyond_the_first_are_named() -> None:
     """A call with more positional arguments does not show the meaning of each."""
     assert [
         f"{source.at(node)} {node.name}"
-        for source in SRC
+        for source in product()
         for node in ast.walk(source.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and positional_count(node.args) > POSITIONAL_MAX
@@ -178,7 +194,7 @@ def test_parameters_beyond_the_first_are_named() -> None:
 
 def test_words_are_plain() -> None:
     """In docstrings, comments, messages and names, and in the comments of SQL."""
-    texts = {source.name: source.text for source in OURS if source.name != "tests/test_tidy.py"}
+    texts = {source.name: source.text for source in ours() if source.name != "tests/test_tidy.py"}
     statements = {str(path.relative_to(ROOT)): path for path in (ROOT / "src").rglob("*.sql")}
     assert len(statements) > 20
     texts |= {name: path.read_text(encoding="utf-8") for name, path in statements.items()}
@@ -191,16 +207,18 @@ def test_words_are_plain() -> None:
 
 
 def test_no_error_is_swallowed() -> None:
-    assert [s.at(handler) for s in OURS for handler in handlers(s.tree) if swallows(handler)] == []
+    assert [
+        s.at(handler) for s in ours() for handler in handlers(s.tree) if swallows(handler)
+    ] == []
 
 
 def test_tests_wait_for_events_not_for_time() -> None:
-    assert [s.at(node) for s in TESTS for node in calls(s.tree) if sleeps(node)] == []
+    assert [s.at(node) for s in sources_of_tests() for node in calls(s.tree) if sleeps(node)] == []
 
 
 def test_no_test_sets_a_deadline() -> None:
     """No test asserts how fast it is. The profile in tests/conftest.py turns deadlines off."""
-    others = [source for source in TESTS if source.name != "tests/conftest.py"]
+    others = [source for source in sources_of_tests() if source.name != "tests/conftest.py"]
     assert [s.at(node) for s in others for node in calls(s.tree) if sets_deadline(node)] == []
 
 

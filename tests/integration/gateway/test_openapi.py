@@ -5,12 +5,12 @@ python -m tests.integration.gateway.test_openapi      # writes docs/reference/op
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from holdfast import __version__
@@ -36,8 +36,11 @@ async def test_the_document_is_served(memory_site: Site) -> None:
     assert served.json() == json.loads(text())
 
 
+@functools.cache
 def cases() -> st.SearchStrategy[Any]:
     """Requests that the document allows, of any call that cannot wait for long."""
+    import schemathesis  # here: every process of a run imports this module
+
     schema = schemathesis.openapi.from_dict(json.loads(text()))
     found: list[Any] = list(schema.get_all_operations())
     return st.one_of([operation.ok().as_strategy() for operation in found])
@@ -54,11 +57,8 @@ def test_no_drawn_request_breaks_the_server(data: st.DataObject) -> None:
     """Every answer is one that the document names: never 500, and problems have their shape."""
     import asyncio
 
-    drawn = [data.draw(CASES) for _ in range(3)]
+    drawn = [data.draw(cases()) for _ in range(3)]
     asyncio.run(check(drawn))
-
-
-CASES = cases()
 
 
 async def check(drawn: list[Any]) -> None:
