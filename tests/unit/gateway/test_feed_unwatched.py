@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from holdfast.clock import VirtualClock
 from holdfast.core.event import Position
-from holdfast.gateway.feed.broadcaster import WATCHED_SECONDS, Broadcaster
+from holdfast.gateway.feed.broadcaster import SKIM_SECONDS, WATCHED_SECONDS, Broadcaster
 from holdfast.store.feed import Reset, Skimmed
 from tests.feed_support import ScriptedFeed
 from tests.unit.gateway.test_feed_model import Watcher, World
@@ -85,3 +85,26 @@ async def test_the_ring_is_filled_for_clients_that_reconnect() -> None:
     world.commit([("a", 0)])
     await world.broadcaster.read_page()
     assert (len(world.broadcaster.ring), world.feed.skims) == (0, 1)
+
+
+async def test_without_subscribers_a_stream_of_events_is_looked_at_in_intervals() -> None:
+    """The first event is looked at once, and a caller that needs the newest events does not wait."""
+    feed, clock = ScriptedFeed(), VirtualClock()
+    broadcaster = Broadcaster(feed, feed.bus, clock)
+
+    async def committed() -> int:
+        """The offset that was reached some turns of the event loop after a commit."""
+        feed.commit("task.started")
+        for _ in range(30):
+            await asyncio.sleep(0)
+        return broadcaster.head
+
+    await broadcaster.start()
+    assert [await committed(), await committed(), await committed()] == [1, 1, 1]
+    clock.set(clock.now() + SKIM_SECONDS)
+    assert await committed() == 4
+    await broadcaster.refresh()
+    feed.commit("task.started")
+    await broadcaster.refresh()
+    assert broadcaster.head == 5
+    await broadcaster.stop()

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from itertools import cycle
 from math import inf
-from typing import Final, Protocol
+from typing import Final
 
 from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.clock import Clock
@@ -24,7 +24,7 @@ from holdfast.gateway.feed.entries import RING_EVENTS, Entry, Ring
 from holdfast.gateway.feed.frames import Style, Wrapping
 from holdfast.gateway.feed.lanes import NEVER, Lane, LaneKey, Member
 from holdfast.gateway.feed.metrics import FeedMeter
-from holdfast.gateway.feed.ports import FeedSource, Prepare, unchanged
+from holdfast.gateway.feed.ports import FeedSource, Prepare, Watched, unchanged
 from holdfast.store.feed import Page, Reset, Skimmed
 
 POLL_SECONDS: Final = 1.0
@@ -34,37 +34,16 @@ BOOKMARK_SECONDS: Final = 15.0
 PAGE_EVENTS: Final = 500
 SKIM_EVENTS: Final = 10_000
 """Events that are passed at once while there are no subscribers."""
+SKIM_SECONDS: Final = 0.05
+"""The shortest time between two looks at new events while there are no subscribers."""
 WATCHED_SECONDS: Final = 60.0
 """How long the ring is filled after the last client has gone: clients that reconnect find it there."""
-NEVER_WATCHED: Final = -inf
 STORE_READERS: Final = 4
 """Pages of old events that are read from the store at the same time."""
 log = logging.getLogger("holdfast.feed")
 
 ACCESS_KINDS: Final = ("token.", "node.state", "node.revoked", "node.cloned")
 """Events after which the credentials of open connections are read again."""
-
-
-class Watched(Protocol):
-    """A connection, as the broadcaster sees it."""
-
-    def tick(self, now: float) -> int:
-        """Called each second. Returns the bytes that the client has not taken."""
-        ...
-
-    def slowest(self) -> int | None:
-        """The offset up to which its slowest subscription has read. None: all are live."""
-        ...
-
-    def park(self) -> None:
-        """Its buffer is full: its subscriptions leave their lanes."""
-        ...
-
-    def reset_all(self, reason: StreamReset) -> None: ...
-
-    def recheck(self) -> None:
-        """Its credential may have changed."""
-        ...
 
 
 class Broadcaster:
@@ -104,10 +83,12 @@ class Broadcaster:
         self._keep_seconds = keep_seconds
         """How long the store keeps events."""
         self._by_topic: dict[str, list[Lane]] = {}
-        self._watched_until = NEVER_WATCHED
+        self._watched_until = -inf
         self._emptied_at = 0.0
         """When the ring had its last event before it was emptied."""
         self._wake = asyncio.Event()
+        self._hurry = asyncio.Event()  # Set when a read must not wait for `_skim_at`.
+        self._skim_at = -inf
         self._reads = 0
         self._read_done = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -173,6 +154,7 @@ class Broadcaster:
     async def _read_on(self) -> None:
         while True:
             self._wake.clear()
+            self._hurry.clear()
             try:
                 is_full = await self.read_page()
             except StoreUnavailable as error:
@@ -185,6 +167,8 @@ class Broadcaster:
                 log.exception("the reader of the feed failed and reads again")
             if not is_full:
                 await self.clock.wait(self._wake, POLL_SECONDS)
+                if (pause := self._skim_at - self.clock.monotonic()) > 0 and not self.is_watched:
+                    await self.clock.wait(self._hurry, pause)
             else:
                 await asyncio.sleep(0)
 
@@ -234,6 +218,7 @@ class Broadcaster:
         passed = skimmed.position.offset - self.head
         if not passed:
             return
+        self._skim_at = self.clock.monotonic() + SKIM_SECONDS
         self.ring = Ring(skimmed.position.offset, events_max=self._ring_events)
         self._emptied_at = self.source.now()
         if skimmed.position.offset >= skimmed.head.offset:
@@ -270,6 +255,7 @@ class Broadcaster:
         through = self._reads + 2
         while self._reads < through:
             self._wake.set()
+            self._hurry.set()
             await self._read_done.wait()
 
     async def advanced(self, seconds: float) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from holdfast.core.access import Principal
 from holdfast.core.channel import Channel, ChannelObject
 from holdfast.core.event import Event, Position
-from holdfast.core.subscription import FeedBounds
+from holdfast.core.subscription import FeedBounds, StreamReset
 from holdfast.store.feed import Page, Reset, Skimmed
 
 if TYPE_CHECKING:
@@ -107,4 +107,26 @@ class Outlet(Protocol):
 
     def close(self, code: int, reason: str) -> None:
         """Ends the connection after what is queued, or at once if the client does not read it in time."""
+        ...
+
+
+class Watched(Protocol):
+    """A connection, as the broadcaster sees it."""
+
+    def tick(self, now: float) -> int:
+        """Called each second. Returns the bytes that the client has not taken."""
+        ...
+
+    def slowest(self) -> int | None:
+        """The offset up to which its slowest subscription has read. None: all are live."""
+        ...
+
+    def park(self) -> None:
+        """Its buffer is full: its subscriptions leave their lanes."""
+        ...
+
+    def reset_all(self, reason: StreamReset) -> None: ...
+
+    def recheck(self) -> None:
+        """Its credential may have changed."""
         ...
