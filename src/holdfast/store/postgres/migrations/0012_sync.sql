@@ -108,3 +108,6 @@ CREATE TABLE holdfast_receiver (
     boot_id         text NOT NULL,
     at              double precision NOT NULL
 );
+
+-- Runs by the name of their claim. Local workers do not name their claims.
+CREATE INDEX holdfast_task_claim ON holdfast_task (claim_id) WHERE claim_id IS NOT NULL AND status IN ('running', 'stuck');

@@ -108,7 +108,7 @@ WHERE task_id = :task_id::text ORDER BY nth;
 
 -- name: claimed_under
 -- The runs of a node that a named claim took.
--- index: holdfast_task_lease
+-- index: holdfast_task_claim
 -- returns: task
 SELECT {task} FROM holdfast_task
 WHERE status IN ('running', 'stuck') AND node = :node::text AND claim_id = :claim_id::text ORDER BY priority, due_at, id;

@@ -102,7 +102,7 @@ WHERE task_id = :task_id ORDER BY nth;
 
 -- name: claimed_under
 -- The runs of a node that a named claim took.
--- index: holdfast_task_lease
+-- index: holdfast_task_claim
 -- returns: task
 SELECT {task} FROM holdfast_task
 WHERE status IN ('running', 'stuck') AND node = :node AND claim_id = :claim_id ORDER BY priority, due_at, id;
