@@ -292,6 +292,8 @@ class Offer(_Message, frozen=True, kw_only=True, tag="offer", omit_defaults=Fals
 
     claim_id: str = ""
     tasks: tuple[ClaimedTask, ...] = ()
+    notice: str = ""
+    """Why the node gets no tasks, e.g. because an operator drains it. Empty: it may get tasks."""
 
 
 class Renewed(_Message, frozen=True, kw_only=True, tag="renewed", omit_defaults=False):

@@ -7,6 +7,7 @@ Never: runs or finishes a task.
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from holdfast.clock import Clock
@@ -21,6 +22,7 @@ from holdfast.remote.link import Link
 from holdfast.remote.offers import task_of
 
 WAIT_SECONDS_MAX: Final = 20.0
+log = logging.getLogger("holdfast.worker")
 
 
 class RemoteDispatcher(Loop):
@@ -49,6 +51,7 @@ class RemoteDispatcher(Loop):
         self.stopping = False
         self.claimed = 0
         self.claiming = False
+        self._notice = ""
 
     @property
     def ending(self) -> bool:
@@ -73,6 +76,7 @@ class RemoteDispatcher(Loop):
             offered = await self._link.ask(free, self._wait_seconds)
         finally:
             self.claiming = False
+        self._notify(offered.notice)
         tasks: list[Task] = []
         for claimed in offered.tasks:
             task = task_of(claimed, self._link.node)
@@ -81,3 +85,13 @@ class RemoteDispatcher(Loop):
         self.claimed += len(tasks)
         self._pool.give(tasks)
         return 0.0
+
+    def _notify(self, notice: str) -> None:
+        """Logs once that an operator has taken this node out of service, and once that it is back. The
+        process goes on: a supervisor would start an ended one again, which would join as another node."""
+        if notice and notice != self._notice:
+            text = "%s; running tasks go on, and the process waits for `holdfast node uncordon %s`"
+            log.warning(text, notice, self._link.node)
+        elif self._notice and not notice:
+            log.info("node '%s' gets tasks again", self._link.node)
+        self._notice = notice

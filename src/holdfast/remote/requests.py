@@ -33,6 +33,8 @@ class Offered(NamedTuple):
 
     tasks: tuple[ClaimedTask, ...]
     asked_at: float
+    notice: str = ""
+    """Why the node gets no tasks."""
 
 
 class Renewal(NamedTuple):
@@ -93,7 +95,7 @@ class Pending:
         asked = self.asked.get(offer.claim_id)
         if asked is None or asked.future.done():
             return [_given_back(task) for task in offer.tasks]
-        asked.future.set_result(Offered(offer.tasks, asked.sent_at))
+        asked.future.set_result(Offered(offer.tasks, asked.sent_at, offer.notice))
         self._accepted.append(offer.claim_id)
         return []
 

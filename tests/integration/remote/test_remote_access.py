@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,42 @@ async def test_a_node_that_an_operator_stops_gets_no_tasks(
     assert started == {serving}
     for queue in (first, second, producer):
         await queue.stop()
+
+
+class Heard(logging.Handler):
+    """Says when a text was logged."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text, self.count, self.heard = text, 0, asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.text in record.getMessage():
+            self.count += 1
+            self.heard.set()
+
+
+async def test_a_drained_worker_says_so_and_waits(
+    sqlite_gateway: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "holdfast.worker")
+    gateway, log = sqlite_gateway, logging.getLogger("holdfast.worker")
+    drained, back = Heard("is draining"), Heard("gets tasks again")
+    log.addHandler(drained)
+    log.addHandler(back)
+    queue = queue_with_handlers(gateway.address, await gateway.joining(), lease_seconds=5.0)
+    try:
+        async with queue:
+            node = engine_of(queue).link.node
+            await gateway.ask("POST", f"/nodes/{node}/drain", json={"reason": "test"})
+            await asyncio.wait_for(drained.heard.wait(), SECONDS)
+            await gateway.ask("POST", f"/nodes/{node}/uncordon", json={"reason": "test"})
+            assert await (await queue.enqueue("add", {"a": 1, "b": 2})).result(SECONDS) == 3
+            await asyncio.wait_for(back.heard.wait(), SECONDS)
+            assert (drained.count, back.count) == (1, 1)
+    finally:
+        log.removeHandler(drained)
+        log.removeHandler(back)
 
 
 async def test_a_token_file_keeps_the_credential_of_the_node(

@@ -115,6 +115,7 @@ class WorkerService:
         self._nodes = nodes or Nodes(store)
         self._on_scheduled = on_scheduled
         self._announced: dict[str, float] = {}
+        self._notices: dict[str, str] = {}
         """When the schedules of a node are announced again."""
         self._sessions: dict[str, Ending] = {}
         self._left = asyncio.Event()
@@ -208,7 +209,7 @@ class WorkerService:
         try:
             if ask.task_id:
                 return await self._claim_named(worker, ask)
-            return await self.sync.claim(
+            tasks = await self.sync.claim(
                 NamedClaim(
                     voice=worker.voice,
                     claim_id=ask.claim_id,
@@ -219,8 +220,17 @@ class WorkerService:
                     project=worker.project,
                 )
             )
+            self._notices.pop(worker.voice.node, None)
+            return tasks
         except NotClaimable as error:
-            return Refusal(ask.task_id, error.code, str(error)) if ask.task_id else []
+            if ask.task_id:
+                return Refusal(ask.task_id, error.code, str(error))
+            self._notices[worker.voice.node] = str(error)
+            return []
+
+    def notice_of(self, node: str) -> str:
+        """Why a node gets no tasks. Empty: it may get some."""
+        return self._notices.get(node, "")
 
     async def _claim_named(self, worker: Greeted, ask: Ask) -> list[Task] | Refusal:
         tasks = await self._store.reads.get([ask.task_id])
@@ -286,6 +296,7 @@ class WorkerService:
             del self._sessions[node]
             self.taken.leave(node)
             self._announced.pop(node, None)
+            self._notices.pop(node, None)
             self._left.set()
 
     def recheck_all(self) -> None:

@@ -307,7 +307,8 @@ class WorkerSession:
             self._put(ErrorFrame(code=tasks.code, detail=tasks.message))
             tasks = []
         offered = await self._service.offered(tasks)
-        self._put(Offer(claim_id=ask.claim_id, tasks=offered))
+        notice = "" if offered else self._service.notice_of(self._speaker.node)
+        self._put(Offer(claim_id=ask.claim_id, tasks=offered, notice=notice))
 
     async def _call(self, call: CallFrame) -> None:
         try:

@@ -330,12 +330,14 @@ class Ask(_message.Message):
     def __init__(self, slots: _Optional[int] = ..., lease_ms: _Optional[int] = ..., claim_id: _Optional[str] = ..., task_id: _Optional[str] = ..., wait_ms: _Optional[int] = ..., withdraw: bool = ...) -> None: ...
 
 class Offer(_message.Message):
-    __slots__ = ("claim_id", "tasks")
+    __slots__ = ("claim_id", "tasks", "notice")
     CLAIM_ID_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
     claim_id: str
     tasks: _containers.RepeatedCompositeFieldContainer[Claimed]
-    def __init__(self, claim_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[Claimed, _Mapping]]] = ...) -> None: ...
+    notice: str
+    def __init__(self, claim_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[Claimed, _Mapping]]] = ..., notice: _Optional[str] = ...) -> None: ...
 
 class Claimed(_message.Message):
     __slots__ = ("task_id", "fence", "lease_ms", "task_json", "checkpoint_json", "decisions_json", "attempt")
