@@ -11,6 +11,8 @@ from holdfast.core import close_codes
 from holdfast.core.subscription import FlowBounds
 from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.connection import Connection
+from holdfast.gateway.feed.frames import Wrapping
+from holdfast.gateway.feed.outlets import QueueOutlet
 from holdfast.gateway.feed.ports import Directory, FeedDoor, Session
 from holdfast.gateway.feed.requests import FRAME_BYTES_MAX, PING_SECONDS
 from holdfast.gateway.feed.server_frames import FrameLimits, Hello
@@ -71,6 +73,23 @@ class LiveFeed:
             connection.close(close_codes.GOING_AWAY, "the server stops", retry_after_ms=retry)
         await asyncio.sleep(0)
         await self.broadcaster.stop()
+
+    def queued(
+        self, session: Session, wrap: Wrapping, transport: str
+    ) -> tuple[Connection, QueueOutlet]:
+        """A connection whose frames are taken from a queue. The caller opens it."""
+        outlet = QueueOutlet(self.flow)
+        connection = Connection(
+            self.broadcaster,
+            self.directory,
+            session,
+            outlet,
+            wrap=wrap,
+            transport=transport,
+            bounds=self.flow,
+        )
+        outlet.on_full, outlet.on_drained = connection.full, connection.drained
+        return connection, outlet
 
     def is_full(self) -> bool:
         """Whether no further connection is accepted."""

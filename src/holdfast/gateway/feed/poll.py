@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from holdfast.core.access import Denied
 from holdfast.errors import InvalidInput
-from holdfast.gateway.feed.connection import POLL, Connection
+from holdfast.gateway.feed.connection import POLL
 from holdfast.gateway.feed.feed import LiveFeed
 from holdfast.gateway.feed.frames import as_message
 from holdfast.gateway.feed.outlets import QueueOutlet
@@ -79,17 +79,7 @@ async def poll_frames(
     except BaseException:
         session.close()
         raise
-    outlet = QueueOutlet(feed.flow)
-    connection = Connection(
-        feed.broadcaster,
-        feed.directory,
-        session,
-        outlet,
-        wrap=as_message,
-        transport=POLL,
-        bounds=feed.flow,
-    )
-    outlet.on_full, outlet.on_drained = connection.full, connection.drained
+    connection, outlet = feed.queued(session, as_message, POLL)
     connection.open()
     try:
         denied = await subscribe(connection, wish)

@@ -53,17 +53,7 @@ async def open_stream(feed: LiveFeed, request: Request, session: Session) -> Res
     except BaseException:
         session.close()
         raise
-    outlet = QueueOutlet(feed.flow)
-    connection = Connection(
-        feed.broadcaster,
-        feed.directory,
-        session,
-        outlet,
-        wrap=as_server_sent_event,
-        transport=SSE,
-        bounds=feed.flow,
-    )
-    outlet.on_full, outlet.on_drained = connection.full, connection.drained
+    connection, outlet = feed.queued(session, as_server_sent_event, SSE)
     connection.open()
     try:
         denied = await subscribe(connection, wish)

@@ -26,7 +26,6 @@ from holdfast.core.subscription import (
     MERGE_SECONDS,
     MERGE_SECONDS_LEAST,
     MERGE_SECONDS_MOST,
-    FlowBounds,
 )
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.gateway.feed import requests
@@ -91,25 +90,15 @@ class _Client:
         self._websocket = websocket
         self._bucket = Bucket(feed.broadcaster.clock.monotonic())
         self._writer: asyncio.Task[None] | None = None
-        self._connection = self._connect(feed, session, feed.flow)
+        self._connection = self._connect(feed, session)
 
-    def _connect(self, feed: LiveFeed, session: Session, bounds: FlowBounds) -> Connection:
+    def _connect(self, feed: LiveFeed, session: Session) -> Connection:
         direct = self._websocket.scope.get("extensions", {}).get(EXTENSION)
         if direct is None:
-            queued = QueueOutlet(bounds)
-            connection = Connection(
-                feed.broadcaster,
-                feed.directory,
-                session,
-                queued,
-                wrap=as_message,
-                transport=WS,
-                bounds=bounds,
-            )
-            queued.on_full, queued.on_drained = connection.full, connection.drained
+            connection, queued = feed.queued(session, as_message, WS)
             self._writer = asyncio.create_task(self._write_on(queued))
             return connection
-        outlet = DirectOutlet(direct["protocol"], bounds)
+        outlet = DirectOutlet(direct["protocol"], feed.flow)
         connection = Connection(
             feed.broadcaster,
             feed.directory,
@@ -117,7 +106,7 @@ class _Client:
             outlet,
             wrap=as_text_frame,
             transport=WS,
-            bounds=bounds,
+            bounds=feed.flow,
         )
         outlet.attach(
             on_full=connection.full, on_drained=connection.drained, on_lost=connection.lost
