@@ -11,13 +11,16 @@ from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
 from fastapi import FastAPI
+from msgspec.structs import replace
 
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.rest.app import make_app
 from holdfast.gateway.rest.live import Live
-from holdfast.gateway.services import GatewayServices
+from holdfast.gateway.services import GatewayServices, ServiceRules
 from holdfast.gateway.settings import ServerSettings
 from holdfast.gateway.worker.mount import WorkerMount
+from holdfast.metrics import Metrics
+from holdfast.queue.queue import Queue
 
 
 class Composition(NamedTuple):
@@ -35,6 +38,19 @@ class Composition(NamedTuple):
     def app(self) -> FastAPI:
         """The HTTP application with all paths."""
         return make_app(self.gateway, extend=(self.live.extend, self.workers.extend))
+
+
+async def open_services(
+    queue: Queue, settings: ServerSettings, metrics: Metrics
+) -> GatewayServices:
+    """The services of a gateway with these settings. Opens the store of the queue."""
+    timeout = queue.settings.progress_timeout
+    rules = ServiceRules(
+        hub=replace(settings.sync.rules, progress_timeout_seconds=timeout),
+        redaction=settings.redaction(),
+        expiry_seconds=settings.intervention.expiry_seconds,
+    )
+    return await GatewayServices.open(queue, metrics, rules)
 
 
 def compose(services: GatewayServices, settings: ServerSettings) -> Composition:

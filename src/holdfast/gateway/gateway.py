@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from msgspec.structs import replace
-
 from holdfast.core.access import Principal
 from holdfast.core.errors import Unauthenticated
 from holdfast.core.rights import Role
@@ -22,10 +20,6 @@ class Gateway:
     def __init__(self, services: GatewayServices, settings: ServerSettings) -> None:
         self.services = services
         self.settings = settings
-        services.redaction = settings.redaction()
-        progress_timeout = services.queue.settings.progress_timeout
-        services.use_rules(replace(settings.sync.rules, progress_timeout_seconds=progress_timeout))
-        services.expiry_seconds = settings.intervention.expiry_seconds
         self.auth = Authenticator(services.tokens, admin_token=settings.admin_token)
         self.rates = RateLimit(settings.rate_per_second, settings.burst)
         self.addresses = AddressLimits()

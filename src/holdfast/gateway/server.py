@@ -91,10 +91,9 @@ class Server:
             await self._run(listener, on_ready)
 
     async def _run(self, listener: socket.socket, on_ready: Callable[[Listening], None]) -> None:
-        from holdfast.gateway.compose import compose
-        from holdfast.gateway.services import GatewayServices
+        from holdfast.gateway.compose import compose, open_services
 
-        services = await GatewayServices.open(self._queue, self._metrics)
+        services = await open_services(self._queue, self._settings, self._metrics)
         try:
             if self._loops:
                 await self._queue.start()

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
+
+import msgspec
 
 from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
 from holdfast.core.intervention import EXPIRES_SECONDS
-from holdfast.core.redaction import DEFAULT
+from holdfast.core.redaction import DEFAULT, Redaction
 from holdfast.gateway.bulk_audit import audited
 from holdfast.gateway.bulk_runner import BulkRunner
 from holdfast.gateway.figures import HubFigures
@@ -40,10 +42,28 @@ from holdfast.sync.projects import Projects
 T = TypeVar("T")
 
 
+class ServiceRules(msgspec.Struct, frozen=True):
+    """What the settings of a gateway say about its services."""
+
+    hub: HubRules = RULES
+    """What nodes are granted and asked for."""
+    redaction: Redaction = DEFAULT
+    expiry_seconds: float = EXPIRES_SECONDS
+    """How long the command of an intervention is sent, unless its request says it."""
+
+
+NO_RULES: Final = ServiceRules()
+
+
 class GatewayServices:
     """The parts of one gateway."""
 
-    def __init__(self, queue: Queue, resources: Resources, metrics: Metrics) -> None:
+    def __init__(
+        self, queue: Queue, resources: Resources, metrics: Metrics, rules: ServiceRules = NO_RULES
+    ) -> None:
+        self.rules = rules.hub
+        self.redaction = rules.redaction
+        self.expiry_seconds = rules.expiry_seconds
         self.queue = queue
         self.parts: Parts = queue.parts
         self.resources = resources
@@ -59,7 +79,10 @@ class GatewayServices:
         self.names = ClientNames(resources.store)
         self.tokens = Tokens(resources.store)
         self.audit = AuditStore(resources.store)
-        self.use_rules(RULES)
+        self.figures.rules = self.rules
+        self.nodes = Nodes(resources.store, self.rules)
+        self.exchange = Exchange(resources.store, self.wake, self.rules)
+        self.claims = TaskClaims(resources.store, self.wake, self.rules)
         self.projects = Projects(resources.store)
         self.conflicts = Conflicts(resources.store)
         self.live_reads = LiveReads(resources.store)
@@ -73,23 +96,11 @@ class GatewayServices:
         """Requests that wait are answered now."""
         self.worker_transports: dict[str, int] = {}
         """Ports of the transports that this gateway serves to workers beside HTTP, while it does: `grpc`."""
-        self.expiry_seconds = EXPIRES_SECONDS
-        """How long the command of an intervention is sent, unless its request says it."""
-        self.redaction = DEFAULT
-        """The rules of the settings, once a gateway has them."""
 
     @classmethod
-    async def open(cls, queue: Queue, metrics: Metrics) -> Self:
+    async def open(cls, queue: Queue, metrics: Metrics, rules: ServiceRules = NO_RULES) -> Self:
         """Opens the store of the queue. It starts no workers."""
-        return cls(queue, await queue.open(), metrics)
-
-    def use_rules(self, rules: HubRules) -> None:
-        """What nodes are granted and asked for: the rules of the settings, once a gateway has them."""
-        self.rules = rules
-        self.figures.rules = rules
-        self.nodes = Nodes(self.store, rules)
-        self.exchange = Exchange(self.store, self.wake, rules)
-        self.claims = TaskClaims(self.store, self.wake, rules)
+        return cls(queue, await queue.open(), metrics, rules)
 
     @property
     def is_stopping(self) -> bool:

@@ -10,10 +10,10 @@ import httpx2
 
 from holdfast import TaskQueue
 from holdfast.core.token import TokenKind
+from holdfast.gateway.compose import open_services
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.rest.app import make_app
 from holdfast.gateway.server import new_metrics
-from holdfast.gateway.services import GatewayServices
 from holdfast.gateway.settings import ServerSettings
 from holdfast.queue.by import By
 from holdfast.sync.access.tokens import NewToken
@@ -73,8 +73,8 @@ async def open_site(
 
     queue.register_handler("mail", _mail)
 
-    services = await GatewayServices.open(queue, metrics)
-    gateway = Gateway(services, ServerSettings(admin_token=ADMIN, **settings))
+    server_settings = ServerSettings(admin_token=ADMIN, **settings)
+    gateway = Gateway(await open_services(queue, server_settings, metrics), server_settings)
     transport = httpx2.ASGITransport(app=make_app(gateway))
     try:
         async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:

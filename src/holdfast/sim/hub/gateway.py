@@ -8,9 +8,8 @@ from typing import Final
 
 from holdfast.core.ids import Ids
 from holdfast.errors import StoreUnavailable
-from holdfast.gateway.compose import compose
+from holdfast.gateway.compose import compose, open_services
 from holdfast.gateway.server import new_metrics
-from holdfast.gateway.services import GatewayServices
 from holdfast.gateway.settings import ServerSettings
 from holdfast.queue.queue import Queue
 from holdfast.sim.draw import Draw
@@ -37,7 +36,7 @@ class GatewayProcess:
         while True:
             async with AsyncExitStack() as running:
                 try:
-                    services = await GatewayServices.open(queue, new_metrics())
+                    services = await open_services(queue, SETTINGS, new_metrics())
                     services.ids = ids
                     made = compose(services, SETTINGS)
                     for part in made.running:
