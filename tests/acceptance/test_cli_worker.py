@@ -151,6 +151,7 @@ async def test_another_signal_is_no_echo(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_only_the_given_queues_are_served(local: Cli) -> None:
     with local.worker("--queues", "slow,other") as worker:
         worker.ready()
+        worker.until("queue 'other' does not exist")
         task = local.ok("enqueue", "add", "a=1", "b=2")
         reasons = local.see("task", "why", task)["reasons"]
         assert [reason["code"] for reason in reasons] == ["queue-unserved"]

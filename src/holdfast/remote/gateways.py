@@ -30,6 +30,10 @@ class Gateways(msgspec.Struct, frozen=True):
     def has_tls(self) -> bool:
         return self.urls[0].startswith("https:")
 
+    def at(self, turn: int) -> str:
+        """The address of a gateway, for the log."""
+        return shown_url(self.urls[turn % len(self.urls)])
+
     def websocket_url(self, turn: int) -> str:
         """The address of worker sync at a gateway."""
         return f"ws{self.urls[turn % len(self.urls)].removeprefix('http')}/api/v1/worker/ws"

@@ -230,7 +230,7 @@ class Link:
                     return
                 if error.code == UNKNOWN_NODE:
                     self._start_over()
-                log.warning("gateway %s: %s; connecting again", self.gateway or "?", error)
+                log.warning("gateway %s: %s; retrying", self._gateways.at(self._turn), error)
             self._turn += 1
             pause = backoff_seconds(attempt, self._ids.random_unit())
             await self._clock.sleep(min(pause, RECONNECT_SECONDS_MAX))
@@ -345,7 +345,7 @@ class Link:
         """Ends the refused request. An error that ends the session is raised."""
         if (error := error_of(frame)).code in ENDING:
             raise error
-        log.warning("gateway %s refused a request: %s", self.gateway, error)
+        log.warning("gateway %s refused: %s", self._gateways.at(self._turn), error)
         self._pending.refused(frame.claim_id, error)
 
     # -- out ---------------------------------------------------------------------------------------

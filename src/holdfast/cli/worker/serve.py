@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from holdfast.app import sqlite_path, use_gateway
@@ -22,7 +23,7 @@ from holdfast.cli.worker.signals import INTERRUPTED, PARENT_VARIABLE, Stops
 from holdfast.clock import SystemClock
 from holdfast.core.address import Scheme, scheme_of
 from holdfast.core.errors import GatewayUnavailable
-from holdfast.errors import BadConfig, EngineFailed
+from holdfast.errors import BadConfig, EngineFailed, HoldfastError
 from holdfast.queue.queue import Queue
 
 GATEWAY_SECONDS_MAX: Final = 10.0
@@ -77,12 +78,30 @@ async def _run(target: str, queue: Queue, settings: dict[str, Any]) -> int:
         shown_store(getattr(queue, "url", "?")),
         ", ".join(types),
     )
+    await _warn_of_queues(queue, settings.get("queues") or ())
     failure = await _until_stopped(queue, stops)
     await _stop(queue, stops)
     if failure is not None:
         raise failure
     log.info("stopped")
     return INTERRUPTED if stops.fast.is_set() else 0
+
+
+async def _warn_of_queues(queue: Queue, given: Sequence[str]) -> None:
+    """Names queues that no type uses and the store does not know: probably a slip of the pen."""
+    types = {handler.config.queue for handler in queue.definitions.handlers}
+    missing = sorted(set(given) - types)
+    if not missing:
+        return
+    with suppress(HoldfastError):
+        missing = sorted(set(missing) - {row.name for row in await queue.parts.queues.list()})
+        for name in missing:
+            known = ", ".join(sorted(types))
+            log.warning(
+                "queue '%s' does not exist: no task is in it, and the types here use %s",
+                name,
+                known,
+            )
 
 
 async def _started(queue: Queue, settings: dict[str, Any], stops: Stops) -> bool:
