@@ -21,6 +21,8 @@ from holdfast.core.search import Query
 
 BUFFER_BYTES: Final = 262_144
 """A connection with more unsent bytes is parked."""
+BUFFER_FRAMES: Final = 1_000
+"""A connection with more queued frames is parked, where frames are counted (`gateway.feed.outlets`)."""
 STALL_SECONDS: Final = 30.0
 """A parked connection that takes no byte for this long is closed."""
 OUTPUT_BYTES_MAX: Final = 32_768

@@ -187,7 +187,7 @@ class Engine:
             workers=self.pool.workers,
             busy=self.pool.busy,
             restarts=self.supervisor.restarts,
-            expired=self.sweeper.expired,
+            expired=self.sweeper.expired_by_kind,
             bus=self._bus,
         )
 

@@ -54,7 +54,12 @@ FAMILIES: Final = (
     Family(WORKERS, Kind.GAUGE, "Workers of this process."),
     Family(BUSY, Kind.GAUGE, "Workers of this process that run a task."),
     Family(RESTARTS, Kind.GAUGE, "Restarts of parts of the engine since its start."),
-    Family(EXPIRED, Kind.COUNTER, "Leases of dead runners that this process took back."),
+    Family(
+        EXPIRED,
+        Kind.COUNTER,
+        "Leases of dead runners that this process took back: of an engine, or of a node or remote worker.",
+        ("kind",),
+    ),
     Family(WRITE, Kind.HISTOGRAM, "Time to write a batch of outcomes, commit included."),
     Family(FEED_HEAD, Kind.GAUGE, "Offset of the latest event."),
     Family(
@@ -91,7 +96,7 @@ class Measures:
     def __init__(self, meter: Meter | None) -> None:
         self.has_meter = meter is not None
         self._meter = meter or NullMeter()
-        self._expired = 0
+        self._expired: Counter[str] = Counter()
         self._set: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
 
     def ended(self, answers: Sequence[tuple[Task, Ruling]]) -> None:
@@ -128,12 +133,15 @@ class Measures:
             self._meter.gauge(name, gauges[name, labels], **dict(labels))
         self._set |= gauges.keys()
 
-    def worked(self, *, workers: int, busy: int, restarts: int, expired: int, bus: Bus) -> None:
+    def worked(
+        self, *, workers: int, busy: int, restarts: int, expired: Counter[str], bus: Bus
+    ) -> None:
         self._meter.gauge(WORKERS, workers)
         self._meter.gauge(BUSY, busy)
         self._meter.gauge(RESTARTS, restarts)
-        self._meter.count(EXPIRED, expired - self._expired)
-        self._expired = expired
+        for kind in ("engine", "node"):
+            self._meter.count(EXPIRED, expired[kind] - self._expired[kind], kind=kind)
+        self._expired = expired.copy()
         self.hinted(bus)
 
     def hinted(self, bus: Bus) -> None:

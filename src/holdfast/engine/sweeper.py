@@ -12,6 +12,7 @@ waits so for remote workers, which may have had no gateway to renew at: at most 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
@@ -19,7 +20,7 @@ import msgspec
 
 from holdfast.clock import Clock
 from holdfast.core import codec, node as node_rules
-from holdfast.core.decide import Ruling
+from holdfast.core.decide import Ruling, Transition
 from holdfast.core.lease import renewal_interval
 from holdfast.core.retention import HubRetention
 from holdfast.core.retry import unit_jitter
@@ -158,6 +159,7 @@ class Sweeper(Loop):
         self._count_seconds = COUNT_SECONDS
         self._counted: object = None
         self.expired = 0
+        self.expired_by_kind: Counter[str] = Counter()
         self.pruned = 0
         self._left_out: set[RunId] = set()
         """Runs that could not be taken back. They are tried again after each pruning."""
@@ -238,6 +240,7 @@ class Sweeper(Loop):
             self.expired += len(swept.expired)
             for ruling in swept.expired:
                 outcome_log.expired(ruling)
+                self.expired_by_kind[_holder(ruling)] += 1
             self._on_expired()
             swept = await self._batch(at)
         return swept
@@ -337,6 +340,13 @@ class Sweeper(Loop):
 
     async def _lose_nodes(self, now: float) -> None:
         await self._store.upkeep.lose_nodes(forget_before=now - NODE_SECONDS)
+
+
+def _holder(ruling: Ruling) -> str:
+    """Who held an expired lease: a node or remote worker claims under an id, a process of the store under
+    none."""
+    task = ruling.before if isinstance(ruling, Transition) else ruling.current
+    return "engine" if task is None or task.claim_id is None else "node"
 
 
 async def _prune_all(batch: Callable[[], Awaitable[int]]) -> bool:

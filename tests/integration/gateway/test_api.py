@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import StoreUnavailable
 from holdfast.gateway.feed.prepare import named
+from holdfast.gateway.operations import tasks
+from holdfast.store import search as store_search
 from holdfast.store.feed import Page
 from holdfast.store.reads import Reads
 from tests.integration.gateway.support import Site, open_site, problem
@@ -51,8 +54,37 @@ async def test_a_list_has_pages_and_lines(site: Site) -> None:
     assert second["next"] is None
     assert problem(await site.ask("GET", "/tasks", q="type:x", after=first["next"]))[0] == 422
     lines = await site.ask("GET", "/tasks", limit=2, headers={"Accept": "application/x-ndjson"})
-    rows = [json.loads(line) for line in lines.text.splitlines()]
+    *rows, last = [json.loads(line) for line in lines.text.splitlines()]
     assert [row["id"] for row in rows] == sorted(ids, reverse=True)
+    assert last == {"end": True, "count": 7}
+    wrong = await site.ask("GET", "/tasks", q="x:y", headers={"Accept": "application/x-ndjson"})
+    assert problem(wrong)[0] == 422
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(StoreUnavailable("away"), "store-unavailable"), (ValueError(), "internal")]
+)
+async def test_a_list_that_fails_in_the_middle_says_so(
+    memory_site: Site, monkeypatch: pytest.MonkeyPatch, error: Exception, code: str
+) -> None:
+    for _ in range(4):
+        await memory_site.task()
+    pages: list[int] = []
+    found = store_search.search
+
+    async def search(*args: Any, **options: Any) -> Any:
+        pages.append(options["limit"])
+        if len(pages) == 2:
+            raise error
+        return await found(*args, **options)
+
+    monkeypatch.setattr(tasks, "search", search)
+    lines = await memory_site.ask(
+        "GET", "/tasks", limit=2, headers={"Accept": "application/x-ndjson"}
+    )
+    *rows, last = [json.loads(line) for line in lines.text.splitlines()]
+    assert (len(rows), pages) == (2, [2, 2])
+    assert (lines.status_code, last["problem"]["code"]) == (200, code)
 
 
 async def test_a_get_has_the_position_before_its_data(site: Site) -> None:

@@ -11,7 +11,7 @@ from holdfast.core import close_codes
 from holdfast.core.subscription import FlowBounds
 from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.connection import Connection
-from holdfast.gateway.feed.frames import Wrapping
+from holdfast.gateway.feed.frames import Wrapping, as_message
 from holdfast.gateway.feed.outlets import QueueOutlet
 from holdfast.gateway.feed.ports import Directory, FeedDoor, Session
 from holdfast.gateway.feed.requests import FRAME_BYTES_MAX, PING_SECONDS
@@ -78,7 +78,7 @@ class LiveFeed:
         self, session: Session, wrap: Wrapping, transport: str
     ) -> tuple[Connection, QueueOutlet]:
         """A connection whose frames are taken from a queue. The caller opens it."""
-        outlet = QueueOutlet(self.flow)
+        outlet = QueueOutlet(self.flow, b"\n" if wrap is as_message else b"\n\n")
         connection = Connection(
             self.broadcaster,
             self.directory,

@@ -1,6 +1,7 @@
 """An outlet that queues, for transports that are written by a task: SSE, and WebSockets of other servers.
 
-Promises: what is queued is bounded by the high mark and one write. The task takes all that is queued at once.
+Promises: what is queued is bounded by the high mark, by 1,000 frames, and by one write more. The task takes
+all that is queued at once.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.clock import Clock
-from holdfast.core.subscription import FlowBounds
+from holdfast.core.subscription import BUFFER_FRAMES, FlowBounds
 
 CLOSE_GRACE_SECONDS: Final = 10.0
 """How long a closed connection may take to read what was queued."""
@@ -19,7 +20,11 @@ CLOSE_GRACE_SECONDS: Final = 10.0
 class QueueOutlet:
     """See `Outlet`."""
 
-    def __init__(self, bounds: FlowBounds) -> None:
+    def __init__(self, bounds: FlowBounds, separator: bytes = b"\n\n") -> None:
+        """`separator`: ends a frame, and is nowhere within one."""
+        self._separator = separator
+        self._frames = 0
+        self._taken_frames = 0
         self.on_full: Callable[[], None] = _nothing
         self.on_drained: Callable[[], None] = _nothing
         self.closed: tuple[int, str] | None = None
@@ -35,11 +40,15 @@ class QueueOutlet:
         if self.closed is not None:
             return
         self._queued.append(data)
-        was_full = self._size > self._bounds.high_bytes
+        was_full = self._is_full()
         self._size += len(data)
+        self._frames += data.count(self._separator)
         self._wake.set()
-        if self._size > self._bounds.high_bytes and not was_full:
+        if self._is_full() and not was_full:
             self.on_full()
+
+    def _is_full(self) -> bool:
+        return self._size > self._bounds.high_bytes or self._frames > BUFFER_FRAMES
 
     def buffered(self) -> int:
         return self._size
@@ -63,15 +72,20 @@ class QueueOutlet:
         if not queued and self.closed is not None:
             return None
         self._taken = sum(map(len, queued))
+        self._taken_frames = self._frames
         return queued
 
     def _written(self) -> None:
         """What was taken before has been written."""
-        before = self._size
+        was_low = self._is_low()
         self._size -= self._taken
-        self._taken = 0
-        if self._size <= self._bounds.low_bytes < before:
+        self._frames -= self._taken_frames
+        self._taken = self._taken_frames = 0
+        if self._is_low() and not was_low:
             self.on_drained()
+
+    def _is_low(self) -> bool:
+        return self._size <= self._bounds.low_bytes and self._frames <= BUFFER_FRAMES // 4
 
 
 def _nothing() -> None:

@@ -132,7 +132,8 @@ class Api:
         if route.method == "GET":
             headers["Holdfast-Position"] = str(await self._gateway.services.store.feed.head())
         if route.is_list and LINES in request.headers.get("accept", ""):
-            pages = _lines(route, call, values, given)
+            first = (await route.handler(call, *values, **given)).body
+            pages = _lines(first, route, call, values, given)
             return StreamingResponse(pages, 200, headers, media_type=LINES)
         try:
             answer = await route.handler(call, *values, **given)
@@ -157,20 +158,33 @@ def respond_with(answer: Answer, headers: dict[str, str]) -> Response:
 
 
 async def _lines(
-    route: Route, call: Call, values: tuple[str, ...], given: dict[str, Any]
+    page: dict[str, Any],
+    route: Route,
+    call: Call,
+    values: tuple[str, ...],
+    given: dict[str, Any],
 ) -> AsyncIterator[bytes]:
-    """All pages of a list as JSON lines. An error after the first page is the last line."""
+    """All pages of a list as JSON lines, each page read when the one before was sent. The last line says that
+    this was all (`end`), or why it is not (`problem`): a list without either was cut off."""
     encoder = msgspec.json.Encoder()
+    count = 0
     try:
         while True:
-            page = (await route.handler(call, *values, **given)).body
             if page["items"]:
                 yield encoder.encode_lines(page["items"])
+            count += len(page["items"])
             if page["next"] is None:
-                return
+                break
             given = {**given, "after": page["next"]}
+            page = (await route.handler(call, *values, **given)).body
     except HoldfastError as error:
         yield encoder.encode_lines([{"problem": problem(error, call.request_id)}])
+    except Exception:
+        log.exception("request %s failed after %d rows", call.request_id, count)
+        failed = Internal("the server failed: its log has the cause")
+        yield encoder.encode_lines([{"problem": problem(failed, call.request_id)}])
+    else:
+        yield encoder.encode_lines([{"end": True, "count": count}])
 
 
 def _canonical(data: bytes) -> Any:
