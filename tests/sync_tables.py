@@ -5,10 +5,10 @@ python -m tests.sync_tables        # writes them
 
 from __future__ import annotations
 
-from holdfast.core.conflict import A_TASK, ENDED, ROWS, ConflictRow
-from holdfast.core.handshake import HANDSHAKE_ROWS, HandshakeRow, Presence
-from holdfast.core.push import Actor, VersionRelation
-from holdfast.core.sync_errors import MEANINGS
+from holdfast.core.exchange.conflict import A_TASK, ENDED, ROWS, ConflictRow
+from holdfast.core.exchange.handshake import HANDSHAKE_ROWS, HandshakeRow, Presence
+from holdfast.core.exchange.push import Actor, VersionRelation
+from holdfast.core.exchange.sync_errors import MEANINGS
 from holdfast.gateway.rest.sync_v2 import PREFIX, ROUTES
 from tests.pages import REFERENCE
 

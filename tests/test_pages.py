@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.core.conflict import ROWS
+from holdfast.core.exchange.conflict import ROWS
 from tests import sync_tables
 from tests.pages import (
     CLIENT,

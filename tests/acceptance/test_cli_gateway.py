@@ -22,7 +22,7 @@ import pytest
 
 from holdfast import Context, Task, TaskQueue, __version__
 from holdfast.cli.tree import BY_PATH, VERBS
-from holdfast.core.item import Item
+from holdfast.core.exchange.item import Item
 from holdfast.core.speaking import Voice
 from holdfast.queue.by import By
 from holdfast.sync.access.tokens import NewToken, Tokens

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import TaskQueue
-from holdfast.core.item import Item
+from holdfast.core.exchange.item import Item
 from holdfast.core.speaking import Voice
 from holdfast.errors import NotFound
 from holdfast.queue.by import By

@@ -16,10 +16,10 @@ from holdfast import __version__
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock
 from holdfast.core.decision import Decision, DecisionState
+from holdfast.core.exchange.item import Item
+from holdfast.core.exchange.item_wire import InvalidItem
 from holdfast.core.hub_rules import RULES
 from holdfast.core.intervention import Intervention, InterventionState
-from holdfast.core.item import Item
-from holdfast.core.item_wire import InvalidItem
 from holdfast.engine.meters import LATE
 from holdfast.errors import HoldfastError
 from holdfast.metrics import Family, Kind, Metrics

@@ -13,10 +13,11 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core import codec, gate, lamport
+from holdfast.core import codec, gate
 from holdfast.core.check import check_name, check_number, check_text, check_whole
 from holdfast.core.claim_by_id import ClaimById, implied_claim
 from holdfast.core.command import Expire, Instruction, Release, Report
+from holdfast.core.exchange import lamport
 from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
 from holdfast.core.speaking import NodeAct, Voice

@@ -18,13 +18,13 @@ from holdfast.core import codec
 from holdfast.core.check import check_choice, check_name, check_page
 from holdfast.core.command import Edit, Instruction
 from holdfast.core.event import NewEvent
+from holdfast.core.exchange.item import LABELS_MAX
+from holdfast.core.exchange.merge import Labels, Stamp, Stamped, change_labels, join_labels
+from holdfast.core.exchange.verdict import ConflictState
 from holdfast.core.ids import Ids
-from holdfast.core.item import LABELS_MAX
-from holdfast.core.merge import Labels, Stamp, Stamped, change_labels, join_labels
 from holdfast.core.submit import METADATA_BYTES_MAX, encode_payload
 from holdfast.core.task import Task
 from holdfast.core.transition import Refusal
-from holdfast.core.verdict import ConflictState
 from holdfast.errors import IllegalTransition, InvalidInput, NotFound, VersionConflict
 from holdfast.queue.by import By
 from holdfast.store.beside import begin, end

@@ -17,16 +17,16 @@ from msgspec.structs import replace
 from holdfast.core import codec
 from holdfast.core.check import check_name, check_page, check_whole
 from holdfast.core.event import Event, Position
-from holdfast.core.handshake import (
+from holdfast.core.exchange.handshake import (
     ClientEntry,
     Handshake,
     ServerEntry,
     Tombstone,
     compare,
 )
+from holdfast.core.exchange.item import Item
+from holdfast.core.exchange.item_wire import InvalidItem
 from holdfast.core.hub_rules import RULES, HubRules
-from holdfast.core.item import Item
-from holdfast.core.item_wire import InvalidItem
 from holdfast.core.speaking import Voice
 from holdfast.core.task import DEFAULT_PROJECT, Task
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor

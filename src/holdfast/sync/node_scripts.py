@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core import codec, lamport, node_identity as rules
+from holdfast.core import codec, node_identity as rules
 from holdfast.core.command import Expire, Instruction
 from holdfast.core.errors import Forbidden, Unauthenticated
 from holdfast.core.event import NewEvent
+from holdfast.core.exchange import lamport
 from holdfast.core.ids import Ids
 from holdfast.core.node_identity import NodeIdentity, NodeState
 from holdfast.core.speaking import Voice

@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core import codec
 from holdfast.core.check import check_choice
-from holdfast.core.strategy import CONTENT, FieldClass, Strategy
+from holdfast.core.exchange.strategy import CONTENT, FieldClass, Strategy
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.core.wire import check_project
 from holdfast.errors import Conflict, InvalidInput, NotFound, VersionConflict

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.event import NewEvent
-from holdfast.core.item import Item
-from holdfast.core.sync_errors import SyncError
+from holdfast.core.exchange.item import Item
+from holdfast.core.exchange.sync_errors import SyncError
+from holdfast.core.exchange.verdict import ConflictState, NewConflict, Verdict
 from holdfast.core.task import Task
-from holdfast.core.verdict import ConflictState, NewConflict, Verdict
 from holdfast.store.script import Script, call
 from holdfast.sync.push_effects import Sender, Stopped
 from holdfast.sync.push_state import PushState, change_json, content_json

@@ -1,7 +1,7 @@
 """What the store does for each verdict on a pushed item.
 
 Promises: every change of a task is a command that `core.decide` rules on. Content is applied before a status
-that may end the task. Never: decides who wins (`core/conflict.py`).
+that may end the task. Never: decides who wins (`core/exchange/conflict.py`).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from holdfast.core import codec, command as c, gate
 from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decide import enqueued
 from holdfast.core.event import NewEvent, with_result
+from holdfast.core.exchange.item import LABELS_MAX, Item, push_item
+from holdfast.core.exchange.merge import Stamp, join_progress
+from holdfast.core.exchange.push import Current, fence_of
+from holdfast.core.exchange.strategy import Unmerged, apply_change
+from holdfast.core.exchange.sync_errors import SyncError
+from holdfast.core.exchange.verdict import Action, Verdict
 from holdfast.core.four_eyes import with_submitter
 from holdfast.core.hub_rules import RULES, HubRules
-from holdfast.core.item import LABELS_MAX, Item, push_item
-from holdfast.core.merge import Stamp, join_progress
-from holdfast.core.push import Current, fence_of
-from holdfast.core.strategy import Unmerged, apply_change
 from holdfast.core.submit import METADATA_BYTES_MAX, submit
-from holdfast.core.sync_errors import SyncError
 from holdfast.core.task import Status, Task
 from holdfast.core.transition import Refusal, Transition
-from holdfast.core.verdict import Action, Verdict
 from holdfast.store.script import Script
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.claim_by_id import claim_loaded

@@ -13,20 +13,20 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core import lamport
 from holdfast.core.command import Expire, Instruction
-from holdfast.core.conflict import judge
 from holdfast.core.event import NewEvent
-from holdfast.core.handshake import Tombstone
+from holdfast.core.exchange import lamport
+from holdfast.core.exchange.conflict import judge
+from holdfast.core.exchange.handshake import Tombstone
+from holdfast.core.exchange.item import Item, push_item
+from holdfast.core.exchange.item_wire import InvalidItem
+from holdfast.core.exchange.push import fence_of
+from holdfast.core.exchange.sync_errors import MEANINGS, SyncError
+from holdfast.core.exchange.verdict import Action, Resolution, Verdict
 from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
-from holdfast.core.item import Item, push_item
-from holdfast.core.item_wire import InvalidItem
-from holdfast.core.push import fence_of
 from holdfast.core.speaking import Voice
-from holdfast.core.sync_errors import MEANINGS, SyncError
 from holdfast.core.task import LEASED, Status, Task
-from holdfast.core.verdict import Action, Resolution, Verdict
 from holdfast.errors import InvalidInput
 from holdfast.store.columns import new_values
 from holdfast.store.port import Dialect

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from holdfast.core import codec
-from holdfast.core.handshake import Tombstone
-from holdfast.core.item import Item
-from holdfast.core.item_wire import InvalidItem
-from holdfast.core.strategy import Strategies
-from holdfast.core.sync_errors import SyncError
+from holdfast.core.exchange.handshake import Tombstone
+from holdfast.core.exchange.item import Item
+from holdfast.core.exchange.item_wire import InvalidItem
+from holdfast.core.exchange.strategy import Strategies
+from holdfast.core.exchange.sync_errors import SyncError
+from holdfast.core.exchange.verdict import Action, Resolution
 from holdfast.core.task import Task
 from holdfast.core.totals import reported
-from holdfast.core.verdict import Action, Resolution
 from holdfast.store.scripts.work import Work
 from holdfast.sync.sync_task import SyncRow, SyncTask, row_of, view
 

@@ -9,8 +9,8 @@ import msgspec
 
 from holdfast.core import codec
 from holdfast.core.event import NewEvent
+from holdfast.core.exchange.strategy import FieldClass, Strategies, Strategy
 from holdfast.core.node_identity import Boot, NodeIdentity, NodeState
-from holdfast.core.strategy import FieldClass, Strategies, Strategy
 from holdfast.core.task import DEFAULT_PROJECT, Task
 from holdfast.store.script import Script, call
 from holdfast.sync.errors import UnknownNode

@@ -12,10 +12,10 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from holdfast.core import codec, gate
-from holdfast.core.content_hash import content_hash
-from holdfast.core.merge import Labels, LabelTag, Progress, Stamp, Stamped
-from holdfast.core.push import Current, Hold, HoldKind, LastClaim
-from holdfast.core.strategy import Content
+from holdfast.core.exchange.content_hash import content_hash
+from holdfast.core.exchange.merge import Labels, LabelTag, Progress, Stamp, Stamped
+from holdfast.core.exchange.push import Current, Hold, HoldKind, LastClaim
+from holdfast.core.exchange.strategy import Content
 from holdfast.core.task import LEASED, Status, Task
 
 SERVER: Final = "server"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.item import Item
+from holdfast.core.exchange.item import Item
 from holdfast.core.speaking import Voice
 from holdfast.queue.by import By
 from holdfast.store.store import Store

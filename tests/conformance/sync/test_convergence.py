@@ -16,9 +16,9 @@ import msgspec
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from holdfast.clock import VirtualClock
-from holdfast.core.item import LabelChange
-from holdfast.core.item_wire import read_item
-from holdfast.core.strategy import Strategy
+from holdfast.core.exchange.item import LabelChange
+from holdfast.core.exchange.item_wire import read_item
+from holdfast.core.exchange.strategy import Strategy
 from holdfast.errors import Conflict, NotFound
 from holdfast.queue.by import By
 from holdfast.store.store import Store

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort, Instruction, Pause
-from holdfast.core.handshake import ClientEntry
+from holdfast.core.exchange.handshake import ClientEntry
 from holdfast.core.node_identity import NodeState
 from holdfast.core.task import Status
 from holdfast.errors import (

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort, Instruction, Pause
-from holdfast.core.item import LabelChange
+from holdfast.core.exchange.item import LabelChange
 from holdfast.core.task import Status
 from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.store.store import Store
@@ -110,7 +110,7 @@ async def test_a_runner_reports_and_completes(store: Store, a: Plugin, b: Plugin
 async def test_a_runner_changes_the_status(
     store: Store, a: Plugin, status: str, fields: dict[str, Any], after: Status
 ) -> None:
-    from holdfast.core.item import ItemError
+    from holdfast.core.exchange.item import ItemError
 
     await a.create()
     await a.claim()
@@ -292,7 +292,7 @@ async def test_only_the_server_makes_versions_and_the_clock_rises(store: Store, 
     first = await a.exchange.push(a.voice, PROJECT, [], local_clock=5)
     assert first.pushed.clock == 0, "nothing was written"
     await a.create()
-    from holdfast.core.item import Item
+    from holdfast.core.exchange.item import Item
 
     answer = await a.exchange.push(
         a.voice, PROJECT, [Item(id="x", expected_version=0)], local_clock=41

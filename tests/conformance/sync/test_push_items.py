@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core.item import LABELS_MAX, LabelChange
-from holdfast.core.item_wire import read_item
+from holdfast.core.exchange.item import LABELS_MAX, LabelChange
+from holdfast.core.exchange.item_wire import read_item
 from holdfast.core.totals import METRICS_MAX
 from holdfast.errors import InvalidInput
 from holdfast.queue.by import By

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from holdfast.core.command import Abort, Instruction, Pause
-from holdfast.core.sync_errors import SyncError
+from holdfast.core.exchange.sync_errors import SyncError
 from holdfast.core.token import TokenKind
 from holdfast.gateway.rest.sync_v2 import ROUTES
 from holdfast.sync.names import find_task

@@ -7,14 +7,14 @@ import copy
 from typing import Any
 
 from holdfast.core import codec
-from holdfast.core.conflict import judge
-from holdfast.core.content_hash import content_hash
 from holdfast.core.errors import TooLarge
-from holdfast.core.handshake import ClientEntry, ServerEntry, Tombstone, compare
-from holdfast.core.item_wire import InvalidItem, read_item
-from holdfast.core.merge import Stamp
-from holdfast.core.push import Current, PushItem
-from holdfast.core.strategy import (
+from holdfast.core.exchange.conflict import judge
+from holdfast.core.exchange.content_hash import content_hash
+from holdfast.core.exchange.handshake import ClientEntry, ServerEntry, Tombstone, compare
+from holdfast.core.exchange.item_wire import InvalidItem, read_item
+from holdfast.core.exchange.merge import Stamp
+from holdfast.core.exchange.push import Current, PushItem
+from holdfast.core.exchange.strategy import (
     Content,
     ContentChange,
     Strategies,
@@ -22,8 +22,8 @@ from holdfast.core.strategy import (
     Unmerged,
     apply_change,
 )
+from holdfast.core.exchange.verdict import Action
 from holdfast.core.task import Status
-from holdfast.core.verdict import Action
 
 Fields = dict[str, Any]
 BODY_MAX = 3_000

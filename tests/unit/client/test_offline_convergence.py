@@ -17,8 +17,8 @@ from holdfast.client.node.identity import Identity
 from holdfast.client.node.journal import Journal
 from holdfast.client.node.node import Node
 from holdfast.clock import VirtualClock
+from holdfast.core.exchange.strategy import Strategy
 from holdfast.core.ids import Ids
-from holdfast.core.strategy import Strategy
 from holdfast.errors import InvalidInput
 from tests.unit.client.client_support import http_of
 from tests.unit.client.sync_model import BODY_MAX, Fields, ModelServer

@@ -7,9 +7,9 @@ from itertools import product
 
 from msgspec.structs import replace
 
-from holdfast.core.merge import Progress
-from holdfast.core.push import Current, Hold, HoldKind, LastClaim, PushItem
-from holdfast.core.strategy import ContentChange, FieldClass, Strategies, Strategy
+from holdfast.core.exchange.merge import Progress
+from holdfast.core.exchange.push import Current, Hold, HoldKind, LastClaim, PushItem
+from holdfast.core.exchange.strategy import ContentChange, FieldClass, Strategies, Strategy
 from holdfast.core.task import LEASED, Status
 
 ME, OTHER = "plugin-a", "plugin-b"

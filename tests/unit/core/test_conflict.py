@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.conflict import OF_STATUS, ROWS, judge
-from holdfast.core.merge import Progress
-from holdfast.core.push import (
+from holdfast.core.exchange.conflict import OF_STATUS, ROWS, judge
+from holdfast.core.exchange.merge import Progress
+from holdfast.core.exchange.push import (
     Actor,
     Hold,
     HoldKind,
@@ -20,10 +20,10 @@ from holdfast.core.push import (
     actor_of,
     relation_of,
 )
-from holdfast.core.push_case import PushCase, case_of
-from holdfast.core.strategy import Strategy
+from holdfast.core.exchange.push_case import PushCase, case_of
+from holdfast.core.exchange.strategy import Strategy
+from holdfast.core.exchange.verdict import Action, Verdict
 from holdfast.core.task import LEASED, TERMINAL, Status
-from holdfast.core.verdict import Action, Verdict
 from tests.unit.core.push_support import (
     FENCE,
     ME,

@@ -7,13 +7,12 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.conflict import ROWS, judge
-from holdfast.core.merge import Progress
-from holdfast.core.push import Current, Hold, HoldKind, PushItem
-from holdfast.core.strategy import ContentChange, Strategies
-from holdfast.core.sync_errors import SyncError
-from holdfast.core.task import Status
-from holdfast.core.verdict import (
+from holdfast.core.exchange.conflict import ROWS, judge
+from holdfast.core.exchange.merge import Progress
+from holdfast.core.exchange.push import Current, Hold, HoldKind, PushItem
+from holdfast.core.exchange.strategy import ContentChange, Strategies
+from holdfast.core.exchange.sync_errors import SyncError
+from holdfast.core.exchange.verdict import (
     Action,
     ConflictKind,
     ConflictState,
@@ -22,6 +21,7 @@ from holdfast.core.verdict import (
     Resolution,
     Verdict,
 )
+from holdfast.core.task import Status
 from tests.unit.core.push_support import (
     FENCE,
     LAST_WRITE,

@@ -8,8 +8,8 @@ from itertools import product
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.core.content_hash import content_hash
-from holdfast.core.handshake import (
+from holdfast.core.exchange.content_hash import content_hash
+from holdfast.core.exchange.handshake import (
     HANDSHAKE_ROWS,
     ClientEntry,
     DivergenceKind,

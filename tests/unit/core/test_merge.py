@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.core.merge import (
+from holdfast.core.exchange.merge import (
     NO_LABELS,
     Labels,
     LabelTag,

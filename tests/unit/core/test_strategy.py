@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.core.conflict import judge
-from holdfast.core.merge import Labels, LabelTag, Stamp, Stamped
-from holdfast.core.push import Current
-from holdfast.core.strategy import (
+from holdfast.core.exchange.conflict import judge
+from holdfast.core.exchange.merge import Labels, LabelTag, Stamp, Stamped
+from holdfast.core.exchange.push import Current
+from holdfast.core.exchange.strategy import (
     CONTENT,
     Content,
     ContentChange,
@@ -18,8 +18,8 @@ from holdfast.core.strategy import (
     Unmerged,
     apply_change,
 )
+from holdfast.core.exchange.verdict import Action
 from holdfast.core.task import Status
-from holdfast.core.verdict import Action
 from tests.unit.core.push_support import pushed
 
 F = FieldClass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from holdfast.core.lamport import AHEAD_MAX, CLOCK_MAX, advance
-from holdfast.core.sync_errors import MEANINGS, SyncError
+from holdfast.core.exchange.lamport import AHEAD_MAX, CLOCK_MAX, advance
+from holdfast.core.exchange.sync_errors import MEANINGS, SyncError
 from tests.error_tree import in_order
 
 clocks = st.integers(0, CLOCK_MAX)

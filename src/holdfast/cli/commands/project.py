@@ -11,7 +11,7 @@ from holdfast.cli.options import COMMON, Common, ExpectVersion, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import Usage
-from holdfast.core.strategy import Strategy
+from holdfast.core.exchange.strategy import Strategy
 
 Name = Annotated[str, Parameter(help="The project's name.")]
 Override = Annotated[

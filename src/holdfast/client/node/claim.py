@@ -20,9 +20,9 @@ from holdfast.client.problems import problem_of
 from holdfast.clock import Clock
 from holdfast.core.check import check_text
 from holdfast.core.errors import AlreadyLocked, TaskNotClaimable
+from holdfast.core.exchange.item_wire import decode_item, encode_item
+from holdfast.core.exchange.offline import Fields
 from holdfast.core.failure import from_exception
-from holdfast.core.item_wire import decode_item, encode_item
-from holdfast.core.offline import Fields
 from holdfast.errors import Conflict, HoldfastError, LeaseLost, NotFound, StoreUnavailable
 
 BEATS: Final = 3

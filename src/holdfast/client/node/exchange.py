@@ -14,8 +14,8 @@ import msgspec
 from holdfast.client.node.journal import Journal, Left
 from holdfast.clock import Clock
 from holdfast.core.errors import TooLarge
-from holdfast.core.item_wire import encode_item
-from holdfast.core.offline import (
+from holdfast.core.exchange.item_wire import encode_item
+from holdfast.core.exchange.offline import (
     CONTENT,
     NO_TASK,
     SEND_BYTES_MAX,

@@ -16,7 +16,7 @@ import apsw
 import msgspec
 
 from holdfast.core import codec
-from holdfast.core.offline import Fields, Mutation, Replica, Sealing
+from holdfast.core.exchange.offline import Fields, Mutation, Replica, Sealing
 from holdfast.errors import Conflict, SchemaMismatch
 
 SCHEMA: Final = 1

@@ -30,10 +30,10 @@ from holdfast.client.node.wire import SyncWire
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.address import check_address
 from holdfast.core.check import check_name, shown
+from holdfast.core.exchange.item import ERROR_CHARS_MAX
+from holdfast.core.exchange.offline import Fields, Mutation, check_mutation, overlay
 from holdfast.core.failure import evidence
 from holdfast.core.ids import Ids
-from holdfast.core.item import ERROR_CHARS_MAX
-from holdfast.core.offline import Fields, Mutation, check_mutation, overlay
 from holdfast.core.text import lines
 from holdfast.core.wire import check_new_id, check_project, time_text
 from holdfast.errors import BadConfig, Conflict, NotFound

@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import quote
 
 from holdfast.client.http import Http
-from holdfast.core.offline import Fields
+from holdfast.core.exchange.offline import Fields
 
 PREFIX: Final = "/api/v2/sync"
 

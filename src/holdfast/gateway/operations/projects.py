@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.exchange.strategy import Strategy
 from holdfast.core.rights import Operation
-from holdfast.core.strategy import Strategy
 from holdfast.core.wire import check_project
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.queue.by import By

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from holdfast.core.check import check_whole
-from holdfast.core.handshake import ClientEntry
+from holdfast.core.exchange.handshake import ClientEntry
+from holdfast.core.exchange.item_wire import ItemBody, read_item
 from holdfast.core.intervention import AckOutcome
-from holdfast.core.item_wire import ItemBody, read_item
 from holdfast.core.node_identity import NodeKind
 from holdfast.core.rights import Operation, PrincipalKind
 from holdfast.core.speaking import Voice

@@ -7,9 +7,9 @@ from typing import Any
 from holdfast.core.access import ALL_PROJECTS, Allowed, DenialReason, named_node
 from holdfast.core.check import check_whole
 from holdfast.core.errors import Forbidden
+from holdfast.core.exchange.sync_errors import MEANINGS, SyncError
 from holdfast.core.rights import Operation
 from holdfast.core.speaking import Voice
-from holdfast.core.sync_errors import MEANINGS, SyncError
 from holdfast.core.wire import WHOLE_MAX, check_project
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.gateway.operations import sync_views as views

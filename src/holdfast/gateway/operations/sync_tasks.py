@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from holdfast.core.check import check_number, check_page, check_text, check_whole
+from holdfast.core.exchange.sync_errors import SyncError
 from holdfast.core.intervention_args import intervention_request
 from holdfast.core.rights import Operation
-from holdfast.core.sync_errors import SyncError
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_id_cursor
 from holdfast.errors import Conflict, InProgress
 from holdfast.gateway.operations import sync_views as views

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.core import codec
 from holdfast.core.check import check_number
 from holdfast.core.event import Position
-from holdfast.core.handshake import Tombstone
+from holdfast.core.exchange.handshake import Tombstone
 from holdfast.core.intervention import DryRun, Intervention
 from holdfast.core.wire import WHOLE_MAX, time_text
 from holdfast.sync.exchange import ResetAnswer

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from holdfast.core.item_wire import unknown_fields
-from holdfast.core.sync_errors import SyncError
+from holdfast.core.exchange.item_wire import unknown_fields
+from holdfast.core.exchange.sync_errors import SyncError
 from holdfast.errors import HoldfastError
 from holdfast.gateway.operations import sync
 from holdfast.gateway.operations.call import Answer

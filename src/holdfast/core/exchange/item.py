@@ -15,11 +15,11 @@ from msgspec.structs import asdict
 
 from holdfast.core import codec, priority as priorities
 from holdfast.core.check import check_id, check_name, check_number, check_text, check_whole
+from holdfast.core.exchange.merge import Progress
+from holdfast.core.exchange.push import Current, PushItem
+from holdfast.core.exchange.strategy import ContentChange
 from holdfast.core.failure import plain
-from holdfast.core.merge import Progress
-from holdfast.core.push import Current, PushItem
 from holdfast.core.request import EnqueueRequest
-from holdfast.core.strategy import ContentChange
 from holdfast.core.submit import METADATA_BYTES_MAX, RESULT_BYTES_MAX, encode_payload
 from holdfast.core.task import Failure, FailureKind
 from holdfast.core.totals import check_totals

@@ -13,13 +13,12 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core import push_case as asks
-from holdfast.core.push import Actor, Current, PushItem, VersionRelation
-from holdfast.core.push_case import Predicate, PushCase
-from holdfast.core.strategy import Strategies
-from holdfast.core.sync_errors import SyncError
-from holdfast.core.task import LEASED, TERMINAL, Status
-from holdfast.core.verdict import (
+from holdfast.core.exchange import push_case as asks
+from holdfast.core.exchange.push import Actor, Current, PushItem, VersionRelation
+from holdfast.core.exchange.push_case import Predicate, PushCase
+from holdfast.core.exchange.strategy import Strategies
+from holdfast.core.exchange.sync_errors import SyncError
+from holdfast.core.exchange.verdict import (
     Action,
     ConflictKind,
     ConflictState,
@@ -28,6 +27,7 @@ from holdfast.core.verdict import (
     Resolution,
     Verdict,
 )
+from holdfast.core.task import LEASED, TERMINAL, Status
 
 
 class ConflictRow(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.core.sync_errors import SyncError
+from holdfast.core.exchange.sync_errors import SyncError
 
 
 class Action(StrEnum):

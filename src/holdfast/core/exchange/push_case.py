@@ -12,8 +12,8 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.merge import join_progress
-from holdfast.core.push import (
+from holdfast.core.exchange.merge import join_progress
+from holdfast.core.exchange.push import (
     Actor,
     Current,
     HoldKind,
@@ -23,7 +23,7 @@ from holdfast.core.push import (
     fence_of,
     relation_of,
 )
-from holdfast.core.strategy import FieldClass, Strategies, Strategy, unmerged
+from holdfast.core.exchange.strategy import FieldClass, Strategies, Strategy, unmerged
 from holdfast.core.task import LEASED, Status
 
 

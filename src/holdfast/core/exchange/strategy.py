@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.merge import (
+from holdfast.core.exchange.merge import (
     NO_LABELS,
     Labels,
     Metadata,

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.item import LABELS_MAX
-from holdfast.core.item_wire import decode_item, encode_item
+from holdfast.core.exchange.item import LABELS_MAX
+from holdfast.core.exchange.item_wire import decode_item, encode_item
 from holdfast.core.submit import METADATA_BYTES_MAX, encode_payload
 from holdfast.errors import InvalidInput
 

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.merge import Progress
-from holdfast.core.strategy import ContentChange
+from holdfast.core.exchange.merge import Progress
+from holdfast.core.exchange.strategy import ContentChange
 from holdfast.core.task import LEASED, Status
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core import codec
 from holdfast.core.check import check_name
-from holdfast.core.item import Item, ItemError, LabelChange
+from holdfast.core.exchange.item import Item, ItemError, LabelChange
 from holdfast.errors import InvalidInput, PayloadTooLarge
 
 ITEM_BYTES_MAX: Final = 1_000_000
