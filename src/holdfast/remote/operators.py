@@ -21,6 +21,26 @@ from holdfast.store.decisions import AskedPoint
 from holdfast.store.interventions import Issued
 
 
+async def _page(
+    http: Calls, path: str, query: dict[str, Any], after: str | None, limit: int
+) -> list[dict[str, Any]]:
+    """Up to `limit` items after the one with the id `after`. A gateway continues a list at its cursor, so the
+    pages before are read again."""
+    items: list[dict[str, Any]] = []
+    cursor, is_before = None, after is not None
+    while len(items) < limit:
+        asked = {**query, "limit": limit, "after": cursor}
+        body = (await http.call("GET", path, query=asked)).body
+        for item in body["items"]:
+            if not is_before:
+                items.append(item)
+            is_before = is_before and item["id"] != after
+        cursor = body["next"]
+        if cursor is None:
+            break
+    return items[:limit]
+
+
 class RemoteInterventions:
     """See `queue.interventions.Interventions`."""
 
@@ -81,12 +101,9 @@ class RemoteInterventions:
         self, task_id: str, *, after: str | None = None, limit: int = 50
     ) -> list[Intervention]:
         """The interventions on a task, the latest first."""
-        if after is not None:
-            raise NotSupported("a gateway continues a list at its cursor: use holdfast.client")
-        query = {"limit": check_page(limit)}
         path = path_of("tasks", task_id, "interventions")
-        body = (await self._http.call("GET", path, query=query)).body
-        return [views.read_intervention(item) for item in body["items"]]
+        items = await _page(self._http, path, {}, after, check_page(limit))
+        return [views.read_intervention(item) for item in items]
 
     async def get(self, intervention_id: str) -> Intervention:
         path = path_of("interventions", check_name("intervention_id", intervention_id))
@@ -110,16 +127,15 @@ class RemoteDecisions:
     ) -> list[Decision]:
         """One page of the decisions that match, the latest first."""
         names = [] if assignees is None else list(check_names("assignees", assignees))
-        if projects is not None or after is not None or len(names) > 1:
+        if projects is not None or len(names) > 1:
             raise NotSupported(
-                "a gateway lists the decisions of one assignee and of the projects of the token: use "
-                "holdfast.client for the next page"
+                "a gateway lists the decisions of one assignee and of the projects of the token"
             )
         terms = [] if state is None else [f"state:{check_choice('state', state, DecisionState)}"]
         terms += [f"assignee:{name}" for name in names]
-        query = {"q": " ".join(terms), "limit": check_page(limit)}
-        body = (await self._http.call("GET", path_of("decisions"), query=query)).body
-        return [views.read_decision(item) for item in body["items"]]
+        query = {"q": " ".join(terms)}
+        items = await _page(self._http, path_of("decisions"), query, after, check_page(limit))
+        return [views.read_decision(item) for item in items]
 
     async def get(self, decision_id: str) -> Decision:
         return views.read_decision(await self._read(decision_id))

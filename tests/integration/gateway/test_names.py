@@ -55,6 +55,34 @@ async def test_a_node_cannot_take_the_id_of_a_task_as_a_name(site: Site) -> None
     assert pulled.json()["missing"] == ["gone"]
 
 
+async def test_the_id_of_a_task_of_another_project_tells_nothing_of_it(site: Site) -> None:
+    """Ids are unique in the store. The answer is that of any other request under the id."""
+    token = await site.token("operator", projects=["ours"])
+    secret = {"type": "mail", "id": "taken", "project": "theirs", "payload": {"n": "hidden"}}
+    assert (await site.ask("POST", "/tasks", secret)).status_code == 201
+    own = {"type": "mail", "id": "mine", "project": "ours"}
+    assert (await site.ask("POST", "/tasks", own, token=token)).status_code == 201
+    answers = [
+        await site.ask("POST", "/tasks", {**own, "id": id, "payload": 2}, token=token)
+        for id in ("taken", "mine")
+    ]
+    assert [answer.status_code for answer in answers] == [409, 409]
+    foreign, ours = (answer.json() for answer in answers)
+    assert (foreign["code"], foreign["detail"].replace("taken", "mine")) == (
+        *("duplicate-task", ours["detail"]),
+    )
+    assert "theirs" not in answers[0].text
+    for path in ("/tasks/{}", "/tasks/{}/why", "/tasks/{}/history"):
+        seen, none = [
+            await site.ask("GET", path.format(id), token=token) for id in ("taken", "none")
+        ]
+        assert seen.status_code == none.status_code == 404
+        assert seen.json()["detail"].replace("taken", "none") == none.json()["detail"]
+    # A name is of its project: a node may give it.
+    await v2(site, "/nodes/register", {"nodeId": "n1", "projectId": "ours"})
+    assert (await push(site, "n1", "ours", id="taken", expectedVersion=0))["success"]
+
+
 async def test_an_intervention_with_a_key_acts_once(site: Site) -> None:
     task = (await site.task())["id"]
     body = {"type": "ABORT", "taskId": task, "reason": "because"}

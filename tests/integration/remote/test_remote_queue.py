@@ -203,3 +203,19 @@ async def test_a_queue_starts_again_after_a_stop(sqlite_gateway: Server) -> None
     for n in range(2):
         async with queue:
             assert await (await queue.enqueue("add", {"a": n, "b": 1})).result(SECONDS) == n + 1
+
+
+async def test_interventions_are_read_page_by_page(sqlite_gateway: Server) -> None:
+    queue = queue_with_handlers(sqlite_gateway.address)
+    async with queue:
+        task = await queue.enqueue("add", {"a": 1, "b": 2}, delay=900)
+        for type in ("PAUSE", "RESUME", "PAUSE", "RESUME", "PAUSE"):
+            await queue.parts.interventions.intervene(task.id, type, "why")
+        whole = [each.id for each in await queue.parts.interventions.list(task.id)]
+        pages: list[str] = []
+        while page := await queue.parts.interventions.list(
+            task.id, after=pages[-1] if pages else None, limit=2
+        ):
+            pages += [each.id for each in page]
+        assert pages == whole
+        assert len(pages) == 5
