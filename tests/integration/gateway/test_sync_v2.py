@@ -11,6 +11,7 @@ from holdfast.core.command import Abort, Instruction, Pause
 from holdfast.core.exchange.sync_errors import SyncError
 from holdfast.core.token import TokenKind
 from holdfast.gateway.rest.sync_v2 import ROUTES
+from holdfast.sync import push_conflicts
 from holdfast.sync.names import find_task
 from tests.integration.gateway.support import ADMIN, Site
 
@@ -298,6 +299,12 @@ async def stale(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
     return str((await b.one(id="task-1", expectedVersion=1, payload=2))["error"])
 
 
+async def conflicts_full(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(push_conflicts, "OPEN_MAX", 0)
+        return await stale(site, a, b, admin)
+
+
 async def ahead(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
     await a.create()
     return str((await a.one(id="task-1", expectedVersion=7, metadata={"x": 1}))["error"])
@@ -457,6 +464,7 @@ CASES = {
     SyncError.BATCH_TOO_LARGE: too_large,
     SyncError.RESET_REQUIRED: reset,
     SyncError.ATOMIC: atomic,
+    SyncError.CONFLICTS_FULL: conflicts_full,
 }
 
 
