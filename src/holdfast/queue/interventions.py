@@ -163,4 +163,8 @@ def _evidence_of(event: Event) -> Evidence:
 
 
 def _error(refusal: Refusal) -> errors.HoldfastError:
-    return REFUSALS.get(refusal.code, errors.Conflict)(refusal.message)
+    error = REFUSALS.get(refusal.code, errors.Conflict)(refusal.message)
+    task = refusal.current
+    if isinstance(error, errors.VersionConflict) and task is not None:
+        error.current = {"status": task.status.value, "version": task.version}
+    return error

@@ -183,3 +183,16 @@ async def test_a_task_is_assigned_only_to_a_node_that_can_claim_it(site: Site) -
     assert problem(await site.ask("POST", path, asked)) == (422, "invalid-input"), "it runs no task"
     moved = {"type": "REASSIGN", "reason": "move", "args": {"to_node": "here"}}
     assert (await site.ask("POST", path, moved)).status_code in (200, 201)
+
+
+async def test_a_version_that_is_not_the_current_one_is_answered_with_it(site: Site) -> None:
+    task = await site.task()
+    path = f"/tasks/{task['id']}/interventions"
+    current = {"status": "queued", "version": task["version"]}
+    body = {"type": "PAUSE", "reason": "r"}
+    answer = await site.ask("POST", path, {**body, "expected_version": 9})
+    assert problem(answer) == (409, "version-conflict")
+    assert answer.json()["current"] == current
+    answer = await site.ask("POST", path, body, headers={"If-Match": '"v9"'})
+    assert problem(answer) == (412, "precondition-failed")
+    assert answer.json()["current"] == current

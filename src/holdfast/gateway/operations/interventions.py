@@ -58,14 +58,15 @@ async def intervene(call: Call, task_id: str, body: InterventionBody) -> Answer:
     task = await readable(call, operation, task_id)
     actor = call.authorise(operation, project=task.project, noun="task", id=task_id).actor
     seen = await call.services.parts.tasks.details(task_id)
-    outcome = await run(
-        call,
-        task_id,
-        request,
-        By(actor, request.reason, call.version(body.expected_version)),
-        dry_run=body.dry_run,
-        answer=lambda issued: _answer(call, issued, seen),
-    )
+    with call.preconditions():
+        outcome = await run(
+            call,
+            task_id,
+            request,
+            By(actor, request.reason, call.version(body.expected_version)),
+            dry_run=body.dry_run,
+            answer=lambda issued: _answer(call, issued, seen),
+        )
     if isinstance(outcome, DryRun):
         return Answer({"dry_run": True, **views.dry_run(outcome)})
     return outcome
