@@ -167,6 +167,7 @@ def _create(run: BulkRun, ids: list[str], *, beside: Beside | None, now: float) 
         ids_json=codec.dumps(ids),
         state=run.state.value,
         total=run.total,
+        errors_json=rules.errors_json(run),
         now=now,
     )
     yield from end(beside, run, now)
