@@ -47,6 +47,19 @@ def test_options_reach_the_task(cli: Cli, stock: Stock) -> None:
     assert task["options"]["timeout_seconds"] == 90
 
 
+async def test_a_task_gets_its_time_without_progress(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'slow.db'}"
+    queue = TaskQueue(url)
+    queue.register_handler("add", lambda task: None)
+    async with queue:
+        task_id = await asyncio.to_thread(
+            Cli(tmp_path, url).ok, "enqueue", "add", "--progress-timeout", "2m"
+        )
+        task = await queue.get_task(task_id)
+        assert task is not None
+        assert task.progress_timeout_seconds == 120
+
+
 def test_a_repeated_request_is_answered_not_repeated(cli: Cli) -> None:
     request = ("enqueue", "add", "a=1", "b=2", "--idempotency-key", "k")
     assert cli.ok(*request) == cli.ok(*request)

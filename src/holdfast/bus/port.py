@@ -18,6 +18,12 @@ WORK: Final = "work"
 FEED: Final = "feed"
 """There are new events."""
 
+
+def of_node(node: str) -> str:
+    """The topic of a node: tasks may be reserved for it."""
+    return f"node:{node}"
+
+
 Listener = Callable[[str], None]
 """Called with the hint: a topic, or `of_one`."""
 

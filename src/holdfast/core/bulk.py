@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core import codec, command as c
+from holdfast.core.affinity import Affinity
 from holdfast.core.check import check_number, check_positive, check_whole
 from holdfast.core.intervention_args import command_of, intervention_request
 from holdfast.errors import IllegalTransition, InvalidInput
@@ -74,15 +75,15 @@ class BulkSpec(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(f"{self.action} takes no args: only reassign does")
         self.command()
 
-    def command(self) -> c.OperatorCommand:
-        """The change of each task."""
+    def command(self, affinity: Affinity | None = None) -> c.OperatorCommand:
+        """The change of each task. `affinity`: of tasks that are resumed."""
         match self.action:
             case BulkAction.REPLAY:
                 return c.Replay(self.actor, reason=self.reason)
             case BulkAction.PAUSE:
                 return c.Pause(self.actor, self.reason)
             case BulkAction.RESUME:
-                return c.Resume(self.actor, self.reason)
+                return c.Resume(self.actor, self.reason, affinity)
             case BulkAction.ABORT | BulkAction.DISCARD:
                 return c.Abort(self.actor, self.reason)
             case BulkAction.REASSIGN:

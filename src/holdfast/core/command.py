@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast.core.affinity import Affinity
 from holdfast.core.task import Failure, Status
 
 
@@ -94,6 +95,8 @@ class Wake(msgspec.Struct, frozen=True, gc=False):
     actor: str
     outcome: str
     """`decided`, `expired` or `cancelled`."""
+    affinity: Affinity | None = None
+    """Prefers the node that asked."""
 
 
 class Settle(msgspec.Struct, frozen=True, gc=False):
@@ -141,6 +144,8 @@ class Resume(msgspec.Struct, frozen=True, gc=False):
 
     actor: str
     reason: str = ""
+    affinity: Affinity | None = None
+    """Prefers the node that ran a paused task."""
 
 
 class Retry(msgspec.Struct, frozen=True, gc=False):

@@ -131,7 +131,8 @@ def make_question(
     assignees: Sequence[str] = (),
     data: object = None,
 ) -> Question:
-    """A checked question. `default=None` is a default too; leave it out for none."""
+    """A checked question, but for its deadline: see `with_deadline`. `default=None` is a default too; leave
+    it out for none."""
     made = Question(
         key=check_name("key", key),
         question=_text(question),
@@ -145,17 +146,19 @@ def make_question(
     if made.options and made.schema_json is not None:
         raise InvalidInput("a question has options or a schema, not both")
     if made.default_json is not None:
-        if made.deadline_seconds is None:
-            raise InvalidInput("default counts at the deadline: give a deadline too")
         _check_fits(made.options, made.schema_json, made.default_json, "default")
     return made
 
 
 def with_deadline(question: Question, seconds: float | None) -> Question:
-    """The question with this deadline, unless it has one."""
-    if seconds is None or question.deadline_seconds is not None:
+    """The question with this deadline, unless it has one. InvalidInput for a default without any."""
+    if question.deadline_seconds is not None:
         return question
-    return replace(question, deadline_seconds=seconds)
+    if seconds is not None:
+        return replace(question, deadline_seconds=seconds)
+    if question.default_json is not None:
+        raise InvalidInput("default counts at the deadline: give a deadline too")
+    return question
 
 
 def choice_json(choice: object) -> str:

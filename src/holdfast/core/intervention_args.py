@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from holdfast.core import codec, command as c
+from holdfast.core.affinity import Affinity
 from holdfast.core.check import check_choice, check_id, check_number, check_text, shown
 from holdfast.core.intervention import (
     EXPIRES_SECONDS,
@@ -134,9 +135,12 @@ _CHECKS: Final[dict[str, Check]] = {
 
 
 def command_of(
-    request: InterventionRequest, actor: str, evidence: c.Evidence | None = None
+    request: InterventionRequest,
+    actor: str,
+    evidence: c.Evidence | None = None,
+    affinity: Affinity | None = None,
 ) -> c.OperatorCommand:
-    """The command of a request."""
+    """The command of a request. `affinity`: of a RESUME."""
     args, reason = request.args, request.reason
     match request.type:
         case InterventionType.ABORT:
@@ -144,7 +148,7 @@ def command_of(
         case InterventionType.PAUSE:
             return c.Pause(actor, reason)
         case InterventionType.RESUME:
-            return c.Resume(actor, reason)
+            return c.Resume(actor, reason, affinity)
         case InterventionType.RETRY if args:
             payload = args.get("payload")
             text = None if payload is None else encode_payload(payload)

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core import codec, command as c, edits, four_eyes, gate
+from holdfast.core.affinity import reservation
 from holdfast.core.event import NewEvent
 from holdfast.core.submit import PAYLOAD_BYTES_MAX
 from holdfast.core.task import LEASED, TERMINAL, Status, Task
@@ -17,6 +18,7 @@ from holdfast.core.transition import (
     already,
     changed,
     new_event,
+    paused,
     queued,
     refuse,
     released,
@@ -50,14 +52,7 @@ def pause(task: Task, command: c.Pause, now: float) -> Ruling:
     held_by = signed(command.actor, command.reason)
     match task.status:
         case Status.RUNNING:
-            after = without_lease(
-                task,
-                Status.PAUSED,
-                now,
-                fence=task.fence + 1,
-                attempts=task.attempts - 1,
-                held_by=held_by,
-            )
+            after = paused(task, now, held_by=held_by)
             return Transition(task, after, (_signed_event("task.paused", task, command, now),))
         case Status.STUCK:
             # The table has no way from stuck to paused; a held task in the queue waits just the same.
@@ -89,7 +84,10 @@ def resume(task: Task, command: c.Resume, now: float) -> Ruling:
                 )
             return _unheld(task, command, now)
         case Status.PAUSED:
-            after = queued(task, now, due_at=now, held_by=None)
+            reserved = reservation(task, command.affinity, now)
+            after = queued(task, now, due_at=now, held_by=None, **reserved)
+            event = _signed_event("task.resumed", task, command, now)
+            return Transition(task, after, (replace(event, data=event.data | reserved),))
         case Status.STUCK:
             after = taken_away(task, now, due_at=now)
         case _:

@@ -18,6 +18,7 @@ from holdfast.core.transition import (
     evidence,
     failed,
     new_event,
+    paused,
     queued,
     refuse,
     signed,
@@ -107,12 +108,9 @@ def stuck(task: Task, now: float, *, reason: str) -> Transition:
 
 def suspend(task: Task, command: c.Suspend, now: float) -> Transition:
     decision_id = command.decision_id
-    after = without_lease(
+    after = paused(
         task,
-        Status.PAUSED,
         now,
-        fence=task.fence + 1,
-        attempts=task.attempts - 1,
         gate=None if decision_id is None else gate.of_decision(decision_id),
         held_by=signed(command.actor, command.reason) if decision_id is None else None,
     )

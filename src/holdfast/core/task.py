@@ -143,6 +143,7 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
     started_at: float | None = None
     finished_at: float | None = None
     node: str | None = None
+    """The node that runs the task; of a paused one, the node that ran it."""
     lease_until: float | None = None
     result_json: str | None = None
     failure_json: str | None = None

@@ -52,6 +52,21 @@ def without_lease(task: Task, status: Status, now: float, **changes: Any) -> Tas
     )
 
 
+def paused(task: Task, now: float, **changes: Any) -> Task:
+    """The task of a runner, paused under a new fence. The attempt does not count. The node stays: it is
+    preferred when the task goes on."""
+    return with_status(
+        task,
+        Status.PAUSED,
+        now,
+        lease_until=None,
+        progress_due_at=None,
+        fence=task.fence + 1,
+        attempts=task.attempts - 1,
+        **changes,
+    )
+
+
 def queued(task: Task, now: float, **changes: Any) -> Task:
     """The task back in the queue, at the gate that then applies."""
     after = without_lease(task, Status.QUEUED, now, **changes)

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.core import command as c, failure as failures, gate, runner_rules
+from holdfast.core.affinity import reservation
 from holdfast.core.task import LEASED, Failure, FailureKind, Status, Task
 from holdfast.core.transition import (
     Ruling,
@@ -76,10 +77,10 @@ def wake(task: Task, command: c.Wake, now: float) -> Ruling:
         return already(task)
     if task.held_by is not None:
         return Transition(task, changed(task, now, gate=None), ())
-    event = new_event(
-        "task.resumed", task, now, actor=command.actor, decision_id=command.decision_id
-    )
-    return Transition(task, queued(task, now, due_at=now), (event,))
+    reserved = reservation(task, command.affinity, now)
+    data = {"actor": command.actor, "decision_id": command.decision_id} | reserved
+    event = new_event("task.resumed", task, now, **data)
+    return Transition(task, queued(task, now, due_at=now, **reserved), (event,))
 
 
 def settle(task: Task, command: c.Settle, now: float) -> Ruling:

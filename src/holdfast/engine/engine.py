@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.bus.port import FEED, WORK, is_of_children, is_of_one
+from holdfast.bus.port import FEED, WORK, is_of_children, is_of_one, of_node
 from holdfast.clock import SystemClock
 from holdfast.core.command import Instruction
 from holdfast.core.lease import renewal_interval
@@ -100,7 +100,7 @@ class Engine:
         await self.heartbeat.tick()
         await self.dispatcher.warm_up()
         self.pool.start()
-        self._unsubscribe = self._bus.subscribe(self._hinted, WORK)
+        self._unsubscribe = self._bus.subscribe(self._hinted, WORK, of_node(self.config.node))
 
     async def start(self) -> None:
         await self.prepare()
@@ -172,6 +172,9 @@ class Engine:
         self._bus.publish(WORK)
 
     def _hinted(self, hint: str) -> None:
+        if hint == of_node(self.config.node):
+            self.heartbeat.wake()  # It claims what is reserved for this node.
+            return
         if is_of_children(hint):
             self.sweeper.wake()
         self.dispatcher.hinted(one=is_of_one(hint))

@@ -38,8 +38,9 @@ class BulkRunner:
         *,
         make_beside: Callable[[BulkSpec], Beside],
         on_changed: Callable[[], None],
+        affinity_seconds: float = 0.0,
     ) -> None:
-        self.runs = BulkRuns(store)
+        self.runs = BulkRuns(store, affinity_seconds)
         self._store = store
         self._clock = clock
         self._make_beside = make_beside

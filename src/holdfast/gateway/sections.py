@@ -12,8 +12,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from holdfast.core.affinity import AFFINITY_SECONDS
 from holdfast.core.check import check_number, check_positive, check_whole
-from holdfast.core.hub_rules import LEASE_SECONDS, LEASE_SECONDS_MAX, HubRules
+from holdfast.core.hub_rules import DAY_SECONDS, LEASE_SECONDS, LEASE_SECONDS_MAX, HubRules
 from holdfast.core.intervention import EXPIRES_SECONDS, FALLBACK_SECONDS
 from holdfast.core.node_identity import HEARTBEAT_SECONDS
 from holdfast.core.worker_protocol import Window
@@ -46,11 +47,15 @@ class SyncSettings(msgspec.Struct, frozen=True, kw_only=True):
     """every node has to send the fence of its runs"""
     reassign_fallback_seconds: float = FALLBACK_SECONDS
     """how long a task waits for the node that it was reassigned to, unless the request says it"""
+    affinity_seconds: float = AFFINITY_SECONDS
+    """how long a task that is resumed, or whose decision was made, prefers the node that ran it"""
 
     def __post_init__(self) -> None:
         self.rules  # noqa: B018  # checks the values
         check_whole("window_frames", self.window_frames, least=1, most=10_000, wrong=BadConfig)
         check_whole("window_bytes", self.window_bytes, least=1_024, most=2**30, wrong=BadConfig)
+        most = DAY_SECONDS
+        check_number("affinity_seconds", self.affinity_seconds, most=most, wrong=BadConfig)
         check_number("group_commit_ms", self.group_commit_ms, most=1_000, wrong=BadConfig)
 
     @property

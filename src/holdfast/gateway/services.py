@@ -91,6 +91,7 @@ class GatewayServices:
             resources.clock,
             make_beside=lambda spec: audited(spec, self.redaction),
             on_changed=self.wake,
+            affinity_seconds=queue.settings.affinity_seconds,
         )
         self.stopping = asyncio.Event()
         """Requests that wait are answered now."""

@@ -135,6 +135,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         given = {
             "decision_deadline": self.decision.deadline_default_seconds,
             "progress_timeout": self.task.progress_timeout_seconds,
+            "affinity_seconds": self.sync.affinity_seconds,
+            "reassign_fallback_seconds": self.sync.reassign_fallback_seconds,
         }
         given = {name: value for name, value in given.items() if value is not None}
         return self.keep.queue_settings() | given

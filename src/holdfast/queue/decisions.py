@@ -12,11 +12,12 @@ from typing import TypedDict
 from msgspec import UNSET
 
 from holdfast import errors
-from holdfast.bus.port import FEED, WORK
+from holdfast.bus.port import FEED, WORK, of_node
 from holdfast.core.check import check_choice, check_name, check_names, check_page
 from holdfast.core.decision import Choice, Decision, DecisionState, choice_json
 from holdfast.queue.by import By
 from holdfast.queue.session import Sessions
+from holdfast.queue.settings import SettingsInForce
 from holdfast.store.decisions import ACT, Act, AskedPoint
 
 
@@ -45,8 +46,9 @@ class ChoiceOptions(TypedDict, total=False):
 class Decisions:
     """The use cases of decisions."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, settings: SettingsInForce) -> None:
         self._sessions = sessions
+        self._settings = settings
 
     async def list(
         self,
@@ -111,8 +113,13 @@ class Decisions:
             expected_version=by.expected_version,
         )
         decision = await resources.store.decisions.decide(
-            decision_id, answer, act=act, beside=by.beside
+            decision_id,
+            answer,
+            act=act,
+            affinity_seconds=self._settings.current.affinity_seconds,
+            beside=by.beside,
         )
+        resources.bus.publish(of_node(decision.node))
         resources.bus.publish(WORK)
         resources.bus.publish(FEED)
         return decision

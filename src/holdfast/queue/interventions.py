@@ -12,10 +12,10 @@ from typing import Any, Final, TypedDict
 import msgspec
 
 from holdfast import errors
-from holdfast.bus.port import FEED, WORK
+from holdfast.bus.port import FEED, WORK, of_node
 from holdfast.core import intervention as rules
 from holdfast.core.check import PAGE_MAX, check_name, check_number, check_page
-from holdfast.core.command import Evidence, Instruction
+from holdfast.core.command import Evidence, Instruction, OperatorCommand
 from holdfast.core.decide import decide
 from holdfast.core.event import Event
 from holdfast.core.intervention import DryRun, Intervention, InterventionType, NewIntervention
@@ -24,6 +24,7 @@ from holdfast.core.transition import Refusal, Transition
 from holdfast.core.wire import check_new_id
 from holdfast.queue.by import By
 from holdfast.queue.session import Sessions
+from holdfast.queue.settings import SettingsInForce
 from holdfast.queue.tasks import REFUSALS, Tasks
 from holdfast.store.interventions import ACT, Act, Issued
 
@@ -48,9 +49,10 @@ class InterveneOptions(TypedDict, total=False):
 class Interventions:
     """The use cases of interventions."""
 
-    def __init__(self, sessions: Sessions, tasks: Tasks) -> None:
+    def __init__(self, sessions: Sessions, tasks: Tasks, settings: SettingsInForce) -> None:
         self._sessions = sessions
         self._tasks = tasks
+        self._settings = settings
 
     async def intervene(
         self,
@@ -71,6 +73,7 @@ class Interventions:
             dict(args) if isinstance(args, Mapping) else args,
             id=id,
             expires_seconds=expires_seconds,
+            fallback_seconds=self._settings.current.reassign_fallback_seconds,
         )
         by = By(actor, reason, expected_version)
         return (await self.issue(task_id, request, by)).intervention
@@ -87,7 +90,7 @@ class Interventions:
             id=store.interventions.new_id() if given is None else check_new_id("id", given),
             task_id=task_id,
             type=request.type,
-            command=command_of(request, by.actor, await self._evidence(task_id, request)),
+            command=await self._command(task_id, request, by),
             actor=by.actor,
             reason=request.reason,
             args_json=request.args_json,
@@ -101,6 +104,8 @@ class Interventions:
         if answer.is_cut_short:
             store.cascades.on_cut_short()
         if not answer.is_repeat:
+            if answer.task.assigned_to is not None:
+                resources.bus.publish(of_node(answer.task.assigned_to))
             resources.bus.publish(WORK)
             resources.bus.publish(FEED)
             self._sessions.here.ended([answer.task])
@@ -114,7 +119,7 @@ class Interventions:
         store = (await self._sessions.open()).store
         if request.to_node is not None:
             await store.interventions.check_node(request.to_node, task)
-        command = command_of(request, by.actor, await self._evidence(task_id, request))
+        command = await self._command(task_id, request, by)
         now = store.now()
         ruling = decide(task, Instruction(task_id, command, version=by.expected_version), now)
         if isinstance(ruling, Refusal) and ruling.code != ALREADY:
@@ -139,6 +144,13 @@ class Interventions:
         if intervention is None:
             raise errors.NotFound(f"there is no intervention {intervention_id}")
         return intervention
+
+    async def _command(self, task_id: str, request: InterventionRequest, by: By) -> OperatorCommand:
+        affinity = None
+        if request.type is InterventionType.RESUME:
+            affinity = await self._tasks.affinity(task_id)
+        evidence = await self._evidence(task_id, request)
+        return command_of(request, by.actor, evidence, affinity)
 
     async def _evidence(self, task_id: str, request: InterventionRequest) -> Evidence | None:
         """The late result at the position that the request names."""

@@ -7,7 +7,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.affinity import AFFINITY_SECONDS
 from holdfast.core.check import check_id, check_number, check_whole, shown
+from holdfast.core.intervention import FALLBACK_SECONDS
 from holdfast.core.pressure import DepthBounds
 from holdfast.core.retention import HubRetention
 from holdfast.core.submit import ATTEMPTS_MAX
@@ -49,6 +51,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keep_audit: float | None = None
     decision_deadline: float | None = None
     progress_timeout: float | None = None
+    affinity_seconds: float = AFFINITY_SECONDS
+    reassign_fallback_seconds: float = FALLBACK_SECONDS
     project: str = DEFAULT_PROJECT
     """The project of tasks that are enqueued without one."""
 
@@ -62,6 +66,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             *(("ageing_seconds", 0), ("keep_done", 0), ("keep_dead", 0), ("keep_events", 0)),
             *(("keep_conflicts", 0), ("keep_sync_log", 0), ("keep_tombstones", 0)),
             *(("keep_mutations", 0), ("keep_output", 0)),
+            *(("affinity_seconds", 0), ("reassign_fallback_seconds", 0)),
             ("lease_seconds", 0.1),
         ):
             _seconds(name, getattr(self, name), least)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast import errors
-from holdfast.bus.port import FEED, WORK
+from holdfast.bus.port import FEED, WORK, of_node
+from holdfast.core.affinity import Affinity
 from holdfast.core.check import (
     PAGE_MAX,
     check_choice,
@@ -27,6 +28,7 @@ from holdfast.core.task import Status, Task
 from holdfast.queue.by import By
 from holdfast.queue.details import TaskDetails
 from holdfast.queue.session import Resources, Sessions
+from holdfast.queue.settings import SettingsInForce
 from holdfast.queue.why import Why, explain
 from holdfast.store.rows import Dependency
 
@@ -46,8 +48,9 @@ REFUSALS: Final[dict[str, type[errors.HoldfastError]]] = {
 class Tasks:
     """The use cases of tasks."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, settings: SettingsInForce) -> None:
         self._sessions = sessions
+        self._settings = settings
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -144,7 +147,14 @@ class Tasks:
 
     async def resume(self, task_id: str, by: By) -> Task:
         """Returns a paused task to the queue."""
-        return await self.apply(task_id, Resume(by.actor, by.reason), by)
+        affinity = await self.affinity(task_id)
+        return await self.apply(task_id, Resume(by.actor, by.reason, affinity), by)
+
+    async def affinity(self, task_id: str) -> Affinity | None:
+        """Returns the preference of a paused task for the node that ran it."""
+        check_name("task_id", task_id)
+        reads = (await self._sessions.open()).store.reads
+        return await reads.affinity([task_id], self._settings.current.affinity_seconds)
 
     async def edit(self, task_id: str, payload: object, by: By, *, merge: bool = False) -> Task:
         """Replaces the payload of a waiting or dead task. With `merge`, replaces only these fields of it."""
@@ -160,6 +170,8 @@ class Tasks:
         ruling = (await resources.store.apply([instruction], beside=by.beside))[0]
         if isinstance(ruling, Refusal):
             raise REFUSALS.get(ruling.code, errors.Conflict)(ruling.message)
+        if ruling.after.assigned_to is not None:
+            resources.bus.publish(of_node(ruling.after.assigned_to))
         resources.bus.publish(WORK)
         resources.bus.publish(FEED)
         self._sessions.here.ended([ruling.after])

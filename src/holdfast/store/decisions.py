@@ -62,9 +62,16 @@ class DecisionStore:
         )
 
     async def decide(
-        self, decision_id: str, choice: Choice, *, act: Act = ACT, beside: Beside | None = None
+        self,
+        decision_id: str,
+        choice: Choice,
+        *,
+        act: Act = ACT,
+        affinity_seconds: float = 0.0,
+        beside: Beside | None = None,
     ) -> Decision:
-        """Answers a decision and resumes its task. Raises AlreadyDecided if another answer was first."""
+        """Answers a decision and resumes its task, which prefers the node that asked. Raises AlreadyDecided
+        if another answer was first."""
         since = self._access.now()
         decision = await self._access.run(
             lambda dialect, ids, now: scripts.decide(
@@ -74,6 +81,7 @@ class DecisionStore:
                 now=now,
                 record_id=ids.record(now),
                 recorder=dialect,
+                affinity_seconds=affinity_seconds,
                 beside=beside,
             )
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.core.affinity import Affinity
 from holdfast.core.limit import Limit
 from holdfast.core.queue_pause import QueuePause
 from holdfast.core.schedule import Schedule
@@ -23,6 +24,7 @@ from holdfast.store.rows import (
     read_queues,
 )
 from holdfast.store.scripts.feed import Count, ProjectCount
+from holdfast.store.scripts.nodes import affinity_to
 from holdfast.store.situation import Situation, read_situation
 
 
@@ -77,6 +79,15 @@ class Reads:
     async def dependents(self, task_id: str, limit: int) -> list[str]:
         """The ids of the tasks that wait for this one."""
         return [row[0] for row in await self._access.rows("dependents", id=task_id, limit=limit)]
+
+    async def affinity(self, task_ids: Sequence[str], seconds: float) -> Affinity | None:
+        """The preference of these tasks for the nodes that ran them. None: for none of them."""
+        if not seconds:
+            return None
+        tasks = await self.get(task_ids)
+        nodes = {task.node for task in tasks.values() if task.node is not None}
+        now = self._access.now()
+        return await self._access.driver.read(lambda: affinity_to(nodes, seconds, now=now))
 
     async def nodes(self) -> list[NodeRow]:
         return await self._access.driver.read(read_nodes)

@@ -40,8 +40,10 @@ class Moved(Exception):
 class BulkRuns:
     """The use cases of bulk runs."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, affinity_seconds: float = 0.0) -> None:
+        """`affinity_seconds`: how long tasks that are resumed prefer the nodes that ran them."""
         self._store = store
+        self._affinity_seconds = affinity_seconds
 
     def new_id(self) -> str:
         return rules.PREFIX + self._store.ids.task(self._store.now()).replace("-", "")
@@ -104,7 +106,10 @@ class BulkRuns:
         return step.after_run
 
     async def _instructions(self, spec: BulkSpec, batch: Sequence[str]) -> list[Instruction]:
-        command = spec.command()
+        affinity = None
+        if spec.action is BulkAction.RESUME:
+            affinity = await self._store.reads.affinity(batch, self._affinity_seconds)
+        command = spec.command(affinity)
         if spec.action is not BulkAction.DISCARD:
             return [Instruction(task_id, command) for task_id in batch]
         # A task that was replayed meanwhile is not discarded: no task has the version 0.

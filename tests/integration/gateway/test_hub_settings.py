@@ -127,3 +127,48 @@ async def test_the_time_without_progress_is_part_of_the_request(url: str) -> Non
 
 async def _slow(_: object) -> None:
     return None
+
+
+@pytest.mark.parametrize("action", ["bulk", "embedded"])
+async def test_every_reassignment_falls_back_as_the_settings_say(url: str, action: str) -> None:
+    queue_settings = {"reassign_fallback_seconds": 11.0}
+    async with open_site(url, sync=SYNC, queue_settings=queue_settings) as site:
+        await sync(site, "/nodes/register", {"nodeId": "n1"})
+        task = await site.task()
+        args = {"to_node": "n1"}
+        if action == "bulk":
+            body = {"action": "reassign", "ids": [task["id"]], "args": args, "reason": "r"}
+            assert (await site.ask("POST", "/operations", body)).status_code == 202
+        else:
+            await site.services.queue.intervene(task["id"], "REASSIGN", "r", args=args)
+        stored = await site.services.parts.tasks.get(task["id"])
+        assert stored.assigned_until is not None
+        assert stored.assigned_until - stored.updated_at == pytest.approx(11.0)
+
+
+@pytest.mark.parametrize("action", ["single", "bulk"])
+@pytest.mark.parametrize("seconds", [7.0, 0.0])
+async def test_a_resumed_task_prefers_the_node_that_ran_it(
+    url: str, seconds: float, action: str
+) -> None:
+    async with open_site(url, queue_settings={"affinity_seconds": seconds}) as site:
+        for node in ("n1", "n2"):
+            await sync(site, "/nodes/register", {"nodeId": node})
+        task = await site.task()
+        path = f"/tasks/{task['id']}"
+        await sync(site, f"{path}/claim", {"nodeId": "n1"})
+        await site.ask("POST", f"{path}/interventions", {"type": "PAUSE", "reason": "r"})
+        if action == "bulk":
+            body: dict[str, Any] = {"action": "resume", "ids": [task["id"]], "reason": "r"}
+            assert (await site.ask("POST", "/operations", body)).status_code == 202
+        else:
+            await site.ask("POST", f"{path}/interventions", {"type": "RESUME", "reason": "r"})
+        reasons = (await site.ask("GET", f"{path}/why")).json()["reasons"]
+        other = await sync(site, f"{path}/claim", {"nodeId": "n2"})
+        if not seconds:
+            assert other["success"] is True
+            return
+        assert "it is reserved for node n1" in reasons[0]["text"]
+        assert (reasons[0]["code"], reasons[0]["data"]["node"]) == ("assigned", "n1")
+        assert (other["error"], other["reason"]) == ("NOT_CLAIMABLE", "assigned")
+        assert (await sync(site, f"{path}/claim", {"nodeId": "n1"}))["success"] is True

@@ -47,10 +47,12 @@ def test_sections_set_what_the_queue_of_the_server_has() -> None:
         "keep": {"sync_log": 1, "tombstones": 2, "mutations": 3, "output": 4, "audit": 5},
         "decision": {"deadline_default_seconds": 6},
         "task": {"progress_timeout_seconds": 7},
+        "sync": {"affinity_seconds": 8, "reassign_fallback_seconds": 9},
     }
     made = Settings(**server_settings(document, {}, {}).queue_settings())
     assert made.retention.hub == HubRetention(1, 2, 3, 4, 5)
     assert (made.decision_deadline, made.progress_timeout) == (6, 7)
+    assert (made.affinity_seconds, made.reassign_fallback_seconds) == (8, 9)
 
 
 @pytest.mark.parametrize("name", ["keep_sync_log", "keep_output", "keep_audit", "progress_timeout"])
@@ -82,6 +84,7 @@ def test_the_bounds_of_the_live_feed_reach_its_protocol() -> None:
         ({"sync": {"lease_default_seconds": 4000}}, {}, "more than lease_max_seconds"),
         ({"sync": {"heartbeat_seconds": 0}}, {}, "heartbeat_seconds is 0"),
         ({"sync": {"reassign_fallback_seconds": -1}}, {}, "reassign_fallback_seconds is -1"),
+        ({"sync": {"affinity_seconds": -1}}, {}, "affinity_seconds is -1"),
         ({"sync": {"require_fence": "perhaps"}}, {}, "require_fence"),
         ({"decision": {"deadline_default_seconds": 0}}, {}, "deadline_default_seconds is 0"),
         ({"task": {"progress_timeout_seconds": -1}}, {}, "progress_timeout_seconds is -1"),

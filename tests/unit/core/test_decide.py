@@ -186,7 +186,9 @@ class Life(RuleBasedStateMachine):
         assert 0 <= task.attempts <= task.max_attempts
         assert 0 <= task.deaths <= task.options.max_deaths
         assert (task.status in LEASED) == (task.lease_until is not None)
-        assert (task.status in LEASED) == (task.node is not None)
+        # A paused task keeps the node that ran it, which it prefers when it goes on.
+        has_node = task.status in LEASED or task.status is Status.PAUSED
+        assert has_node == (task.node is not None)
         assert task.progress_due_at is None or task.status is Status.RUNNING
         if task.status is Status.QUEUED:
             assert task.gate == gate_of(task, self.now) or task.gate == f"!node:{task.assigned_to}"

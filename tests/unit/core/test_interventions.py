@@ -175,7 +175,8 @@ def test_an_intervention_in_a_status(
     assert cell.takes == (status in LEASED)
     if cell.takes:
         assert after.fence == task.fence + 1, "the old runner's writes become evidence"
-        assert after.node is None
+        # Only a paused task keeps its node: it prefers it when it goes on.
+        assert after.node == (task.node if after.status is S.PAUSED else None)
     for event in ruling.events:
         assert event.data.get("actor", "ann") == "ann"
     assert any(event.data.get("actor") == "ann" for event in ruling.events)

@@ -35,6 +35,32 @@ async def test_a_question_without_a_deadline_gets_the_one_of_the_settings(queue:
             await queue.cancel(handle.id)
 
 
+async def test_a_default_counts_at_the_deadline_of_the_settings(queue: TaskQueue) -> None:
+    async def deploy(task: Task, ctx: Context) -> Any:
+        return (await ctx.decide("Deploy?", default="no")).choice
+
+    queue.register_handler("deploy", deploy, max_attempts=1)
+    async with harness(queue, decision_deadline=90.0) as h:
+        handle = await queue.enqueue("deploy")
+        await h.advance(80)
+        assert (await handle.get()).status is Status.PAUSED
+        await h.advance(20)
+        assert (await handle.get()).result == "no"
+
+
+async def test_a_default_without_any_deadline_is_refused(queue: TaskQueue) -> None:
+    async def deploy(task: Task, ctx: Context) -> Any:
+        return (await ctx.decide("Deploy?", default="no")).choice
+
+    queue.register_handler("deploy", deploy, max_attempts=1)
+    async with harness(queue) as h:
+        handle = await queue.enqueue("deploy")
+        await h.run_until_idle()
+        failure = (await handle.get()).failure
+        assert failure is not None
+        assert "give a deadline too" in failure.message
+
+
 async def test_a_handler_waits_without_a_worker_and_goes_on(queue: TaskQueue) -> None:
     runs: list[int] = []
 

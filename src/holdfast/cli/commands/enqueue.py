@@ -52,6 +52,9 @@ def enqueue(
     ] = (),
     metadata: Annotated[tuple[str, ...], Parameter(negative="", help="A note as key=value.")] = (),
     task_timeout: Annotated[str | None, Parameter(help="How long an attempt may take.")] = None,
+    progress_timeout: Annotated[
+        str | None, Parameter(help="How long a run may go without progress.")
+    ] = None,
     wait: Annotated[Flag, Parameter(help="Wait for the result and print it.")] = False,
     timeout: Annotated[str | None, Parameter(help="How long to wait.")] = None,
     common: Common = COMMON,
@@ -75,6 +78,8 @@ def enqueue(
     # Left out, the type decides; None would be no timeout at all.
     if task_timeout is not None:
         request["timeout"] = values.seconds(task_timeout, "--task-timeout")
+    if progress_timeout is not None:
+        request["progress_timeout"] = values.seconds(progress_timeout, "--progress-timeout")
     printer = Printer(common)
 
     async def work(q: TaskQueue) -> tuple[Task, dict[str, Any]]:

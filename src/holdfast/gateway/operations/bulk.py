@@ -61,7 +61,7 @@ async def run(call: Call, body: OperationBody) -> Answer:
         actor=actor,
         reason=body.reason,
         q=body.q,
-        args=body.args,
+        args=_args(call, body),
         rate_per_second=body.rate_per_second,
         canary=body.canary,
         stop_on_fail_share=body.stop_on_fail_share,
@@ -89,6 +89,13 @@ async def run(call: Call, body: OperationBody) -> Answer:
     made = await call.services.bulk.runs.create(spec, ids, by.beside, run_id)
     await call.services.bulk.begin(made)
     return Answer(shown(made), 202)
+
+
+def _args(call: Call, body: OperationBody) -> dict[str, Any]:
+    """The arguments of the change. A reassignment that names no fallback gets that of the settings."""
+    if body.action is not BulkAction.REASSIGN:
+        return body.args
+    return {"fallback_seconds": call.services.rules.reassign_fallback_seconds} | body.args
 
 
 async def find(call: Call, *, after: str | None = None, limit: int = 100) -> Answer:

@@ -25,6 +25,7 @@ from holdfast.store.beside import Beside, begin, end
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import apply, audit
 from holdfast.store.scripts.decision_rows import event_of, put, read_decision
+from holdfast.store.scripts.nodes import affinity_to
 from holdfast.store.scripts.work import Recorder, Work
 
 CHECKPOINTS_MAX: Final = 20
@@ -112,9 +113,11 @@ def decide(
     now: float,
     record_id: int,
     recorder: Recorder,
+    affinity_seconds: float = 0.0,
     beside: Beside | None = None,
 ) -> Script[Decision]:
-    """Answers a decision. The outcome for `beside` is the decision. A repeat of the answer writes nothing."""
+    """Answers a decision. Its task prefers the node that asked, if that is live. The outcome for `beside` is
+    the decision. A repeat of the answer writes nothing."""
     yield from begin(beside, now)
     work, decision = yield from _locked(decision_id, now)
     after = rules.decided(decision, choice, now)
@@ -122,7 +125,7 @@ def decide(
         yield from end(beside, after, now)
         return after
     yield from put(after)
-    _wake(work, after)
+    yield from _wake(work, after, affinity_seconds)
 
     def then(now: float) -> Script[Sequence[NewEvent]]:
         more = yield from end(beside, after, now)
@@ -136,13 +139,14 @@ def decide(
 def lapse(
     decision_id: str, *, now: float, record_id: int, recorder: Recorder
 ) -> Script[Decision | None]:
-    """Ends a decision whose deadline has passed. None if it is still open or ended before."""
+    """Ends a decision whose deadline has passed. Its task prefers no node. None if the decision is still open
+    or ended before."""
     work, decision = yield from _locked(decision_id, now)
     after = rules.as_of(decision, now)
     if after is decision:
         return None
     yield from put(after)
-    _wake(work, after)
+    yield from _wake(work, after)
     yield from apply.finish(work, record_id, recorder)
     return after
 
@@ -165,13 +169,15 @@ def _locked(decision_id: str, now: float) -> Script[tuple[Work, Decision]]:
     return work, read_decision(rows[0])
 
 
-def _wake(work: Work, decision: Decision) -> None:
+def _wake(work: Work, decision: Decision, affinity_seconds: float = 0.0) -> Script[None]:
     """Resumes the task of a decision that has ended, and records the event."""
     task = work.tasks.get(decision.task_id)
     if task is None:
         return
     actor = decision.by or rules.DEADLINE
-    wake = Wake(decision.id, actor, decision.state.value)
+    nodes = () if task.node is None else (task.node,)
+    affinity = yield from affinity_to(nodes, affinity_seconds, now=work.now)
+    wake = Wake(decision.id, actor, decision.state.value, affinity)
     apply.carry_out(work, Instruction(task.id, wake))
     data = rules.event_data(decision)
     kind = rules.ENDED_EVENTS[decision.state]

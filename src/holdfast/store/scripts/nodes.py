@@ -7,11 +7,14 @@ registers again. The heartbeat of a registered node writes no event.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 from holdfast.core import codec, node as rules
+from holdfast.core.affinity import Affinity
 from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
+from holdfast.core.node_identity import NodeState
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.work import record
@@ -41,6 +44,20 @@ def lose(dialect: Dialect, ids: Ids, now: float, *, forget_before: float) -> Scr
     yield call("prune_nodes", before=forget_before)
     yield from _tell(dialect, ids, now, "node.lost", events)
     return len(events)
+
+
+def affinity_to(nodes: Collection[str], seconds: float, *, now: float) -> Script[Affinity | None]:
+    """The preference for those of the nodes that are live. None: for none of them."""
+    if not seconds or not nodes:
+        return None
+    rows = yield call("standing_nodes", ids=sorted(nodes), state=NodeState.LIVE.value)
+    live = frozenset(node for node, seen_at, info_json in rows if _is_live(seen_at, info_json, now))
+    return Affinity(seconds, live) if live else None
+
+
+def _is_live(seen_at: float, info_json: str | None, now: float) -> bool:
+    lease_seconds = rules.lease_seconds_of(codec.loads_object(info_json or "{}"))
+    return rules.is_live(seen_at, lease_seconds, now)
 
 
 def _is_silent(row: Any, now: float) -> bool:

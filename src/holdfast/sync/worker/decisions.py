@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from holdfast.core import codec
-from holdfast.core.decision import Decision, DecisionState, make_question
+from holdfast.core.decision import Decision, DecisionState, make_question, with_deadline
 from holdfast.core.task import Task
 from holdfast.core.transition import Refusal
 from holdfast.core.worker_wire import CheckpointChange
@@ -43,10 +43,11 @@ def ask_decision(
             options=asked.options,
             schema=codec.loads(asked.schema_json) if asked.schema_json else None,
             default=UNSET if asked.default_json is None else codec.loads(asked.default_json),
-            deadline=asked.deadline_ms / MILLISECONDS if asked.deadline_ms else deadline_seconds,
+            deadline=asked.deadline_ms / MILLISECONDS if asked.deadline_ms else None,
             assignees=asked.assignees,
         )
-        _, refusal = yield from ask_loaded(work, task, question, decision_id=change.checkpoint_id)
+        due = with_deadline(question, deadline_seconds)
+        _, refusal = yield from ask_loaded(work, task, due, decision_id=change.checkpoint_id)
     except (InvalidInput, IdempotencyConflict) as error:
         return _refused(task, error)
     except (ValueError, msgspec.MsgspecError) as error:

@@ -34,6 +34,13 @@ RETURNING n.id, n.seen_at;
 -- returns: id started_at seen_at info_json
 SELECT id, started_at, seen_at, info_json FROM holdfast_node ORDER BY id;
 
+-- name: standing_nodes
+-- Of these nodes, those that may claim.
+-- returns: id seen_at info_json
+-- index: holdfast_node_pkey
+SELECT id, seen_at, info_json FROM holdfast_node
+WHERE id = ANY(:ids::text[]) AND state = :state::text AND lost_at IS NULL;
+
 -- name: forget_node
 -- returns: id
 -- index: holdfast_node_pkey

@@ -32,6 +32,13 @@ RETURNING id, seen_at;
 -- returns: id started_at seen_at info_json
 SELECT id, started_at, seen_at, info_json FROM holdfast_node ORDER BY id;
 
+-- name: standing_nodes
+-- Of these nodes, those that may claim.
+-- returns: id seen_at info_json
+-- index: holdfast_node (primary key)
+SELECT id, seen_at, info_json FROM holdfast_node
+WHERE id IN (SELECT value FROM json_each(:ids)) AND state = :state AND lost_at IS NULL;
+
 -- name: forget_node
 -- returns: id
 -- index: holdfast_node (primary key)
