@@ -62,12 +62,17 @@ def test_a_project_that_does_not_exist_is_named_with_the_nearest(cli: Cli) -> No
         ("enqueue", "mail", "--project", "wbe"),
         ("sync", "status", "wbe"),
         ("sync", "log", "wbe"),
+        ("task", "list", "--project", "wbe"),
+        ("task", "list", "--project", "wbe", "-q", "type:mail"),
+        ("conflict", "list", "--project", "wbe"),
     ):
         refused = cli.run(*command)
         assert refused.returncode == NotFound.exit_code, refused.stderr
         assert "no project 'wbe': did you mean web?" in refused.stderr
     assert cli.run("token", "create", "ci", "--project", "web").returncode == 0
     assert cli.run("sync", "status").returncode == 0
+    for noun in ("task", "conflict"):
+        assert cli.run(noun, "list", "--project", "web").returncode == 0
 
 
 def test_an_operator_settles_a_conflict_and_shuts_a_node_out(cli: Cli) -> None:

@@ -159,6 +159,22 @@ def test_only_the_given_queues_are_served(local: Cli) -> None:
         assert worker.ends() == 0
 
 
+def test_only_the_given_projects_are_served(local: Cli) -> None:
+    with local.worker("--project", "web") as worker:
+        worker.ready()
+        local.ok("project", "create", "web")
+        assert local.ok("enqueue", "add", "a=1", "b=2", "--project", "web", "--wait") == "3"
+        task = local.ok("enqueue", "add", "a=1", "b=2")
+        reasons = local.see("task", "why", task)["reasons"]
+        assert [reason["code"] for reason in reasons] == ["project-unserved"]
+        worker.send(signal.SIGTERM)
+        assert worker.ends() == 0
+    refused = local.fails(
+        2, "worker", "shop:queue", "--project", "web", "--gateway", "holdfast://x"
+    )
+    assert "the token says the project" in refused
+
+
 @pytest.mark.parametrize(
     ("target", "word"),
     [

@@ -33,6 +33,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     shutdown_timeout: float = 30.0
     ageing_seconds: float = AGEING_SECONDS
     queues: tuple[str, ...] | None = None
+    projects: tuple[str, ...] | None = None
+    """The projects whose tasks run here. None: all."""
     retention: Retention = Retention()
     defaults: Defaults = Defaults()
 

@@ -123,6 +123,7 @@ def _dispatcher(basis: Basis, store: Store, pool: WorkerPool, executor: Executor
         lease_seconds=config.lease_seconds,
         refused=refused,
         queues=config.queues,
+        projects=config.projects,
         ageing_seconds=config.ageing_seconds,
     )
 

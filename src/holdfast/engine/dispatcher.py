@@ -71,6 +71,7 @@ class Dispatcher(Loop):
         lease_seconds: float,
         refused: Callable[[], frozenset[str]] = frozenset,
         queues: tuple[str, ...] | None = None,
+        projects: tuple[str, ...] | None = None,
         ageing_seconds: float = AGEING_SECONDS,
     ) -> None:
         """`refused` names the types that have a handler in this process but cannot run now."""
@@ -83,6 +84,7 @@ class Dispatcher(Loop):
         self._lease_seconds = lease_seconds
         self._refused = refused
         self._queues = queues
+        self._projects = projects
         self._ageing_seconds = ageing_seconds
         self._state = ClaimState()
         self._hint = Hint.NONE
@@ -253,6 +255,7 @@ class Dispatcher(Loop):
             types=self._types(),
             limit=limit,
             lease_seconds=self._lease_seconds,
+            projects=self._projects,
             expected=expected,
         )
 

@@ -205,6 +205,7 @@ class Engine:
             "types": list(self._handlers.types()),
             "type_options": self.heartbeat.type_conflicts.options,
             "queues": list(self.dispatcher.queues),
+            "projects": self.config.projects,
             "workers": self.pool.workers,
             "busy": self.pool.busy,
             "deaf_handlers": self.runs.deaf,

@@ -193,21 +193,21 @@ async def waiting(queue: Queue, max_wait: float) -> Check:
 
 async def projects(queue: Queue, _: float) -> Check:
     """Projects with tasks that no live worker may take."""
-    served = {node.project for node in await queue.get_nodes() if node.types}
-    if not served:
+    nodes = [node for node in await queue.get_nodes() if node.types]
+    if not nodes:
         return Check("projects", Level.OK, "no worker is live, as another check says")
-    if None in served:
+    if any(node.project is None and node.projects is None for node in nodes):
         return Check("projects", Level.OK, "the workers serve all projects")
     counts = await (await queue.open()).store.reads.waiting_projects()
     unserved = [
         f"'{name}' ({_count(n, 'task')} {'waits' if n == 1 else 'wait'})"
         for name, n in counts
-        if name not in served
+        if not any(node.serves(name) for node in nodes)
     ]
     if not unserved:
         return Check("projects", Level.OK, "every project with waiting tasks has a worker")
     names = ", ".join(unserved[:NAMED_MAX])
-    text = f"no live worker serves project {names}: start one with a token of the project"
+    text = f"no live worker serves project {names}: start one of the project"
     return Check("projects", Level.WARN, text)
 
 

@@ -24,7 +24,9 @@ class Node(msgspec.Struct, frozen=True):
     types: list[str] = []
     queues: list[str] = []
     project: str | None = None
-    """The project whose tasks it runs. None: of all projects."""
+    """The project that its credential is of. None: it has the database."""
+    projects: list[str] | None = None
+    """The projects that a process with the database is limited to. None: all."""
     workers: int = 0
     busy: int = 0
     skipped: dict[str, str] = {}
@@ -40,9 +42,16 @@ class Node(msgspec.Struct, frozen=True):
     """The options of each type that are not the default. None if the version of the node does not report
     them."""
 
+    def serves(self, project: str) -> bool:
+        """Whether the node runs tasks of this project."""
+        if self.projects is not None:
+            return project in self.projects
+        return self.project in (None, project)
+
 
 _REPORTED: Final = (
     "project",
+    "projects",
     "types",
     "queues",
     "workers",

@@ -208,6 +208,7 @@ def _engine_config(resources: Resources, settings: Settings) -> EngineConfig:
         shutdown_timeout=settings.shutdown_timeout,
         ageing_seconds=settings.ageing_seconds,
         queues=settings.queues,
+        projects=None if settings.projects is None else tuple(settings.projects),
         retention=settings.retention,
         defaults=settings.defaults,
     )

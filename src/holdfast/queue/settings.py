@@ -55,6 +55,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     reassign_fallback_seconds: float = FALLBACK_SECONDS
     project: str = DEFAULT_PROJECT
     """The project of tasks that are enqueued without one."""
+    projects: tuple[str, ...] | None = None
+    """The projects whose tasks this process runs. None: of all."""
 
     def __post_init__(self) -> None:
         for name in ("max_workers", "min_workers"):
@@ -81,6 +83,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         check_project("project", self.project, wrong=BadConfig)
         if self.queues is not None:
             _check_queues(self.queues)
+        if self.projects is not None:
+            _check_projects(self.projects)
         if self.min_workers > self.max_workers:
             raise BadConfig(
                 f"min_workers is {self.min_workers}, more than max_workers ({self.max_workers}): "
@@ -147,3 +151,12 @@ def _check_queues(queues: object) -> None:
         )
     for name in queues:
         check_id("a name in queues", name, wrong=BadConfig)
+
+
+def _check_projects(projects: object) -> None:
+    if not isinstance(projects, tuple | list) or not projects:
+        raise BadConfig(
+            f"projects is {shown(projects)}: pass a tuple of names, or omit it to serve all projects"
+        )
+    for name in projects:
+        check_project("a name in projects", name, wrong=BadConfig)

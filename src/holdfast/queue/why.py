@@ -182,17 +182,19 @@ def _queue_paused(view: Situation) -> list[Reason]:
 def _no_handler(view: Situation) -> list[Reason]:
     task = view.task
     nodes = [node for node in nodes_at(view.nodes, view.now) if node.is_live]
-    serving = [node for node in nodes if node.project in (None, task.project)]
+    serving = [node for node in nodes if node.serves(task.project)]
     if any(task.type in node.types and task.queue in node.queues for node in serving):
         return []
     if any(task.type in node.types for node in serving):
         text = f"no live node with a handler for '{task.type}' serves queue '{task.queue}'"
         return [Reason("queue-unserved", text, {"type": task.type, "queue": task.queue})]
-    others = sorted({node.project or "" for node in nodes if task.type in node.types})
+    able = [node for node in nodes if task.type in node.types]
+    others = sorted({name for node in able for name in node.projects or [node.project or ""]})
     if others:
         text = (
             f"no live worker serves project '{task.project}': those with a handler for '{task.type}' serve "
-            f"project {', '.join(repr(name) for name in others)}; start one with a token of '{task.project}'"
+            f"project {', '.join(repr(name) for name in others)}; start one with a token of "
+            f"'{task.project}', or with the database and `--project {task.project}`"
         )
         return [Reason("project-unserved", text, {"project": task.project, "served": others})]
     text = f"no live node has a handler for '{task.type}': start a worker that registers it"

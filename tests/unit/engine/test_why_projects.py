@@ -10,6 +10,7 @@ import pytest
 from holdfast import TaskQueue
 from holdfast.core.codec import dumps
 from holdfast.core.command import Reassign
+from holdfast.errors import BadConfig
 from holdfast.queue import checks
 from holdfast.queue.by import By
 
@@ -46,6 +47,28 @@ async def test_a_task_of_a_project_without_a_worker(queue: TaskQueue) -> None:
     await worker(queue, "web")
     assert [reason.code for reason in (await queue.why(lost)).reasons] == ["waiting"]
     assert (await checks.projects(queue, 60.0)).level is checks.Level.OK
+
+
+async def test_a_process_may_serve_some_projects_only(queue: TaskQueue) -> None:
+    queue.register_handler("echo", echo)
+    ids = {name: await queue.enqueue("echo", project=name) for name in ("web", "shop", "other")}
+    await queue.start(projects=("web", "shop"))
+    for name in ("web", "shop"):
+        await queue.wait_task(ids[name].id, 10)
+    why = await queue.why(ids["other"])
+    assert [reason.code for reason in why.reasons] == ["project-unserved"]
+    assert "serve project 'shop', 'web'" in str(why)
+    check = await checks.projects(queue, 60.0)
+    assert (check.level, "'other'" in check.text) == (checks.Level.WARN, True)
+    [node] = await queue.get_nodes()
+    assert node.projects == ["web", "shop"]
+
+
+@pytest.mark.parametrize("projects", [(), "web", ("Not a name",)])
+async def test_projects_that_are_no_names_are_refused(queue: TaskQueue, projects: object) -> None:
+    queue.register_handler("echo", echo)
+    with pytest.raises(BadConfig, match="projects"):
+        await queue.start(projects=projects)
 
 
 async def test_tasks_are_listed_by_project(queue: TaskQueue) -> None:

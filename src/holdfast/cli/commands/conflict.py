@@ -12,6 +12,7 @@ from holdfast.cli.options import COMMON, Common, ExpectVersion, Limit, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import Usage
+from holdfast.cli.projects import check_projects
 from holdfast.core.codec import dumps
 
 Id = Annotated[str, Parameter(help="The conflict's id, or a prefix that matches one.")]
@@ -28,6 +29,8 @@ def list_(
     terms = {"state": None if state == "all" else state, "project": project}
     q = " ".join(f"{name}:{value}" for name, value in terms.items() if value is not None)
     items = answer_of(common, "GET", v1("conflicts"), query={"q": q, "limit": limit})["items"]
+    if not items and project is not None:
+        check_projects(common, [project])
     Printer(common).rows(items, _columns(), empty="no conflicts")
 
 

@@ -14,6 +14,7 @@ from holdfast.cli.output.colour import STATUS_STYLES
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import clock, relative
+from holdfast.cli.projects import check_projects
 from holdfast.cli.session import with_parts, with_queue
 from holdfast.cli.use_cases import TaskReads, UseCases
 from holdfast.core.codec import dumps
@@ -40,7 +41,7 @@ def list_(
     if query is not None:
         terms = {"status": status, "type": type, "queue": queue, "project": project}
         words = [f"{name}:{value}" for name, value in terms.items() if value is not None]
-        _search(common, " ".join([query, *words]), limit, after)
+        _search(common, " ".join([query, *words]), limit, after, project)
         return
 
     async def work(parts: UseCases) -> tuple[list[Task], float]:
@@ -50,13 +51,27 @@ def list_(
         return page, await parts.sessions.now()
 
     tasks, now = with_parts(common, work)
+    if not tasks and project is not None:
+        _check_project(common, project)
     printer = Printer(common)
     printer.rows([views.task_row(task, now) for task in tasks], _columns(now), empty="no tasks")
     if len(tasks) == limit:
         printer.note(f"more: --after {tasks[-1].id}")
 
 
-def _search(common: Common, q: str, limit: int, after: str | None) -> None:
+def _check_project(common: Common, project: str) -> None:
+    """NotFound if there is no such project: no task is in it, and it was not created."""
+
+    async def work(parts: UseCases) -> bool:
+        return bool(await parts.tasks.find(project=project, limit=1))
+
+    if not with_parts(common, work):
+        check_projects(common, [project])
+
+
+def _search(
+    common: Common, q: str, limit: int, after: str | None, project: str | None = None
+) -> None:
     """Prints one page of the tasks that match. Its end is a cursor of the API."""
 
     async def work(queue: TaskQueue) -> tuple[Any, float]:
@@ -66,6 +81,8 @@ def _search(common: Common, q: str, limit: int, after: str | None) -> None:
         return page, await queue.parts.sessions.now()
 
     page, now = with_queue(common, work)
+    if not page["items"] and project is not None:
+        _check_project(common, project)
     printer = Printer(common)
     printer.rows(page["items"], _columns(now), empty="no tasks")
     if page["next"] is not None:

@@ -40,6 +40,7 @@ def worker(
     ] = None,
     min_workers: Annotated[int | None, Parameter(help="Workers that are kept when idle.")] = None,
     queues: Annotated[str | None, Parameter(help="Only these, e.g. mail,reports.")] = None,
+    project: Annotated[str | None, Parameter(help="Only of these, e.g. shop,billing.")] = None,
     task_timeout: Annotated[str | None, Parameter(help="How long an attempt may take.")] = None,
     shutdown_timeout: Annotated[str | None, Parameter(help="How long a stop waits.")] = None,
     lease: Annotated[str | None, Parameter(help="How soon a dead worker is noticed.")] = None,
@@ -65,8 +66,7 @@ def worker(
 
     The options replace what the queue was made with. The working folder is importable.
     """
-    if not 1 <= processes <= PROCESSES_MAX:
-        raise Usage(f"--processes is {processes}: give 1 to {PROCESSES_MAX}")
+    _check(processes, project, gateway)
     kept = _token_file(token_file, token, gateway, processes)
     if kept is not None:
         token = kept.read()
@@ -77,6 +77,7 @@ def worker(
         "--max-workers": ("max_workers", max_workers),
         "--min-workers": ("min_workers", min_workers),
         "--queues": ("queues", None if queues is None else values.names(queues)),
+        "--project": ("projects", None if project is None else values.names(project)),
         "--task-timeout": ("task_timeout", _seconds(task_timeout, "--task-timeout")),
         "--shutdown-timeout": (
             "shutdown_timeout",
@@ -93,6 +94,17 @@ def worker(
     options: dict[str, Any] = {option: value for option, (_, value) in given.items()}
     options |= {"--gateway": gateway, "--log-level": log_level.value}
     return _supervised(target, options, token, processes)
+
+
+def _check(processes: int, project: str | None, gateway: str | None) -> None:
+    """Usage if an option makes no sense."""
+    if not 1 <= processes <= PROCESSES_MAX:
+        raise Usage(f"--processes is {processes}: give 1 to {PROCESSES_MAX}")
+    if project is not None and gateway is not None:
+        raise Usage(
+            "--project is for workers with the database: behind a gateway the token says the project, see "
+            "`holdfast token create --kind join --project`"
+        )
 
 
 def _supervised(target: str, options: dict[str, Any], token: str | None, processes: int) -> int:
