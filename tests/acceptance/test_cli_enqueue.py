@@ -91,6 +91,8 @@ async def test_the_command_makes_the_same_task_as_python(tmp_path: Path) -> None
     ("args", "code", "word"),
     [
         (("nope",), 2, "unknown-type"),
+        (("ad",), 2, "did you mean add?"),
+        (("add", "--progress-timeout", "soon"), 2, "write a duration"),
         (("add", "--priority", "urgent"), 2, "unknown-priority"),
         (("add", "--delay", "soon"), 2, "write a duration"),
         (("add", "--json", "{a"), 2, "is not JSON"),

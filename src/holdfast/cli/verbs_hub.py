@@ -53,13 +53,13 @@ HUB_VERBS: Final = (
         "conflict show",
         "Show a conflict with both sides",
         f"{HERE}.conflict:show",
-        ("holdfast conflict show con_0199a1b2",),
+        ("holdfast conflict show con_0199a1b27c3e",),
     ),
     Verb(
         "conflict settle",
         "Settle a conflict with one of its sides",
         f"{HERE}.conflict:settle",
-        ('holdfast conflict settle con_0199a1b2 client --reason "theirs is newer"',),
+        ('holdfast conflict settle con_0199a1b27c3e client --reason "theirs is newer"',),
     ),
     Verb(
         "op run",
@@ -75,19 +75,19 @@ HUB_VERBS: Final = (
         "op show",
         "Show an operation and how far it is",
         f"{HERE}.op:show",
-        ("holdfast op show op_0199a1b2",),
+        ("holdfast op show op_0199a1b27c3e",),
     ),
     Verb(
         "op stop",
         "Change no further task of an operation",
         f"{HERE}.op:stop",
-        ('holdfast op stop op_0199a1b2 --reason "wrong query"',),
+        ('holdfast op stop op_0199a1b27c3e --reason "wrong query"',),
     ),
     Verb(
         "op resume",
         "Go on with a stopped operation",
         f"{HERE}.op:resume",
-        ("holdfast op resume op_0199a1b2",),
+        ("holdfast op resume op_0199a1b27c3e",),
     ),
     Verb(
         "sync status",

@@ -7,6 +7,7 @@ raises UnknownType.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Final, TypeAlias
 
 import msgspec
@@ -130,10 +131,12 @@ class KnownTypes:
             self._read_at = now
         config = self._elsewhere.get(type_name)
         if config is None:
-            names = sorted({*self._elsewhere, *self.handlers.types()})[:10]
+            known = sorted({*self._elsewhere, *self.handlers.types()})
+            near = get_close_matches(type_name, known, 3)
+            advice = f"did you mean {' or '.join(near)}? " if near else ""
             raise UnknownType(
                 f"no node has registered a handler for type '{type_name}' (known: "
-                f"{', '.join(names) or 'none yet'}): "
+                f"{', '.join(known[:10]) or 'none yet'}): {advice}"
                 "register one and start that worker first, or check the name"
             )
         return config

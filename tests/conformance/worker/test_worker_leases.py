@@ -90,6 +90,14 @@ async def test_a_task_that_is_reserved_for_the_worker_goes_first(
     assert [(t.id, t.fence) for t in again] == [(t.id, t.fence) for t in first]
 
 
+async def test_an_idle_worker_finds_a_reserved_task_at_once(store: Store, sync: WorkerSync) -> None:
+    worker = await Worker(sync).start()
+    assert await worker.claim(1, "c-1") == []
+    await put(store, "mine")
+    await store.apply([Instruction("mine", Reassign("user:ann", "w1", None, "why"))])
+    assert [task.id for task in await worker.claim(1, "c-2")] == ["mine"]
+
+
 async def test_a_claim_of_every_kind_of_task_is_whole_at_each_gateway(
     store: Store, sync: WorkerSync, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

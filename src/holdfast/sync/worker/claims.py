@@ -158,6 +158,9 @@ def _claim(named: NamedClaim, plan: Plan, dialect: Dialect, ids: Ids, now: float
         line = yield from _in_line(named.request(rest), plan.wait, dialect, ids, now)
         state = claiming.after_line(state, line)
     both = replace(line, tasks=aged.tasks + line.tasks, parked=aged.parked + line.parked)
+    if not (both.tasks or plan.has_reserved) and plan.wait is not Wait.NEVER:
+        # An idle worker: the hint that woke it may be about a task that is reserved for it.
+        tasks = yield from _reserved(named.request(plan.limit), dialect, ids, now)
     return Taken(tasks + both.tasks, claiming.after_claim(state, both, room))
 
 
