@@ -111,7 +111,7 @@ class Heartbeat(Loop):
                 TypeRow(h.type, h.config.queue, dumps(resolved(h.config, self._defaults)))
                 for h in handlers
             ]
-            await self._store.upkeep.register_types(rows, node=self._node)
+            await self._store.upkeep.register_types(rows, actor=self._node)
             self._announced = handlers
             self.type_conflicts.define(handlers, self._defaults)
             self._compare_at = float("-inf")

@@ -98,7 +98,8 @@ class Door:
             limits.failed(address, now)
             raise Unauthenticated("the ticket is not valid: get another one")
         credential = taken.token_id or taken.principal.name
-        return self._session(Authenticated(taken.principal, credential, taken.token_id))
+        who = Authenticated(taken.principal, credential, taken.token_id, taken.digest)
+        return self._session(who)
 
     async def by_token(self, token: str, address: str = "") -> OpenSession:
         """For a client that replaces its credential, and for streams of gRPC."""
@@ -112,12 +113,8 @@ class Door:
         """The credential as it is now."""
         if who.token_id is None:
             return who
-        tokens = self._gateway.services.tokens
-        if who.digest:
-            # A rotated token keeps its id: connections of its old secret end too.
-            token = await tokens.of_digest(who.digest)
-        else:
-            token = await tokens.get(who.token_id)
+        # By its secret: a rotated token keeps its id, and connections of its old secret end too.
+        token = await self._gateway.services.tokens.of_digest(who.digest)
         if token is None or token.state(self._gateway.services.now()) is not TokenState.VALID:
             return None
         return who._replace(principal=token.as_principal())

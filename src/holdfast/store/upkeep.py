@@ -25,14 +25,14 @@ class Upkeep:
         self._access = access
 
     async def register_types(
-        self, types: Sequence[TypeRow], *, node: str, project: str = "", act: Act | None = None
+        self, types: Sequence[TypeRow], *, actor: str, project: str = "", act: Act | None = None
     ) -> None:
-        """Registers the types of a node. `project`: the project that the node is limited to. Conflict if
-        another project, or a node of the store, defines one of them otherwise. `act`: the request of the
-        API that defines them, for the audit."""
+        """Registers the types of a node. `actor`: who defines them. `project`: the project that the node is
+        limited to. Conflict if another project, or a node of the store, defines one of them otherwise. `act`:
+        the request of the API that defines them, for the audit."""
         rows = [(row.name, row.queue, row.config_json) for row in types]
         await self._access.run(
-            partial(type_scripts.register_types, rows=rows, node=node, project=project, act=act)
+            partial(type_scripts.register_types, rows=rows, actor=actor, project=project, act=act)
         )
 
     async def announce_schedules(self, names: Sequence[str], *, now: float) -> None:

@@ -11,10 +11,11 @@ import msgspec
 from holdfast.client import admin_models as models
 from holdfast.client.models import CheckpointView
 from holdfast.core import codec
-from holdfast.core.audit import AuditHead, AuditRow
+from holdfast.core.audit import AuditRow
 from holdfast.queue import views
 from holdfast.queue.nodes import Node
 from holdfast.queue.views import View, at, shown
+from holdfast.store.audit import AuditCheck
 from holdfast.sync.access.token import Token
 from holdfast.sync.conflicts import Conflict
 from holdfast.sync.live_reads import OpenConflict
@@ -108,9 +109,10 @@ def audit(of: AuditRow) -> View:
     return shown(models.AuditView(**{**fields, "at": at(of.at), "detail": detail}))
 
 
-def audit_check(head: AuditHead, wrong: int | None) -> View:
+def audit_check(of: AuditCheck) -> View:
     """Whether the chain of the audit is whole."""
-    return {"ok": wrong is None, "rows": head.seq, "head": head.hash, "first_wrong": wrong}
+    is_ok = of.wrong is None
+    return {"ok": is_ok, "rows": of.rows, "head": of.head.hash, "first_wrong": of.wrong}
 
 
 def checkpoint(of: Checkpoint) -> View:

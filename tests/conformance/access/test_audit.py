@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
-from holdfast.core.audit import AuditEntry
+from holdfast.core.audit import AuditEntry, AuditRow
 from holdfast.core.command import Abort, Instruction
 from holdfast.core.decide import Refusal, Transition
 from holdfast.core.event import NewEvent
@@ -69,7 +70,8 @@ def abort(task_id: str) -> Instruction:
 
 
 async def test_an_empty_audit_is_whole(store: Store) -> None:
-    assert await AuditStore(store).verify() == ((0, "0" * 64), None)
+    empty = (0, "0" * 64)
+    assert await AuditStore(store).verify() == (empty, empty, None)
 
 
 async def test_an_act_and_its_row_are_one_transaction(store: Store) -> None:
@@ -81,7 +83,7 @@ async def test_an_act_and_its_row_are_one_transaction(store: Store) -> None:
     rows = await AuditStore(store).after(0, 10)
     assert [(row.seq, row.subject) for row in rows] == [(1, first)]
     assert (await store.reads.get([second]))[second].status == "queued"
-    assert (await AuditStore(store).verify())[1] is None
+    assert (await AuditStore(store).verify()).wrong is None
 
 
 async def test_its_events_stand_in_the_record_of_the_act(store: Store) -> None:
@@ -112,7 +114,7 @@ async def test_queues_schedules_and_inserts_take_rows_beside_them(store: Store) 
     rows = await AuditStore(store).after(0, 100)
     assert [row.subject.startswith("QueuePause(") for row in rows[:3]] == [True] * 3
     assert [row.subject.startswith("Schedule(") for row in rows[3:]] == [True] * 5
-    assert (await AuditStore(store).verify())[1] is None
+    assert (await AuditStore(store).verify()).wrong is None
 
 
 async def test_transactions_at_once_make_one_chain(shared_bench: Bench) -> None:
@@ -121,7 +123,7 @@ async def test_transactions_at_once_make_one_chain(shared_bench: Bench) -> None:
     await asyncio.gather(
         *(stores[n % 3].apply([abort(task_id)], beside=Noted()) for n, task_id in enumerate(ids))
     )
-    head, wrong = await AuditStore(stores[0]).verify()
+    _, head, wrong = await AuditStore(stores[0]).verify()
     assert (head.seq, wrong) == (30, None)
     assert {row.subject for row in await AuditStore(stores[1]).before(100, 50)} == set(ids)
 
@@ -130,7 +132,7 @@ async def test_times_of_any_size_keep_their_hash(store: Store) -> None:
     times = [0.0, 1.0005, 1_800_000_000.123456789, 1_799_999_999.9996, 4e9 / 7]
     entries = [entry(at, str(at)) for at in times]
     await store.run(lambda _dialect, _ids, _now: audit.append(entries))
-    assert (await AuditStore(store).verify())[1] is None
+    assert (await AuditStore(store).verify()).wrong is None
 
 
 async def test_a_changed_row_is_found(store: Store) -> None:
@@ -138,5 +140,24 @@ async def test_a_changed_row_is_found(store: Store) -> None:
     for task_id in ids:
         await store.apply([abort(task_id)], beside=Noted())
     await execute(store, "move_audit_head", seq=2, hash="f" * 64)
-    head, wrong = await AuditStore(store).verify()
+    _, head, wrong = await AuditStore(store).verify()
     assert (head.seq, wrong) == (2, 2)
+
+
+async def test_rows_that_retention_removes_meanwhile_are_no_alarm(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retention removes the first rows between the read of the start and the read of the rows."""
+    for task_id in await put_plain(store, 4):
+        await store.apply([abort(task_id)], beside=Noted())
+    reads, after = AuditStore(store), AuditStore.after
+
+    async def prune_then_read(self: AuditStore, seq: int, limit: int) -> list[AuditRow]:
+        if seq == 0:
+            old = partial(audit.prune, before=store.now() + 1, limit=2)
+            await store.run(lambda _dialect, _ids, _now: old())
+        return await after(self, seq, limit)
+
+    monkeypatch.setattr(AuditStore, "after", prune_then_read)
+    check = await reads.verify()
+    assert (check.wrong, check.start.seq, check.rows) == (None, 2, 2)

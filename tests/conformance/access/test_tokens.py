@@ -18,7 +18,7 @@ from holdfast.store.store import Store
 from holdfast.sync.access import scripts
 from holdfast.sync.access.recorded import Recorded, Repeatable, Replayed
 from holdfast.sync.access.token import Token
-from holdfast.sync.access.tokens import TICKET_SECONDS, NewToken, Ticket, Tokens
+from holdfast.sync.access.tokens import TICKET_SECONDS, Issued, NewToken, Ticket, Tokens
 from tests.backends import Bench
 
 ANN = By("user:ann")
@@ -52,7 +52,7 @@ async def test_a_secret_is_shown_once_and_stored_as_its_digest(store: Store) -> 
     )
     assert len(rows) == 1
     assert issued.secret not in str(rows)
-    assert (await AuditStore(store).verify())[0].seq == 1
+    assert (await AuditStore(store).verify()).head.seq == 1
     page = await store.feed.read(None, 10)
     assert [event.kind for event in page.events] == ["token.created"]  # type: ignore[union-attr]
     assert issued.secret not in str(page)
@@ -125,6 +125,20 @@ async def test_a_join_token_is_used_up(store: Store) -> None:
     assert await tokens.find(issued.secret) is None
 
 
+def ticket_of(issued: Issued) -> Ticket:
+    token = issued.token
+    return Ticket(token.as_principal(), token.id, token_digest(issued.secret))
+
+
+async def test_a_ticket_ends_when_its_token_is_rotated(store: Store) -> None:
+    tokens = Tokens(store)
+    issued = await tokens.create(VIEWER, ANN)
+    kept, late = [await tokens.open_ticket(ticket_of(issued)) for _ in range(2)]
+    assert await tokens.take_ticket(kept) == ticket_of(issued)
+    await tokens.rotate(issued.token.id, ANN)
+    assert await tokens.take_ticket(late) is None
+
+
 async def test_a_ticket_opens_one_connection(store: Store, bench: Bench) -> None:
     tokens = Tokens(store)
     secret = await tokens.open_ticket(Ticket(BOOTSTRAP))
@@ -134,7 +148,7 @@ async def test_a_ticket_opens_one_connection(store: Store, bench: Bench) -> None
     bench.clock.pause(TICKET_SECONDS)
     assert await tokens.take_ticket(late) is None
     issued = await tokens.create(VIEWER, ANN)
-    ticket = await tokens.open_ticket(Ticket(issued.token.as_principal(), issued.token.id))
+    ticket = await tokens.open_ticket(ticket_of(issued))
     await tokens.revoke(issued.token.id, ANN)
     assert await tokens.take_ticket(ticket) is None
 

@@ -92,13 +92,13 @@ async def test_the_audit_loses_its_beginning_only_and_stays_verified(store: Stor
     # The second row is young: the older third one behind it stays.
     await prune(store, HubRetention(LONG, LONG, LONG, LONG, 150.0))
     assert [row.seq for row in await chain.after(0, 10)] == [2, 3, 4]
-    assert (await chain.verify())[1] is None
+    assert (await chain.verify()).wrong is None
     await store.run(lambda *_: audit.append([entry(now)]))
-    assert (await chain.verify())[1] is None
+    assert (await chain.verify()).wrong is None
     await prune(store, HubRetention(LONG, LONG, LONG, LONG, -LONG))
-    head, wrong = await chain.verify()
+    _, head, wrong = await chain.verify()
     assert (head.seq, wrong, await chain.after(0, 10)) == (5, None, [])
     await store.run(lambda *_: audit.append([entry(now)]))
-    assert (await chain.verify())[0].seq == 6
+    assert (await chain.verify()).head.seq == 6
     await execute(store, "drop_audit", seq=6)
-    assert (await chain.verify())[1] == 6
+    assert (await chain.verify()).wrong == 6

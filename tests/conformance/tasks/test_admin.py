@@ -54,9 +54,9 @@ async def test_pausing_a_queue_records_actor_and_reason(store: Store, clock: Vir
 
 async def test_types_are_known_to_all(store: Store) -> None:
     rows: list[tuple[object, ...]] = [("a", "default", "{}"), ("b", "mail", "{}")]
-    await execute(store, "register_types", rows, now=1.0, node="n1", project="")
+    await execute(store, "register_types", rows, now=1.0, actor="n1", project="")
     await execute(
-        store, "register_types", [("b", "other", '{"x":1}')], now=2.0, node="n2", project=""
+        store, "register_types", [("b", "other", '{"x":1}')], now=2.0, actor="n2", project=""
     )
     assert [tuple(row) for row in await query(store, "types")] == [
         ("a", "default", "{}"),
@@ -177,8 +177,10 @@ async def test_counters_of_removed_queues_are_removed(
 
 async def test_a_type_is_forgotten_when_nothing_names_it(store: Store, clock: VirtualClock) -> None:
     rows = [(name, "default", "{}") for name in ("work", "other", "live", "old", "new")]
-    await execute(store, "register_types", rows[:-1], now=clock.now() - 100.0, node="n", project="")
-    await execute(store, "register_types", rows[-1:], now=clock.now(), node="n", project="")
+    await execute(
+        store, "register_types", rows[:-1], now=clock.now() - 100.0, actor="n", project=""
+    )
+    await execute(store, "register_types", rows[-1:], now=clock.now(), actor="n", project="")
     await put(store, "waits", type="other")
     await store.feed.counters()
     await put_schedule(store, clock.now())  # of type "work"

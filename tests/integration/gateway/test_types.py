@@ -83,3 +83,9 @@ async def test_one_key_of_two_tokens_of_one_name_is_two_requests(site: Site) -> 
         assert answer.json()["task"]["project"] == project
         made.append(answer.json()["task"]["id"])
     assert len(set(made)) == 2
+
+
+async def test_an_unknown_option_is_refused_by_name(site: Site) -> None:
+    refused = await define(site, ADMIN, concurrency=50)
+    assert problem(refused) == (422, "invalid-input")
+    assert "concurrency" in refused.json()["detail"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -213,3 +214,25 @@ async def test_a_join_token_makes_a_node(site: Site) -> None:
         assert welcome.credential.startswith("hf_node_")
     async with site.grpc(welcome.credential) as worker:
         assert (await worker.hello()).node == "fresh"
+
+
+DEFINED = json.dumps([{"name": "work", "queue": "default", "options": {"max_attempts": 5}}])
+
+
+async def test_a_definition_of_a_worker_is_the_act_of_its_node(site: Site) -> None:
+    """A node cannot speak in the name of a person, whatever its own name is."""
+    _, secret = await site.node_token("user:admin")
+    async with site.grpc(secret) as worker:
+        await worker.hello(definitions_json=DEFINED)
+    async with site.client() as client:
+        rows = (await client.get("/api/v1/audit")).json()["items"]
+    assert [row["actor"] for row in rows if row["subject"] == "type:work"] == ["node:user:admin"]
+
+
+async def test_a_hello_with_wrong_definitions_starts_no_incarnation(site: Site) -> None:
+    _, secret = await site.node_token("w1")
+    async with site.grpc(secret) as worker:
+        await worker.send(wire.Hello(types=("work",), definitions_json='[{"name": 5}]'))
+        assert (await worker.expect(wire.ErrorFrame)).code == "invalid-input"
+    async with site.grpc(secret) as worker:
+        assert (await worker.hello(definitions_json=DEFINED)).incarnation == 1

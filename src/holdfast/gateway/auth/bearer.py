@@ -29,7 +29,7 @@ class Authenticated(NamedTuple):
     token_id: str | None
     """None for the bootstrap token and for credentials of nodes."""
     digest: str = ""
-    """Of the secret, to find it again. Empty for a ticket, which has no secret of its token."""
+    """Of the secret, to find it again. Empty for the bootstrap token."""
 
 
 def secret_of(header: str | None) -> str:

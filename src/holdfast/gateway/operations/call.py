@@ -61,6 +61,7 @@ class Call:
         *,
         request_id: str,
         token_id: str | None = None,
+        digest: str = "",
         key: str | None = None,
         request: object = None,
         if_match: int | None = None,
@@ -69,6 +70,8 @@ class Call:
         self.principal = principal
         self.request_id = request_id
         self.token_id = token_id
+        self.digest = digest
+        """Of the secret of the request; empty for the bootstrap token and calls in this process."""
         self.key = None if key is None else check_name("Idempotency-Key", key, most=KEY_CHARS_MAX)
         self.request = request
         """What a key stands for: path values and body."""

@@ -308,7 +308,9 @@ def _token_answer(call: Call, token: Token, secret: str | None, status: int) -> 
 async def create_ticket(call: Call) -> Answer:
     """A text that opens one WebSocket, for browsers, which cannot send a header with it."""
     call.authorise_any(O.EVENTS_READ)
-    ticket = await call.services.tokens.open_ticket(Ticket(call.principal, call.token_id))
+    ticket = await call.services.tokens.open_ticket(
+        Ticket(call.principal, call.token_id, call.digest)
+    )
     return Answer({"ticket": ticket, "expires_in_seconds": TICKET_SECONDS}, 201)
 
 
@@ -329,5 +331,4 @@ async def list_audit(call: Call, *, after: str | None = None, limit: int = 100) 
 async def verify_audit(call: Call) -> Answer:
     """Whether the chain of the audit is whole."""
     call.authorise_store(O.AUDIT_READ)
-    head, wrong = await call.services.audit.verify()
-    return Answer(hub_views.audit_check(head, wrong))
+    return Answer(hub_views.audit_check(await call.services.audit.verify()))

@@ -124,6 +124,7 @@ class Api:
             who.principal,
             request_id=request_id,
             token_id=who.token_id,
+            digest=who.digest,
             key=key,
             request=None if key is None else [route.method, route.path, *values, _canonical(data)],
             if_match=_if_match(request.headers.get("if-match")),

@@ -37,6 +37,7 @@ from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.operations.admin import counted
 from holdfast.gateway.redacting import redacted
 from holdfast.gateway.rest.apis import FEED_POLL, FEED_STREAM, FEED_WEBSOCKET
+from holdfast.gateway.rest.presence import ClientGone, no_reader, while_present
 from holdfast.gateway.rest.problem import problem_response
 from holdfast.queue.queues import QueueView
 from holdfast.store.store import Store
@@ -135,7 +136,10 @@ class Live:
 
 
 async def _polled(feed: LiveFeed, request: Request, session: Session) -> Response | Denied:
-    answer = await poll_frames(feed, request, session)
+    try:
+        answer = await while_present(request, poll_frames(feed, request, session))
+    except ClientGone:
+        return no_reader()
     if isinstance(answer, Denied):
         return answer
     headers = {"cache-control": "no-store"}

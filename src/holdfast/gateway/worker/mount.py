@@ -28,6 +28,7 @@ from holdfast.gateway.feed.broadcaster import ACCESS_KINDS, Broadcaster
 from holdfast.gateway.feed.protocol import EXTENSION
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.rest.apis import WORKER_HTTP, WORKER_WEBSOCKET
+from holdfast.gateway.rest.presence import ClientGone, no_reader, while_present
 from holdfast.gateway.rest.problem import problem_response
 from holdfast.gateway.worker import http
 from holdfast.gateway.worker.commands import StoredCommands
@@ -115,8 +116,12 @@ class WorkerMount:
                 size += len(part)
                 if size > FRAME_BYTES_MAX:
                     raise TooLarge(f"a request has at most {FRAME_BYTES_MAX} bytes")
-            answer = await http.exchange(self.service, admitted.speaker, b"".join(parts))
+            body = b"".join(parts)
+            exchanged = http.exchange(self.service, admitted.speaker, body)
+            answer = await while_present(request, exchanged)
             return Response(answer.body(), answer.status, media_type="application/json")
+        except ClientGone:
+            return no_reader()
         finally:
             admitted.close()
 

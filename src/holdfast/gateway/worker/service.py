@@ -47,7 +47,7 @@ from holdfast.sync.speaking import heard
 from holdfast.sync.worker.claims import NamedClaim
 from holdfast.sync.worker.decisions import answers_json
 from holdfast.sync.worker.receivers import Start
-from holdfast.sync.worker.types import announce_schedules, register_types
+from holdfast.sync.worker.types import announce_schedules, register_types, type_rows
 from holdfast.sync.worker.worker_sync import (
     RenewedRuns,
     WorkerSync,
@@ -132,6 +132,7 @@ class WorkerService:
             raise Forbidden(
                 "a join token only registers: connect with the credential of the welcome"
             )
+        type_rows(hello.definitions_json)  # a hello that is refused starts no incarnation
         if incarnation:
             await self._nodes.check_speaks(Voice(speaker.node, incarnation))
         else:
@@ -152,7 +153,7 @@ class WorkerService:
                 credential = registered.credential or ""
         await register_types(
             self._store,
-            speaker.node,
+            f"node:{speaker.node}",
             hello.definitions_json,
             project=speaker.project,
             act=Act(Operation.SYNC_RUN.value),

@@ -27,7 +27,7 @@ def register_types(
     now: float,
     *,
     rows: list[tuple[Any, ...]],
-    node: str,
+    actor: str,
     project: str,
     act: audit.Act | None = None,
 ) -> Script[None]:
@@ -35,7 +35,7 @@ def register_types(
     code of a process with the store."""
     names = sorted({row[0] for row in rows})
     known = {} if act is None else {row[0]: row for row in (yield call("lock_types", names=names))}
-    written = yield call_rows("register_types", rows, now=now, node=node, project=project)
+    written = yield call_rows("register_types", rows, now=now, actor=actor, project=project)
     if refused := sorted(set(names) - {row[0] for row in written}):
         raise Conflict(
             f"task type '{refused[0]}' is defined otherwise outside of project '{project}': use another "
@@ -48,7 +48,7 @@ def register_types(
         [
             AuditEntry(
                 at=now,
-                actor=node,
+                actor=actor,
                 operation=act.operation,
                 project=project or DEFAULT_PROJECT,
                 subject=f"type:{row[0]}",
@@ -59,7 +59,7 @@ def register_types(
         ]
     )
     events = [
-        NewEvent("type.defined", now, "", row[0], {"type": row[0], "queue": row[1], "actor": node})
+        NewEvent("type.defined", now, "", row[0], {"type": row[0], "queue": row[1], "actor": actor})
         for row in changed
     ]
     record_id = yield from dialect.record_ref(ids.record(now))

@@ -103,6 +103,8 @@ class Ticket(msgspec.Struct, frozen=True):
     principal: Principal
     token_id: str | None = None
     """None for the bootstrap token, which has no row."""
+    digest: str = ""
+    """Of the secret that the ticket was opened with: a rotated token keeps its id."""
 
 
 class Tokens:
@@ -188,10 +190,10 @@ class Tokens:
         ticket = msgspec.convert(codec.loads(text), Ticket)
         if ticket.token_id is None:
             return ticket
-        token = await self.get(ticket.token_id)
+        token = await self.of_digest(ticket.digest)
         if token is None or token.state(self._store.now()) is not TokenState.VALID:
             return None
-        return Ticket(token.as_principal(), token.id)
+        return Ticket(token.as_principal(), token.id, ticket.digest)
 
     def _secret(self, kind: TokenKind) -> str:
         return make_token(kind, bytes.fromhex(self._secrets.secret() + self._secrets.secret()))

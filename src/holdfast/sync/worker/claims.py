@@ -33,6 +33,8 @@ from holdfast.sync.worker.live_rows import own
 
 RESERVED_SECONDS: Final = 1.0
 """How often the claims of a node look for tasks that are reserved for it."""
+HELD_SECONDS: Final = 1.0
+"""How long claims do not wait for limits after another transaction has held one for too long."""
 NODES_MAX: Final = 10_000
 """Nodes whose share of aged tasks a gateway counts. With more, the count of the oldest starts over."""
 
@@ -100,6 +102,8 @@ class WorkerClaims:
         self._clock = clock
         self._ageing_seconds = ageing_seconds
         self._nodes: dict[str, NodeClaims] = {}
+        self._held_until = float("-inf")
+        """Until then claims do not wait for limits: a wait holds the row of the node, and so its renewals."""
 
     async def claim(self, named: NamedClaim) -> list[Task]:
         """The tasks of this claim: those that it took before, or the next in order, in one transaction."""
@@ -122,8 +126,10 @@ class WorkerClaims:
         return sorted(taken.tasks, key=lambda task: (task.priority, task.due_at, task.id))
 
     async def _take(self, named: NamedClaim, plan: Plan) -> Taken:
-        with suppress(RowHeld):
-            return await self._store.run(partial(_claim, named, plan))
+        if self._clock.monotonic() >= self._held_until:
+            with suppress(RowHeld):
+                return await self._store.run(partial(_claim, named, plan))
+            self._held_until = self._clock.monotonic() + HELD_SECONDS
         # Another transaction holds a limit: only tasks whose limits are free.
         free = replace(plan, has_reserved=False, has_aged=False, wait=Wait.NEVER)
         return await self._store.run(partial(_claim, named, free))
@@ -190,12 +196,22 @@ def _aged(
 def _in_line(
     request: ClaimRequest, wait: Wait, dialect: Dialect, ids: Ids, now: float
 ) -> Script[Claimed]:
+    """The next in line. While another transaction holds a limit, the types behind it are looked at too: the
+    tasks of the held limit would fill the line."""
     claimed, limited = yield from dialect.fast.claim(request, now=now, record_id=ids.record(now))
     if not limited:
         return claimed
     counted = yield from claim_limited(
         limited, request, now=now, record_id=ids.record(now), recorder=dialect, wait=wait
     )
-    return replace(
-        claimed, tasks=claimed.tasks + counted.tasks, parked=claimed.parked + counted.parked
-    )
+    found = _joined(claimed, counted)
+    types = tuple(name for name in request.types if name not in counted.held_types)
+    room = request.limit - len(found.tasks)
+    if not counted.held_types or not types or not room:
+        return found
+    behind = replace(request, types=types, limit=room, expected=None)
+    return _joined(found, (yield from _in_line(behind, Wait.NEVER, dialect, ids, now)))
+
+
+def _joined(first: Claimed, second: Claimed) -> Claimed:
+    return replace(first, tasks=first.tasks + second.tasks, parked=first.parked + second.parked)

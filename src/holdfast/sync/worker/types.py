@@ -21,16 +21,22 @@ TYPES_MAX: Final = 1_000
 """Types that one worker defines."""
 _definitions: Final = msgspec.json.Decoder(list[TypeDefinition])
 
+OPTIONS: Final = frozenset(field.name for field in msgspec.structs.fields(TypeConfig))
+
 
 async def register_types(
-    store: Store, node: str, definitions_json: str, *, project: str, act: Act
+    store: Store, actor: str, definitions_json: str, *, project: str, act: Act
 ) -> None:
     """Registers the types of a worker. Empty text: none. InvalidInput if they cannot be read. `project`: the
     one that the worker is limited to; empty for all. `act`: the request, for the audit."""
-    rows = [_row(definition) for definition in read_definitions(definitions_json)]
-    if not rows:
-        return
-    await store.upkeep.register_types(rows, node=node, project=project, act=act)
+    rows = type_rows(definitions_json)
+    if rows:
+        await store.upkeep.register_types(rows, actor=actor, project=project, act=act)
+
+
+def type_rows(definitions_json: str) -> list[TypeRow]:
+    """The types of a worker as they are stored. InvalidInput if they cannot be."""
+    return [_row(definition) for definition in read_definitions(definitions_json)]
 
 
 def read_definitions(definitions_json: str) -> list[TypeDefinition]:
@@ -71,6 +77,10 @@ async def announce_schedules(store: Store, worker: str, project: str, definition
 
 
 def _config(definition: TypeDefinition) -> TypeConfig:
+    if unknown := sorted(set(definition.options) - OPTIONS):
+        raise InvalidInput(
+            f"definitionsJson: type '{definition.name}' has the unknown option '{unknown[0]}'"
+        )
     try:
         config = msgspec.convert(definition.options, TypeConfig)
     except (msgspec.MsgspecError, RecursionError) as error:

@@ -5,7 +5,7 @@
 -- index: holdfast_type_pkey
 -- returns: name
 INSERT INTO holdfast_type (name, queue, config_json, registered_at, registered_by, project)
-SELECT name, queue, config_json, :now::float8, :node::text, :project::text FROM {rows: name text, queue text, config_json text}
+SELECT name, queue, config_json, :now::float8, :actor::text, :project::text FROM {rows: name text, queue text, config_json text}
 ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, config_json = excluded.config_json,
     registered_at = excluded.registered_at, registered_by = excluded.registered_by,
     project = CASE WHEN excluded.project = '' THEN '' ELSE holdfast_type.project END

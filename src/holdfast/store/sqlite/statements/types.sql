@@ -5,7 +5,7 @@
 -- index: holdfast_type (primary key)
 -- returns: name
 INSERT INTO holdfast_type (name, queue, config_json, registered_at, registered_by, project)
-SELECT name, queue, config_json, :now, :node, :project FROM {rows: name text, queue text, config_json text} WHERE true
+SELECT name, queue, config_json, :now, :actor, :project FROM {rows: name text, queue text, config_json text} WHERE true
 ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, config_json = excluded.config_json,
     registered_at = excluded.registered_at, registered_by = excluded.registered_by,
     project = CASE WHEN excluded.project = '' THEN '' ELSE holdfast_type.project END
