@@ -11,7 +11,9 @@ import asyncio
 import getpass
 import logging
 import os
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -20,6 +22,7 @@ from holdfast.cli.options import Common
 from holdfast.cli.use_cases import UseCases
 from holdfast.config import TOKEN_VARIABLE, Resolved, find_gateway, find_url
 from holdfast.core.address import Scheme, is_gateway, scheme_of, shown_url
+from holdfast.core.text import one_line
 from holdfast.errors import BadConfig, StoreUnavailable
 from holdfast.queue.by import By
 from holdfast.variables import variable
@@ -27,6 +30,10 @@ from holdfast.variables import variable
 T = TypeVar("T")
 TRIES: Final = 2
 """How often a command asks a gateway that does not answer. A person waits for the command."""
+ANSWER_SECONDS: Final = 10.0
+"""How long each try of a command that reads waits for the answer."""
+GONE_SECONDS: Final = 60.0
+"""How long a command that waits, e.g. `enqueue --wait`, goes on while no gateway answers."""
 
 
 class Target(NamedTuple):
@@ -85,12 +92,27 @@ async def _session(to: Target, work: Callable[[TaskQueue], Awaitable[T]], *, cre
     else:
         queue = TaskQueue(to.found.value, create=create)
     if (http := http_of(queue)) is not None:
-        http.tries = TRIES
+        http.tries, http.read_seconds = TRIES, ANSWER_SECONDS
+        http.patience_seconds, http.on_retry = GONE_SECONDS, _note
     try:
         await queue.open()
         return await work(queue)
     finally:
         await queue.stop()
+
+
+def _note(text: str) -> None:
+    print(one_line(text), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def advice(text: Callable[[], str]) -> Iterator[None]:
+    """Adds what goes on, and how to look at it, to the error that no gateway answers."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        error.add_note(text())
+        raise
 
 
 def check_local(common: Common, verb: str) -> None:

@@ -2,15 +2,17 @@
 
 Promises: a request whose answer was lost is repeated, at the next gateway if there are several; a write
 carries an `Idempotency-Key`, so it takes effect once. A refusal raises its typed error at once, except one
-that asks to retry. Never: sends the token to another host than those given.
+that asks to retry. Each try has a bound: a gateway that accepts connections and does not answer is one that
+is gone. Never: sends the token to another host than those given.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
@@ -20,7 +22,7 @@ import msgspec
 from holdfast.client.address import check_token, read_addresses
 from holdfast.client.calls import Answer, text_of
 from holdfast.client.problems import asks_to_retry, problem
-from holdfast.client.unanswered import unanswered
+from holdfast.client.unanswered import no_answer, unanswered
 from holdfast.clock import Clock
 from holdfast.core.address import shown_url
 from holdfast.core.ids import Ids
@@ -28,9 +30,13 @@ from holdfast.core.watching import backoff_seconds
 from holdfast.errors import BadConfig, HoldfastError, InvalidInput
 
 TRIES: Final = 5
-TIMEOUT_SECONDS: Final = 40.0
-"""Longer than the longest wait that a request may ask for."""
+TIMEOUT_SECONDS: Final = 20.0
+"""How long one try waits for its answer, beside the wait that the request asks for (`wait_seconds`)."""
+CONNECT_SECONDS: Final = 5.0
+POOL_SECONDS: Final = 60.0
+"""How long a request waits for a free connection of this process: others may wait for their answers."""
 WRITES: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
+log = logging.getLogger("holdfast.client")
 
 
 def fresh_ids() -> Ids:
@@ -60,6 +66,12 @@ class Http:
         self.ids = ids
         self.verify = verify
         self.tries = tries
+        self.read_seconds = timeout_seconds
+        """The bound of a request that changes nothing. A command has a shorter one: see `cli.session`."""
+        self.patience_seconds: float | None = None
+        """How long a caller that waits for a task goes on while no gateway answers. None: without end."""
+        self.on_retry: Callable[[str], None] = log.warning
+        """Called with a line before a request is repeated because no answer came."""
         self._timeout_seconds = timeout_seconds
         self._turn = 0
         self._transport = transport
@@ -105,7 +117,12 @@ class Http:
             url = self.url
             try:
                 answer = await self._client().request(
-                    method, url + path, params=params, content=content, headers=sent
+                    method,
+                    url + path,
+                    params=params,
+                    content=content,
+                    headers=sent,
+                    timeout=self._timeout(method, query),
                 )
             except httpx2.LocalProtocolError:
                 # Its text may have a header, and with it the token. Another try would end alike.
@@ -118,6 +135,7 @@ class Http:
                     raise untrusted from error
                 failure = error
                 self.next_gateway(url)
+                self._say(attempt, url, error)
                 continue
             if answer.is_success:
                 return Answer(answer.status_code, _decoded(answer), answer.headers)
@@ -135,9 +153,24 @@ class Http:
         self, url: str, query: Mapping[str, str], read_seconds: float
     ) -> AbstractAsyncContextManager[httpx2.Response]:
         """The answer to a GET whose body is read as it comes. It is not repeated."""
-        timeout = httpx2.Timeout(self._timeout_seconds, read=read_seconds)
+        timeout = httpx2.Timeout(
+            self._timeout_seconds, connect=CONNECT_SECONDS, read=read_seconds, pool=POOL_SECONDS
+        )
         headers = self.headers() | {"accept": "text/event-stream"}
         return self._client().stream("GET", url, params=query, headers=headers, timeout=timeout)
+
+    def _say(self, attempt: int, url: str, error: Exception) -> None:
+        """Announces the next try, if there is one."""
+        if attempt + 1 < self.tries:
+            self.on_retry(f"{no_answer(shown_url(url), error)}; trying again")
+
+    def _timeout(self, method: str, query: Mapping[str, object] | None) -> httpx2.Timeout:
+        """The bounds of one try."""
+        seconds = self._timeout_seconds if method in WRITES else self.read_seconds
+        wait = (query or {}).get("wait_seconds")
+        read = seconds + (float(wait) if isinstance(wait, int | float) else 0.0)
+        connect = min(seconds, CONNECT_SECONDS)
+        return httpx2.Timeout(seconds, connect=connect, read=read, pool=POOL_SECONDS)
 
     async def _pause(self, failure: Exception, failures: int) -> None:
         seconds = failure.__dict__.get("retry_after_seconds")

@@ -21,9 +21,21 @@ _HINTS: Final = (
 """What the errors of transports say, and what it means."""
 
 
+_FROZEN: Final = "it accepts connections and does not answer: see its log, or start it again"
+
+
+def no_answer(name: str, error: BaseException) -> str:
+    """What one gateway did, in words. `name`: its address, as it is shown."""
+    if type(error).__name__ == "ReadTimeout":
+        return f"gateway {name} does not answer in time"
+    return f"gateway {name} does not answer ({str(error) or type(error).__name__})"
+
+
 def unanswered(names: str, error: BaseException | None) -> GatewayUnavailable:
     """The error for gateways that did not answer. `names`: their addresses, as they are shown."""
     said = repr(error)
+    if type(error).__name__ == "ReadTimeout":
+        return GatewayUnavailable(f"no gateway answers at {names} in time: {_FROZEN}")
     hint = next(
         (hint for sign, hint in _HINTS if sign in said), "is `holdfast server` running there?"
     )

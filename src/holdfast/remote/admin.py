@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.bus.port import Mode
 from holdfast.client.calls import Calls, path_of
+from holdfast.client.patience import patiently
 from holdfast.core.event import Event, Position
 from holdfast.core.schedule import Schedule
 from holdfast.engine.handlers import Handlers
@@ -24,6 +26,7 @@ from holdfast.queue.stats import Stats
 from holdfast.queue.subscriptions import Unsubscribe
 
 if TYPE_CHECKING:
+    from holdfast.client.http import Http
     from holdfast.remote.engine import RemoteEngine
 
 WAIT_SECONDS: Final = 20.0
@@ -149,7 +152,7 @@ def _hints(given: Any, *, is_worker: bool) -> Mode:
 class RemoteFeed:
     """See `queue.feed.Feed`."""
 
-    def __init__(self, http: Calls, tasks: Callable[[], set[asyncio.Task[None]]]) -> None:
+    def __init__(self, http: Http, tasks: Callable[[], set[asyncio.Task[None]]]) -> None:
         self._http = http
         self._tasks = tasks
 
@@ -175,15 +178,19 @@ class RemoteFeed:
     async def events(
         self, after: Position | str | None = None, *, follow: bool = True
     ) -> AsyncGenerator[Event, None]:
-        """Yields all events after a position, and with `follow` waits for new ones."""
+        """Yields all events after a position, and with `follow` waits for new ones. Once a gateway has
+        answered, the reading outlasts one that restarts."""
         position = None if after is None else str(after)
+        patience: float | None = 0.0
         while True:
             query = {
                 "after": position,
                 "limit": EVENTS_PAGE,
                 "wait_seconds": WAIT_SECONDS if follow else 0.0,
             }
-            body = (await self._http.call("GET", path_of("events"), query=query)).body
+            request = partial(self._http.call, "GET", path_of("events"), query=query)
+            body = (await patiently(self._http, request, patience)).body
+            patience = self._http.patience_seconds
             for item in body["items"]:
                 yield views.read_event(item)
             is_at_end = str(body["next"]) == str(body["head"])

@@ -7,11 +7,11 @@ One request that waits for events serves all callers. A wait leaves nothing behi
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Final
 
 from holdfast.client.calls import Answer, path_of
 from holdfast.client.http import Http
+from holdfast.client.patience import patiently
 from holdfast.core import codec
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import FeedReset, HoldfastError, NotFound, QueueFull, WaitTimeout
@@ -24,12 +24,9 @@ READS_MAX: Final = 8
 IDS_MAX: Final = 40
 """Tasks whose status one request reads."""
 POLL_SECONDS: Final = 20.0
-PAUSE_SECONDS: Final = 1.0
-"""The pause after a request that failed."""
 EVENTS_PAGE: Final = 500
 KINDS: Final = "task.completed,task.dead,task.aborted"
 """The events of a task that ends."""
-log = logging.getLogger("holdfast.queue")
 
 
 class RemoteWaiters:
@@ -105,14 +102,27 @@ class RemoteWaiters:
         """Reads events of ended tasks while callers wait."""
         while self._futures:
             try:
-                position = await self._page(position)
-            except FeedReset as reset:
-                position = reset.head
-                await self._look_all()
+                position = await self._next_page(position)
             except HoldfastError as error:
-                log.warning("reading events of awaited tasks failed and is retried: %s", error)
-                await self._http.clock.sleep(PAUSE_SECONDS)
+                self._fail(error)
+                break
         self._task = None
+
+    async def _next_page(self, position: str | None) -> str:
+        """Outlasts a gateway that restarts. Raises an error that would come again."""
+        patience = self._http.patience_seconds
+        try:
+            return await patiently(self._http, lambda: self._page(position), patience)
+        except FeedReset as reset:
+            await patiently(self._http, self._look_all, patience)
+            return reset.head
+
+    def _fail(self, error: HoldfastError) -> None:
+        """Ends all waits: no answer will come."""
+        for futures in self._futures.values():
+            for future in futures:
+                if not future.done():
+                    future.set_exception(error)
 
     async def _page(self, position: str | None) -> str:
         query = {
@@ -137,6 +147,8 @@ class RemoteWaiters:
     def _drop(self, task_id: str, future: asyncio.Future[Task]) -> None:
         futures = self._futures[task_id]
         futures.remove(future)
+        if future.done() and not future.cancelled():
+            future.exception()  # The caller may have ended with another error.
         self._count -= 1
         if not futures:
             del self._futures[task_id]

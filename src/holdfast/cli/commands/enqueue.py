@@ -19,7 +19,7 @@ from holdfast.cli.options import COMMON, Common, Flag
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
 from holdfast.cli.projects import check_projects
-from holdfast.cli.session import with_queue
+from holdfast.cli.session import advice, with_queue
 from holdfast.cli.use_cases import Tasks
 from holdfast.core.codec import dumps
 from holdfast.core.pressure import Pressure
@@ -90,7 +90,8 @@ def enqueue(
         _note(printer, handle)
         if wait:
             printer.note(f"task {handle.id}")
-            task = await q.wait_task(handle.id, patience)
+            with advice(lambda: f"task {handle.id} goes on: holdfast task show {handle.id}"):
+                task = await q.wait_task(handle.id, patience)
         else:
             task = await handle.get()
         return task, await whole(operations, task)

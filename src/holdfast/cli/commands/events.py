@@ -7,7 +7,6 @@ error that names the position to continue from.
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -18,7 +17,7 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import clean
 from holdfast.cli.output.times import clock
 from holdfast.cli.problem import Usage
-from holdfast.cli.session import with_parts
+from holdfast.cli.session import advice, with_parts
 from holdfast.cli.use_cases import Feed, UseCases
 from holdfast.core.event import Event, Position
 from holdfast.core.event_kinds import KINDS
@@ -64,15 +63,19 @@ def tail(
     async def work(parts: UseCases) -> list[dict[str, Any]]:
         start = await _start(parts.feed, after, FOLLOWED if follow else most)
         kept: list[dict[str, Any]] = []
-        count = 0
-        async for event in _matching(parts.feed, start, follow, kind, task):
-            count += 1
-            if printer.output is Output.JSON and not follow:
-                kept.append(views.event(event))
-            else:
-                _print(printer, event)
-            if count == most:
-                break
+        count, last = 0, start
+        with advice(lambda: f"to go on from here: --after {last or 'start'}"):
+            async for event in parts.feed.events(start, follow=follow):
+                last = event.position
+                if not _matches(event, kind, task):
+                    continue
+                count += 1
+                if printer.output is Output.JSON and not follow:
+                    kept.append(views.event(event))
+                else:
+                    _print(printer, event)
+                if count == most:
+                    break
         return kept
 
     kept = with_parts(common, work)
@@ -91,12 +94,8 @@ def _check_kind(kind: str) -> None:
     raise Usage(f"--kind: there are no events of kind '{kind}': {guess}")
 
 
-async def _matching(
-    feed: Feed, start: Position | None, follow: bool, kind: str | None, task: str | None
-) -> AsyncIterator[Event]:
-    async for event in feed.events(start, follow=follow):
-        if kind in (None, event.kind) and (task is None or event.task_id.startswith(task)):
-            yield event
+def _matches(event: Event, kind: str | None, task: str | None) -> bool:
+    return kind in (None, event.kind) and (task is None or event.task_id.startswith(task))
 
 
 async def _start(feed: Feed, after: str | None, back: int) -> Position | None:
