@@ -56,6 +56,8 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     checkpoint_json: str | None = None
     merge: bool = False
     """Whether the fields of `progress_json` are merged into the progress. Otherwise they replace it."""
+    is_running: bool = False
+    """The runner says that it runs: a stuck task runs again, also without progress."""
 
 
 class GetStuck(msgspec.Struct, frozen=True, gc=False):

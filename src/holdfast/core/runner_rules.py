@@ -131,7 +131,9 @@ def while_stuck(
     running = with_status(task, Status.RUNNING, now, progress_due_at=due_at)
     ruling = rule(running, command, now)
     if not isinstance(ruling, Transition):
-        return already(task)
+        if not (isinstance(command, c.Report) and command.is_running):
+            return already(task)
+        ruling = Transition(task, running, ())
     return Transition(task, ruling.after, (new_event("task.unstuck", task, now), *ruling.events))
 
 

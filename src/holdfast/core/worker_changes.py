@@ -61,7 +61,8 @@ def command_of(change: TaskChange, task: Task, by: Reporter) -> c.Command:
 
 def _report(change: TaskChange, _: Task, __: Reporter) -> c.Command:
     progress = progress_of(change)
-    return c.Report(progress_json=codec.dumps(progress) if progress else None, merge=True)
+    text = codec.dumps(progress) if progress else None
+    return c.Report(progress_json=text, merge=True, is_running=change.status == "running")
 
 
 def _complete(change: TaskChange, task: Task, by: Reporter) -> c.Command:

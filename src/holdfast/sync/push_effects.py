@@ -146,17 +146,18 @@ def observe(state: PushState, item: Item, task: Task, current: Current, sender: 
     progress = push_item(
         item, current, node=sender.node, incarnation=sender.incarnation_of(item)
     ).progress
+    says_running = item.status == Status.RUNNING
     if progress is None:
-        if task.status is Status.STUCK and item.status == Status.RUNNING:
-            report = c.Report(progress_json=codec.dumps({"fence": task.fence}), merge=True)
-            run(state, task.id, report, task.fence)
+        if task.status is Status.STUCK and says_running:
+            run(state, task.id, c.Report(is_running=True), task.fence)
         return
     joined = join_progress(current.progress, progress)
     if joined == current.progress and task.status is not Status.STUCK:
         return
     fields = {"fence": joined.fence, "iteration": joined.iteration, "done": joined.done}
     text = codec.dumps({**fields, "phase": joined.phase})
-    run(state, task.id, c.Report(progress_json=text, merge=True), task.fence)
+    report = c.Report(progress_json=text, merge=True, is_running=says_running)
+    run(state, task.id, report, task.fence)
 
 
 def keep_evidence(

@@ -123,12 +123,21 @@ async def test_a_runner_changes_the_status(
     await check_counters(store)
 
 
-async def test_a_stuck_runner_goes_on(store: Store, a: Plugin) -> None:
+@pytest.mark.parametrize("repeated", [{}, {"progress": 0.4}], ids=["bare", "same progress"])
+async def test_a_stuck_runner_that_says_so_goes_on(
+    store: Store, a: Plugin, repeated: dict[str, Any]
+) -> None:
+    """Also if it has not progressed since."""
     await a.create()
     await a.claim()
-    await a.one(id="task-1", expected_version=1, status="stuck")
-    assert (await a.one(id="task-1", expected_version=1, status="running")).success
-    assert (await get(store, await a.id_of("task-1"))).status is Status.RUNNING
+    await a.one(id="task-1", expected_version=1, progress=0.4)
+    stuck = await a.one(id="task-1", expected_version=1, status="stuck")
+    again = await a.one(id="task-1", expected_version=1, progress=0.4)
+    assert (again.success, again.new_version) == (True, stuck.new_version)
+    assert (await get(store, await a.id_of("task-1"))).status is Status.STUCK
+    runs = await a.one(id="task-1", expected_version=1, status="running", **repeated)
+    task = await get(store, await a.id_of("task-1"))
+    assert (runs.success, runs.new_version, task.status) == (True, task.version, Status.RUNNING)
 
 
 async def test_a_late_result_is_kept_as_evidence(

@@ -164,6 +164,16 @@ async def test_each_status_is_a_command(
     assert (await one(store, "t")).status is status
 
 
+async def test_a_stuck_worker_that_says_that_it_runs_goes_on(
+    store: Store, sync: WorkerSync
+) -> None:
+    worker = await running(store, sync)
+    steps = (("stuck", Status.STUCK), (None, Status.STUCK), ("running", Status.RUNNING))
+    for said, status in steps:
+        assert (await worker.send(TaskChange(task_id="t", status=said))).refused == ()
+        assert (await one(store, "t")).status is status
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
