@@ -1,8 +1,10 @@
 """Changes of many tasks as runs: what a run is, and how it goes on.
 
-A run has the ids of its tasks, chosen when it was made, and changes them in order, batch by batch.
+A run has the ids of its tasks, chosen when it was made, and changes them in order, batch by batch. A task
+that another transaction holds is put aside, and tried again after the others.
 Promises: `done + failed` tasks were judged, each once, since a batch and the figures of its run are one
-transaction. A run that was stopped goes on where it was. Never: I/O, clocks.
+transaction. A run that was stopped goes on where it was; what stops it by itself is counted from the last
+resume on. Never: I/O, clocks.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from msgspec.structs import replace
 
 from holdfast.core import codec, command as c
 from holdfast.core.affinity import Affinity
-from holdfast.core.check import check_number, check_positive, check_whole
+from holdfast.core.check import check_number, check_whole
 from holdfast.core.intervention_args import command_of, intervention_request
+from holdfast.core.transition import HELD
 from holdfast.errors import IllegalTransition, InvalidInput
 
 PREFIX: Final = "op_"
@@ -28,6 +31,13 @@ BATCH: Final = 100
 """Tasks that one transaction of a run changes."""
 FAIL_LEAST: Final = 10
 """Tasks after which the share of refusals may stop a run."""
+RATE_MOST: Final = 1e6
+RATE_LEAST: Final = 0.001
+"""The lowest rate: one task in 1,000 seconds."""
+ASIDE_MAX: Final = 1_000
+"""Tasks that are put aside at most. Then they are tried again before the others."""
+HELD_SECONDS: Final = 1.0
+"""The pause after a batch of which every task was held."""
 FAIL_SHARE: Final = "too many refusals"
 CANARY: Final = "a task of the canary was refused"
 
@@ -57,7 +67,7 @@ class BulkSpec(msgspec.Struct, frozen=True, kw_only=True):
     args: dict[str, Any] = {}
     rate_per_second: float | None = None
     canary: int | None = None
-    """Tasks of the first batch. If one of them is refused, the run stops."""
+    """Tasks at the beginning and after each resume. If one of them is refused, the run stops."""
     stop_on_fail_share: float | None = None
     """The share of refused tasks above which the run stops."""
     projects: tuple[str, ...] | None = None
@@ -66,7 +76,7 @@ class BulkSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.rate_per_second is not None:
-            check_positive("rate_per_second", self.rate_per_second, most=1e6)
+            check_number("rate_per_second", self.rate_per_second, least=RATE_LEAST, most=RATE_MOST)
         if self.canary is not None:
             check_whole("canary", self.canary, least=1, most=TASKS_MAX)
         if self.stop_on_fail_share is not None:
@@ -74,6 +84,11 @@ class BulkSpec(msgspec.Struct, frozen=True, kw_only=True):
         if self.action is not BulkAction.REASSIGN and self.args:
             raise InvalidInput(f"{self.action} takes no args: only reassign does")
         self.command()
+
+    @property
+    def to_node(self) -> str | None:
+        """The node of a reassignment."""
+        return self.args.get("to_node") if self.action is BulkAction.REASSIGN else None
 
     def command(self, affinity: Affinity | None = None) -> c.OperatorCommand:
         """The change of each task. `affinity`: of tasks that are resumed."""
@@ -91,6 +106,21 @@ class BulkSpec(msgspec.Struct, frozen=True, kw_only=True):
                 return command_of(request, self.actor)
 
 
+class BulkProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run needs to go on, beside its figures."""
+
+    aside: tuple[str, ...] = ()
+    """Tasks that were held, in the order of the next tries."""
+    judged_before: int = 0
+    failed_before: int = 0
+    """The figures at the last resume."""
+    token_id: str | None = None
+    """The token that began or resumed the run. None: the run has none to lose."""
+
+
+START: Final = BulkProgress()
+
+
 class BulkRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run, without the ids of its tasks."""
 
@@ -103,10 +133,13 @@ class BulkRun(msgspec.Struct, frozen=True, kw_only=True):
     errors: dict[str, int] = {}
     """How many tasks were refused, by the code of the refusal."""
     detail: str = ""
-    """Why the run was stopped."""
+    """Why the run was stopped, or what it waits for."""
     created_at: float = 0.0
     updated_at: float = 0.0
+    next_at: float = 0.0
+    """When the next batch is due."""
     version: int = 1
+    progress: BulkProgress = START
 
     @property
     def position(self) -> int:
@@ -114,42 +147,93 @@ class BulkRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.done + self.failed
 
     @property
+    def judged(self) -> int:
+        """Tasks that were judged since the last resume."""
+        return self.position - self.progress.judged_before
+
+    @property
+    def refused(self) -> int:
+        """Tasks that were refused since the last resume."""
+        return self.failed - self.progress.failed_before
+
+    @property
+    def is_in_canary(self) -> bool:
+        return self.spec.canary is not None and self.judged < self.spec.canary
+
+    @property
     def batch(self) -> int:
         """How many tasks the next transaction changes."""
         size = BATCH
         if self.spec.rate_per_second is not None:
             size = min(size, max(1, int(self.spec.rate_per_second)))
-        if self.spec.canary is not None and self.position < self.spec.canary:
-            size = min(size, self.spec.canary - self.position)
+        if self.spec.canary is not None and self.is_in_canary:
+            size = min(size, self.spec.canary - self.judged)
         return size
 
-    def pause_seconds(self, judged: int) -> float:
-        """The pause after a batch."""
-        rate = self.spec.rate_per_second
-        return 0.0 if rate is None else judged / rate
+    @property
+    def is_retrying(self) -> bool:
+        """Whether the next batch is of the tasks that were put aside."""
+        count = len(self.progress.aside)
+        return count >= ASIDE_MAX or self.position + count >= self.total
+
+    def next_tasks(self, ids: Sequence[str], most: int = BATCH) -> Sequence[str]:
+        """The tasks of the next batch. `ids`: all tasks of the run."""
+        size = min(self.batch, most)
+        if self.is_retrying:
+            return self.progress.aside[:size]
+        start = self.position + len(self.progress.aside)
+        return ids[start : start + size]
 
 
-def advance(run: BulkRun, refusals: Sequence[str | None], now: float) -> BulkRun:
-    """The run after a batch. `refusals`: the code of each refusal, None for a task that was changed."""
-    codes = [code for code in refusals if code is not None]
+def advance(
+    run: BulkRun, batch: Sequence[str], refusals: Sequence[str | None], now: float
+) -> BulkRun:
+    """The run after a batch. `refusals`: the code of each refusal, None for a task that was changed. A task
+    that was held is put aside: it counts when it was judged."""
+    judged = [code for code in refusals if code != HELD]
+    codes = [code for code in judged if code is not None]
     errors = Counter(run.errors) + Counter(codes)
+    aside = _aside(run, batch, refusals)
     after = replace(
         run,
-        done=run.done + len(refusals) - len(codes),
+        done=run.done + len(judged) - len(codes),
         failed=run.failed + len(codes),
         errors=dict(sorted(errors.items())),
+        detail=_waiting(len(aside)),
         updated_at=now,
+        next_at=now + _pause_seconds(run, len(judged)),
         version=run.version + 1,
+        progress=replace(run.progress, aside=aside),
     )
     if after.position >= after.total:
         return replace(after, state=BulkState.DONE)
-    spec = run.spec
-    if spec.canary is not None and run.position < spec.canary and after.failed:
+    if run.is_in_canary and after.refused:
         return replace(after, state=BulkState.STOPPED, detail=CANARY)
-    share = spec.stop_on_fail_share
-    if share is not None and after.position >= FAIL_LEAST and after.failed > share * after.position:
+    share = run.spec.stop_on_fail_share
+    if share is not None and after.judged >= FAIL_LEAST and after.refused > share * after.judged:
         return replace(after, state=BulkState.STOPPED, detail=FAIL_SHARE)
     return after
+
+
+def _aside(run: BulkRun, batch: Sequence[str], refusals: Sequence[str | None]) -> tuple[str, ...]:
+    """The tasks that are aside after a batch. One that is still held goes behind the others."""
+    held = tuple(id for id, code in zip(batch, refusals, strict=True) if code == HELD)
+    before = run.progress.aside
+    return (before[len(batch) :] if run.is_retrying else before) + held
+
+
+def _waiting(count: int) -> str:
+    if not count:
+        return ""
+    tasks = "1 task is" if count == 1 else f"{count} tasks are"
+    return f"{tasks} held by another transaction: tried again after the others"
+
+
+def _pause_seconds(run: BulkRun, judged: int) -> float:
+    rate = run.spec.rate_per_second
+    if not judged:
+        return HELD_SECONDS if run.is_retrying else 0.0
+    return 0.0 if rate is None else judged / rate
 
 
 def stopped(run: BulkRun, reason: str, now: float) -> BulkRun:
@@ -163,13 +247,28 @@ def stopped(run: BulkRun, reason: str, now: float) -> BulkRun:
     )
 
 
-def resumed(run: BulkRun, now: float) -> BulkRun:
-    """The run that goes on with the tasks that are left. One that runs stays as it is."""
+def resumed(run: BulkRun, now: float, *, token_id: str | None = None) -> BulkRun:
+    """The run that goes on with the tasks that are left, at its rate, for the token that resumes it. One that
+    runs stays as it is."""
     if run.state is BulkState.RUNNING:
         return run
     if run.state is BulkState.DONE:
         raise IllegalTransition(f"operation {run.id} has ended: it cannot be resumed")
-    return replace(run, state=BulkState.RUNNING, detail="", updated_at=now, version=run.version + 1)
+    progress = BulkProgress(
+        aside=run.progress.aside,
+        judged_before=run.position,
+        failed_before=run.failed,
+        token_id=token_id,
+    )
+    return replace(
+        run,
+        state=BulkState.RUNNING,
+        detail="",
+        updated_at=now,
+        next_at=max(run.next_at, now),
+        version=run.version + 1,
+        progress=progress,
+    )
 
 
 def errors_json(run: BulkRun) -> str:

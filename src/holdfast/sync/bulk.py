@@ -2,32 +2,38 @@
 
 Promises: a batch of tasks, its audit rows and the figures of the run are one transaction, so a run that died
 goes on where it was, in any process. Of two processes that advance one run, one writes; the other notices.
+A task that another transaction holds delays no other task. A run stops by itself when the token that began it
+is revoked, or when its tasks cannot be assigned to their node any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
-from holdfast.core import bulk as rules, codec
-from holdfast.core.bulk import BulkAction, BulkRun, BulkSpec, BulkState
+from holdfast.core import bulk as rules
+from holdfast.core.bulk import BulkAction, BulkProgress, BulkRun, BulkSpec, BulkState
 from holdfast.core.command import Instruction
 from holdfast.core.event import NewEvent
-from holdfast.core.transition import Transition
-from holdfast.errors import InvalidInput, NotFound
+from holdfast.core.task import Task
+from holdfast.core.token import TokenState
+from holdfast.core.transition import HELD, Transition
+from holdfast.errors import InvalidInput
 from holdfast.queue.by import By
 from holdfast.store.beside import Beside, begin, end
 from holdfast.store.script import Script, call
+from holdfast.store.scripts.interventions import check_node
 from holdfast.store.store import Store
+from holdfast.sync import bulk_rows
+from holdfast.sync.access import scripts as access
 from holdfast.sync.rows import own
 
 LAST: Final = "op_~"
 """Behind every id of a run."""
-_spec: Final = msgspec.json.Decoder(BulkSpec)
+REVOKED: Final = "the token that began or resumed the operation was revoked"
 _ids: Final = msgspec.json.Decoder(list[str])
 MakeBeside = Callable[[BulkSpec], Beside | None]
 """What a batch writes beside it: audit rows."""
@@ -35,6 +41,10 @@ MakeBeside = Callable[[BulkSpec], Beside | None]
 
 class Moved(Exception):
     """Another process has advanced or stopped the run."""
+
+
+class Halt(Exception):
+    """The run must not go on. The text says why."""
 
 
 class BulkRuns:
@@ -49,9 +59,15 @@ class BulkRuns:
         return rules.PREFIX + self._store.ids.task(self._store.now()).replace("-", "")
 
     async def create(
-        self, spec: BulkSpec, ids: Sequence[str], beside: Beside | None, run_id: str | None = None
+        self,
+        spec: BulkSpec,
+        ids: Sequence[str],
+        beside: Beside | None,
+        run_id: str | None = None,
+        *,
+        token_id: str | None = None,
     ) -> BulkRun:
-        """A new run over these tasks. The outcome for `beside` is the run."""
+        """A new run over these tasks. The outcome for `beside` is the run. `token_id`: of who makes it."""
         if len(ids) > rules.TASKS_MAX:
             raise InvalidInput(f"{len(ids)} tasks: a run has at most {rules.TASKS_MAX}")
         store = self._store
@@ -60,32 +76,51 @@ class BulkRuns:
             spec=spec,
             state=BulkState.RUNNING if ids else BulkState.DONE,
             total=len(ids),
+            progress=BulkProgress(token_id=token_id),
         )
         return await store.run(
-            lambda _dialect, _ids, now: _create(run, list(ids), beside=beside, now=now)
+            lambda _dialect, _ids, now: bulk_rows.create(run, list(ids), beside=beside, now=now)
         )
 
     async def get(self, run_id: str) -> BulkRun:
         """NotFound if there is none."""
-        return await self._store.read(lambda: _read("bulk_run", run_id))
+        return await self._store.read(lambda: bulk_rows.read("bulk_run", run_id))
 
     async def page(self, *, before: str | None, limit: int) -> list[BulkRun]:
         """One page of the runs, the latest first."""
 
         def script() -> Script[list[BulkRun]]:
             rows = yield call(own("bulk_runs"), before=before or LAST, limit=limit)
-            return [_run(row) for row in rows]
+            return [bulk_rows.to_run(row) for row in rows]
 
         return await self._store.read(script)
 
     async def idle(self, before: float, limit: int = 10) -> list[str]:
-        """Runs that nothing has advanced since this time."""
+        """Runs whose next batch was due before this time, and not tried since."""
 
         def script() -> Script[list[str]]:
             rows = yield call(own("idle_bulk_runs"), before=before, limit=limit)
             return [row[0] for row in rows]
 
         return await self._store.read(script)
+
+    async def take(self, run_id: str, before: float) -> bool:
+        """Takes an idle run over, and moves it behind the others. False: another process was first."""
+
+        def script() -> Script[bool]:
+            values = {"before": before, "now": self._store.now()}
+            return bool((yield call(own("take_bulk_run"), id=run_id, **values)))
+
+        return await self._store.run(lambda *_: script())
+
+    async def delay(self, run: BulkRun, detail: str) -> None:
+        """Notes a try that failed. The run is tried again when it is idle."""
+
+        def script() -> Script[None]:
+            values = {"version": run.version, "now": self._store.now()}
+            yield call(own("delay_bulk_run"), id=run.id, detail=detail, **values)
+
+        await self._store.run(lambda *_: script())
 
     async def ids(self, run_id: str) -> list[str]:
         """The tasks of a run, in its order."""
@@ -97,13 +132,34 @@ class BulkRuns:
         return await self._store.read(script)
 
     async def advance(
-        self, run: BulkRun, ids: Sequence[str], make_beside: MakeBeside = lambda _: None
+        self,
+        run: BulkRun,
+        ids: Sequence[str],
+        make_beside: MakeBeside = lambda _: None,
+        most: int = rules.BATCH,
     ) -> BulkRun:
-        """Changes the next batch. Moved if another process was first."""
-        batch = ids[run.position : run.position + run.batch]
-        step = _Step(run, make_beside(run.spec))
-        await self._store.apply(await self._instructions(run.spec, batch), beside=step)
+        """Changes the next batch, at most this many tasks. Moved if another process was first. RowHeld if the
+        tasks need a row that another transaction holds, e.g. that of a limit."""
+        batch = run.next_tasks(ids, most)
+        step = _Step(run, batch, make_beside(run.spec), await self._samples(run.spec, batch))
+        try:
+            await self._store.apply(
+                await self._instructions(run.spec, batch), wait=False, beside=step
+            )
+        except Halt as halt:
+            return await self._change(run.id, None, partial(_halted, run, reason=str(halt)))
         return step.after_run
+
+    async def put_aside(self, run: BulkRun, ids: Sequence[str], most: int) -> BulkRun:
+        """Leaves the next batch for later."""
+        batch = run.next_tasks(ids, most)
+        return await self._change(run.id, None, partial(_put_aside, run, batch))
+
+    async def _samples(self, spec: BulkSpec, batch: Sequence[str]) -> list[Task]:
+        """Tasks to judge the node of a reassignment by."""
+        if spec.to_node is None:
+            return []
+        return samples((await self._store.reads.get(batch)).values())
 
     async def _instructions(self, spec: BulkSpec, batch: Sequence[str]) -> list[Instruction]:
         affinity = None
@@ -120,104 +176,88 @@ class BulkRuns:
     async def stop(self, run_id: str, by: By) -> BulkRun:
         """No further task is changed. The outcome for `by.beside` is the run."""
         reason = by.reason or f"stopped by {by.actor}"
-        return await self._change(run_id, by, partial(_stopped, reason=reason))
+        return await self._change(run_id, by.beside, partial(_stopped, reason=reason))
 
-    async def resume(self, run_id: str, by: By) -> BulkRun:
-        """The run goes on with the tasks that are left."""
-        return await self._change(run_id, by, rules.resumed)
+    async def resume(self, run_id: str, by: By, *, token_id: str | None = None) -> BulkRun:
+        """The run goes on with the tasks that are left. `token_id`: of who resumes it."""
+        rule = partial(rules.resumed, token_id=token_id)
+        return await self._change(run_id, by.beside, rule)
 
     async def _change(
-        self, run_id: str, by: By, rule: Callable[[BulkRun, float], BulkRun]
+        self, run_id: str, beside: Beside | None, rule: Callable[[BulkRun, float], BulkRun]
     ) -> BulkRun:
         return await self._store.run(
-            lambda _dialect, _ids, now: _change(run_id, rule, beside=by.beside, now=now)
+            lambda _dialect, _ids, now: bulk_rows.change(run_id, rule, beside=beside, now=now)
         )
 
 
 class _Step(Beside):
     """Writes the figures of a run with the batch that they are of."""
 
-    __slots__ = ("_inner", "_run", "after_run")
+    __slots__ = ("_batch", "_inner", "_run", "_samples", "after_run")
 
-    def __init__(self, run: BulkRun, inner: Beside | None) -> None:
+    def __init__(
+        self, run: BulkRun, batch: Sequence[str], inner: Beside | None, samples: Sequence[Task]
+    ) -> None:
         self._run = run
+        self._batch = batch
         self._inner = inner
+        self._samples = samples
         self.after_run = run
 
     def before(self, now: float) -> Script[None]:
         yield from begin(self._inner, now)
-        row = yield from _read("lock_bulk_run", self._run.id)
-        if row.version != self._run.version or row.state is not BulkState.RUNNING:
-            raise Moved
+        row = yield from bulk_rows.read("lock_bulk_run", self._run.id)
+        _check_same(row, self._run)
+        yield from _check_token(row.progress.token_id, now)
+        yield from _check_node(row.spec.to_node, self._samples)
 
     def after(self, outcome: object, now: float) -> Script[Sequence[NewEvent]]:
         assert isinstance(outcome, list)
         codes = [None if isinstance(ruling, Transition) else ruling.code for ruling in outcome]
-        self.after_run = rules.advance(self._run, codes, now)
-        yield from _write(self.after_run)
+        self.after_run = rules.advance(self._run, self._batch, codes, now)
+        yield from bulk_rows.write(self.after_run)
         return (yield from end(self._inner, outcome, now))
+
+
+def samples(tasks: Iterable[Task]) -> list[Task]:
+    """One task of each project and type: whether a node can claim a task depends on no more."""
+    return list({(task.project, task.type): task for task in tasks}.values())
+
+
+def _check_same(row: BulkRun, run: BulkRun) -> None:
+    if row.version != run.version or row.state is not BulkState.RUNNING:
+        raise Moved
+
+
+def _check_token(token_id: str | None, now: float) -> Script[None]:
+    """A run outlives the end of its token's lifetime, but not its revocation."""
+    if token_id is not None:
+        token = yield from access.get(token_id)
+        if token is None or token.state(now) is TokenState.REVOKED:
+            raise Halt(REVOKED)
+
+
+def _check_node(node: str | None, tasks: Sequence[Task]) -> Script[None]:
+    """As for a single reassignment: the node may have been revoked since the last batch."""
+    if node is None:
+        return
+    for task in tasks:
+        try:
+            yield from check_node(node, task)
+        except InvalidInput as error:
+            raise Halt(str(error)) from None
 
 
 def _stopped(run: BulkRun, now: float, *, reason: str) -> BulkRun:
     return rules.stopped(run, reason, now)
 
 
-def _create(run: BulkRun, ids: list[str], *, beside: Beside | None, now: float) -> Script[BulkRun]:
-    yield from begin(beside, now)
-    run = replace(run, created_at=now, updated_at=now)
-    yield call(
-        own("add_bulk_run"),
-        id=run.id,
-        spec_json=msgspec.json.encode(run.spec).decode(),
-        ids_json=codec.dumps(ids),
-        state=run.state.value,
-        total=run.total,
-        errors_json=rules.errors_json(run),
-        now=now,
-    )
-    yield from end(beside, run, now)
-    return run
+def _halted(expected: BulkRun, run: BulkRun, now: float, *, reason: str) -> BulkRun:
+    _check_same(run, expected)
+    return rules.stopped(run, reason, now)
 
 
-def _change(
-    run_id: str,
-    rule: Callable[[BulkRun, float], BulkRun],
-    *,
-    beside: Beside | None,
-    now: float,
-) -> Script[BulkRun]:
-    yield from begin(beside, now)
-    before = yield from _read("lock_bulk_run", run_id)
-    after = rule(before, now)
-    if after is not before:
-        yield from _write(after)
-    yield from end(beside, after, now)
-    return after
-
-
-def _read(statement: str, run_id: str) -> Script[BulkRun]:
-    rows = yield call(own(statement), id=run_id)
-    if not rows:
-        raise NotFound(f"there is no operation '{run_id}'")
-    return _run(rows[0])
-
-
-def _write(run: BulkRun) -> Script[None]:
-    yield call(
-        own("write_bulk_run"),
-        id=run.id,
-        state=run.state.value,
-        done=run.done,
-        failed=run.failed,
-        errors_json=rules.errors_json(run),
-        detail=run.detail,
-        updated_at=run.updated_at,
-        version=run.version,
-    )
-
-
-def _run(row: Sequence[Any]) -> BulkRun:
-    names = ("total", "done", "failed", "errors", "detail", "created_at", "updated_at", "version")
-    values: dict[str, Any] = dict(zip(names, row[3:], strict=True))
-    values["errors"] = codec.loads_object(row[6])
-    return BulkRun(id=row[0], spec=_spec.decode(row[1]), state=BulkState(row[2]), **values)
+def _put_aside(expected: BulkRun, batch: Sequence[str], run: BulkRun, now: float) -> BulkRun:
+    _check_same(run, expected)
+    return rules.advance(run, batch, [HELD] * len(batch), now)

@@ -104,7 +104,7 @@ async def test_a_gateway_takes_over_and_begins_in_the_background(site: Site) -> 
     async with bulk.running():
         made = await begin(site, QUEUED)
         async with asyncio.timeout(20):
-            await asyncio.gather(*bulk._driven.values())
+            await asyncio.gather(*(driven.task for driven in bulk._driven.values()))
         assert (await look(site, made["id"]))["state"] == "done"
 
 
@@ -151,7 +151,7 @@ async def test_a_task_that_was_replayed_meanwhile_is_not_discarded(site: Site) -
     assert (run.done, run.errors) == (1, {"version-conflict": 1})
 
 
-async def begin_only(site: Site, body: dict[str, Any]) -> str:
+async def begin_only(site: Site, body: dict[str, Any], **options: Any) -> str:
     """Makes a run and advances it not."""
     bulk = site.services.bulk
 
@@ -160,7 +160,7 @@ async def begin_only(site: Site, body: dict[str, Any]) -> str:
 
     begins, bulk.begin = bulk.begin, nothing  # type: ignore[method-assign]
     try:
-        return str((await begin(site, body))["id"])
+        return str((await begin(site, body, **options))["id"])
     finally:
         bulk.begin = begins  # type: ignore[method-assign]
 
@@ -203,5 +203,6 @@ async def test_an_outage_leaves_the_run_for_later(
 
     with monkeypatch.context() as patched:
         patched.setattr(BulkRuns, "advance", away)
-        await memory_site.services.bulk._guarded(run_id)
-    assert (await look(memory_site, run_id))["state"] == "running"
+        await memory_site.services.bulk._guarded(run_id, asyncio.Event())
+    run = await look(memory_site, run_id)
+    assert (run["state"], run["detail"]) == ("running", "the last try failed: away")

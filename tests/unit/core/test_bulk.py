@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, strategies as st
 
 from holdfast.core import bulk as rules
 from holdfast.core.bulk import BATCH, BulkAction, BulkRun, BulkSpec, BulkState
+from holdfast.core.transition import HELD
 from holdfast.errors import HoldfastError, IllegalTransition, InvalidInput
 
 
@@ -17,43 +19,100 @@ def run_of(total: int, **spec: Any) -> BulkRun:
     return BulkRun(id="op_1", spec=made, state=BulkState.RUNNING, total=total)
 
 
+def judge(run: BulkRun, codes: Sequence[str | None], now: float = 1.0) -> BulkRun:
+    """The run after a batch with these refusals."""
+    batch = run.next_tasks([f"t{n}" for n in range(run.total)], len(codes))
+    return rules.advance(run, batch, codes, now)
+
+
 @given(st.lists(st.sampled_from([None, "not-found", "illegal-transition"]), min_size=1))
 def test_each_task_is_judged_once(codes: list[str | None]) -> None:
-    run, seen = run_of(len(codes)), 0
+    run, judged = run_of(len(codes)), 0
     while run.state is BulkState.RUNNING:
         batch = codes[run.position : run.position + run.batch]
         assert 0 < len(batch) <= BATCH
-        seen += len(batch)
-        run = rules.advance(run, batch, 1.0)
-    assert (run.state, seen) == (BulkState.DONE, len(codes))
+        judged += len(batch)
+        run = judge(run, batch)
+    assert (run.state, judged) == (BulkState.DONE, len(codes))
     assert (run.done, run.failed) == (codes.count(None), len(codes) - codes.count(None))
     assert sum(run.errors.values()) == run.failed
+
+
+@given(
+    holds=st.lists(st.integers(0, 3), min_size=1, max_size=40),
+    size=st.integers(1, 7),
+    aside_max=st.integers(1, 10),
+)
+def test_a_held_task_is_judged_later_and_once(holds: list[int], size: int, aside_max: int) -> None:
+    """`holds`: how often each task is held when it is tried."""
+    ids = [f"t{n}" for n in range(len(holds))]
+    left, judged = dict(zip(ids, holds, strict=True)), []
+    run = run_of(len(ids))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rules, "ASIDE_MAX", aside_max)
+        while run.state is BulkState.RUNNING:
+            batch = run.next_tasks(ids, size)
+            codes = [HELD if left[task_id] else None for task_id in batch]
+            judged += [task_id for task_id in batch if not left[task_id]]
+            left.update((task_id, max(0, left[task_id] - 1)) for task_id in batch)
+            run = rules.advance(run, batch, codes, 1.0)
+            assert bool(run.detail) == bool(run.progress.aside)
+    assert sorted(judged) == sorted(ids)
+    assert (run.done, run.progress.aside, run.detail) == (len(ids), (), "")
+
+
+def test_held_tasks_alone_are_tried_after_a_pause() -> None:
+    run = judge(run_of(2), [HELD, None])
+    assert (run.next_at, run.done, run.state) == (1.0, 1, BulkState.RUNNING)
+    assert run.detail.startswith("1 task is held by another transaction")
+    again = judge(run, [HELD])
+    assert (again.next_at, again.progress.aside) == (1.0 + rules.HELD_SECONDS, ("t0",))
 
 
 def test_a_refused_task_of_the_canary_stops_the_run() -> None:
     run = run_of(50, canary=2)
     assert run.batch == 2
-    assert rules.advance(run, [None, None], 1.0).batch == BATCH
-    stopped = rules.advance(run, [None, "held"], 1.0)
+    assert judge(run, [None, None]).batch == BATCH
+    stopped = judge(run, [None, "not-found"])
     assert (stopped.state, stopped.detail) == (BulkState.STOPPED, rules.CANARY)
     again = rules.resumed(stopped, 2.0)
     assert (again.state, again.position) == (BulkState.RUNNING, 2)
 
 
+def test_after_a_resume_the_canary_is_of_the_tasks_that_are_left() -> None:
+    again = rules.resumed(judge(run_of(50, canary=2, rate_per_second=1), ["not-found"]), 2.0)
+    assert again.state is BulkState.RUNNING
+    halfway = judge(again, [None])
+    assert (halfway.state, halfway.is_in_canary) == (BulkState.RUNNING, True)
+    passed = judge(halfway, [None])
+    assert judge(passed, ["not-found"]).state is BulkState.RUNNING
+    assert judge(halfway, ["not-found"]).state is BulkState.STOPPED
+
+
 def test_the_share_of_refusals_stops_the_run_after_enough_tasks() -> None:
     run = run_of(100, stop_on_fail_share=0.5)
-    assert rules.advance(run, ["held"] * 9, 1.0).state is BulkState.RUNNING
-    assert rules.advance(run, ["held"] * 5 + [None] * 5, 1.0).state is BulkState.RUNNING
-    assert rules.advance(run, ["held"] * 6 + [None] * 4, 1.0).state is BulkState.STOPPED
+    assert judge(run, ["gone"] * 9).state is BulkState.RUNNING
+    assert judge(run, ["gone"] * 5 + [None] * 5).state is BulkState.RUNNING
+    assert judge(run, ["gone"] * 6 + [None] * 4).state is BulkState.STOPPED
+
+
+def test_after_a_resume_the_share_is_of_the_tasks_that_are_left() -> None:
+    run = judge(run_of(100, stop_on_fail_share=0.5), ["gone"] * 20)
+    again = rules.resumed(run, 2.0)
+    assert judge(again, ["gone"] * 5 + [None] * 5).state is BulkState.RUNNING
+    assert judge(again, ["gone"] * 6 + [None] * 4).state is BulkState.STOPPED
 
 
 def test_a_rate_makes_smaller_batches_and_pauses() -> None:
     assert (run_of(9, rate_per_second=3).batch, run_of(9, rate_per_second=0.1).batch) == (3, 1)
-    assert run_of(9, rate_per_second=0.5).pause_seconds(1) == 2.0
+    assert judge(run_of(9, rate_per_second=0.5), [None]).next_at == 1.0 + 2.0
+    slow = judge(run_of(9, rate_per_second=0.01), [None])
+    assert slow.next_at == 1.0 + 100.0
+    assert rules.resumed(rules.stopped(slow, "x", 2.0), 3.0).next_at == 101.0
 
 
 def test_what_has_ended_does_not_change() -> None:
-    done = rules.advance(run_of(1), [None], 1.0)
+    done = judge(run_of(1), [None])
     for change in (rules.resumed, lambda run, now: rules.stopped(run, "x", now)):
         with pytest.raises(IllegalTransition):
             change(done, 2.0)
@@ -65,6 +124,7 @@ def test_what_has_ended_does_not_change() -> None:
     "spec",
     [
         {"rate_per_second": 0},
+        {"rate_per_second": rules.RATE_LEAST / 2},
         {"canary": 0},
         {"stop_on_fail_share": 2},
         {"args": {"to_node": "n"}},

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.bulk import PREFIX, TASKS_MAX, BulkAction, BulkRun, BulkSpec
-from holdfast.core.check import check_page, check_text
+from holdfast.core.check import check_name, check_page, check_text
 from holdfast.core.command import Instruction
 from holdfast.core.decide import decide
 from holdfast.core.rights import Operation
@@ -22,6 +22,7 @@ from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.gateway.operations.dead import dead_only
 from holdfast.queue.views import at
 from holdfast.store.search import search
+from holdfast.sync.bulk import samples
 
 O: Final = Operation  # noqa: E741
 LIST: Final = "operations"
@@ -83,12 +84,14 @@ async def run(call: Call, body: OperationBody) -> Answer:
         subject=run_id,
         actor=actor,
         reason=body.reason,
-        answer=lambda made: Answer(shown(made), 202) if isinstance(made, BulkRun) else None,
+        answer=lambda made: Answer(shown(call, made), 202) if isinstance(made, BulkRun) else None,
         detail={"action": body.action.value, "q": body.q, "tasks": len(ids)},
     )
-    made = await call.services.bulk.runs.create(spec, ids, by.beside, run_id)
+    made = await call.services.bulk.runs.create(
+        spec, ids, by.beside, run_id, token_id=call.token_id
+    )
     await call.services.bulk.begin(made)
-    return Answer(shown(made), 202)
+    return Answer(shown(call, made), 202)
 
 
 def _args(call: Call, body: OperationBody) -> dict[str, Any]:
@@ -111,29 +114,31 @@ async def find(call: Call, *, after: str | None = None, limit: int = 100) -> Ans
             break
         before = page[-1].id
     more = make_cursor((items[limit - 1].id,), of=LIST) if len(items) >= limit else None
-    return Answer({"items": [shown(run) for run in items[:limit]], "next": more})
+    return Answer({"items": [shown(call, run) for run in items[:limit]], "next": more})
 
 
 async def get(call: Call, operation_id: str) -> Answer:
     """One run, and how far it is."""
     run = await _visible(call, O.TASKS_READ, operation_id)
-    return Answer(shown(run), version=run.version)
+    return Answer(shown(call, run), version=run.version)
 
 
 async def stop(call: Call, operation_id: str, body: StopBody) -> Answer:
     """No further task is changed. What was changed stays."""
     run = await _visible(call, O.OPERATIONS_RUN, operation_id)
     after = await call.services.bulk.runs.stop(run.id, _by(call, run, body))
-    return Answer(shown(after), version=after.version)
+    call.services.bulk.wake(run.id)
+    return Answer(shown(call, after), version=after.version)
 
 
 async def resume(call: Call, operation_id: str, body: StopBody) -> Answer:
     """A stopped run goes on with the tasks that are left."""
     run = await _visible(call, O.OPERATIONS_RUN, operation_id)
     call.authorise_any(RIGHT_OF[run.spec.action])
-    after = await call.services.bulk.runs.resume(run.id, _by(call, run, body))
+    by = _by(call, run, body)
+    after = await call.services.bulk.runs.resume(run.id, by, token_id=call.token_id)
     await call.services.bulk.begin(after)
-    return Answer(shown(after), version=after.version)
+    return Answer(shown(call, after), version=after.version)
 
 
 def _by(call: Call, run: BulkRun, body: StopBody) -> Any:
@@ -145,14 +150,14 @@ def _by(call: Call, run: BulkRun, body: StopBody) -> Any:
         actor=actor,
         reason=check_text("reason", body.reason),
         answer=lambda after: (
-            Answer(shown(after), 200, after.version) if isinstance(after, BulkRun) else None
+            Answer(shown(call, after), 200, after.version) if isinstance(after, BulkRun) else None
         ),
     )
 
 
-def shown(run: BulkRun) -> dict[str, Any]:
+def shown(call: Call, run: BulkRun) -> dict[str, Any]:
     """A run as the API shows it."""
-    spec = run.spec
+    spec, redaction = run.spec, call.services.redaction
     return {
         "id": run.id,
         "action": spec.action.value,
@@ -163,12 +168,12 @@ def shown(run: BulkRun) -> dict[str, Any]:
         "done": run.done,
         "failed": run.failed,
         "errors": [{"reason": code, "count": count} for code, count in run.errors.items()],
-        "detail": run.detail,
+        "detail": redaction.text(run.detail),
         "rate_per_second": spec.rate_per_second,
         "canary": spec.canary,
         "stop_on_fail_share": spec.stop_on_fail_share,
         "actor": spec.actor,
-        "reason": spec.reason,
+        "reason": redaction.text(spec.reason),
         "created_at": at(run.created_at),
         "updated_at": at(run.updated_at),
         "version": run.version,
@@ -199,11 +204,12 @@ async def _chosen(call: Call, body: OperationBody) -> list[str]:
     if body.ids is not None:
         if len(body.ids) > TASKS_MAX:
             raise InvalidInput(f"{len(body.ids)} ids: at most {TASKS_MAX} are allowed")
-        found = await call.services.store.reads.get(body.ids)
+        ids = list(dict.fromkeys(check_name("ids", task_id) for task_id in body.ids))
+        tasks = await call.services.store.reads.get(ids)
         projects = call.projects
         return [
             task.id
-            for task in found.values()
+            for task in (tasks[task_id] for task_id in ids if task_id in tasks)
             if (projects is None or task.project in projects)
             and (body.action not in OF_THE_DEAD or task.is_dead)
         ]
@@ -219,16 +225,15 @@ async def _chosen(call: Call, body: OperationBody) -> list[str]:
 
 
 async def _check_node(call: Call, spec: BulkSpec, ids: list[str]) -> None:
-    """InvalidInput if the tasks of some project cannot be assigned to the node."""
-    node = spec.args.get("to_node")
-    if spec.action is not BulkAction.REASSIGN or node is None:
+    """InvalidInput if tasks of some project and type cannot be assigned to the node."""
+    node = spec.to_node
+    if node is None:
         return
-    samples: dict[str, Task] = {}
+    chosen: list[Task] = []
     for start in range(0, len(ids), STEP):
         tasks = await call.services.store.reads.get(ids[start : start + STEP])
-        for task in tasks.values():
-            samples.setdefault(task.project, task)
-    for task in samples.values():
+        chosen = samples([*chosen, *tasks.values()])
+    for task in chosen:
         await call.services.store.interventions.check_node(node, task)
 
 

@@ -1,6 +1,7 @@
 -- Changes of many tasks as runs.
 
--- The figures commit with each batch. done + failed tasks of ids_json were judged, from its beginning.
+-- The figures commit with each batch. done + failed tasks of ids_json were judged: those from its
+-- beginning on, but for the held ones that progress_json has. next_at: when the next batch is due.
 CREATE TABLE holdfast_bulk_run (
     id          text COLLATE "C" PRIMARY KEY,
     spec_json   text NOT NULL,
@@ -13,7 +14,9 @@ CREATE TABLE holdfast_bulk_run (
     detail      text NOT NULL,
     created_at  double precision NOT NULL,
     updated_at  double precision NOT NULL,
-    version     bigint NOT NULL
+    next_at     double precision NOT NULL,
+    version     bigint NOT NULL,
+    progress_json text NOT NULL
 );
-CREATE INDEX holdfast_bulk_run_running ON holdfast_bulk_run (updated_at) WHERE state = 'running';
+CREATE INDEX holdfast_bulk_run_running ON holdfast_bulk_run (next_at) WHERE state = 'running';
 CREATE INDEX holdfast_bulk_run_ended ON holdfast_bulk_run (updated_at) WHERE state <> 'running';
