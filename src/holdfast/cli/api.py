@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from holdfast.app import TaskQueue, http_of
@@ -70,6 +71,21 @@ async def calls_of(queue: TaskQueue) -> Calls:
     from holdfast.gateway.local import LocalApi
 
     return await LocalApi.open(queue, actor())
+
+
+@asynccontextmanager
+async def working_calls_of(queue: TaskQueue) -> AsyncIterator[Calls]:
+    """The same for a command that begins an operation and waits for it. On a store, this process advances the
+    operation meanwhile."""
+    http = http_of(queue)
+    if http is not None:
+        yield http
+        return
+    from holdfast.gateway.local import LocalApi
+
+    api = await LocalApi.open(queue, actor())
+    async with api.working():
+        yield api
 
 
 def v1(*parts: str) -> str:

@@ -93,7 +93,7 @@ async def _session(to: Target, work: Callable[[TaskQueue], Awaitable[T]], *, cre
         queue = TaskQueue(to.found.value, create=create)
     if (http := http_of(queue)) is not None:
         http.tries, http.read_seconds = TRIES, ANSWER_SECONDS
-        http.patience_seconds, http.on_retry = GONE_SECONDS, _note
+        http.patience_seconds, http.on_retry = GONE_SECONDS, remark
     try:
         await queue.open()
         return await work(queue)
@@ -101,7 +101,8 @@ async def _session(to: Target, work: Callable[[TaskQueue], Awaitable[T]], *, cre
         await queue.stop()
 
 
-def _note(text: str) -> None:
+def remark(text: str) -> None:
+    """Prints a line to stderr, with any output."""
     print(one_line(text), file=sys.stderr, flush=True)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
@@ -56,10 +56,13 @@ class BulkRunner:
         self._on_changed = on_changed
         self._is_running = False
         self._driven: dict[str, _Driven] = {}
+        self._begun: set[str] = set()
+        """Runs that this process began or resumed, while it looks after no others."""
 
     async def begin(self, run: BulkRun) -> None:
         """Advances a run from now on."""
         if self._is_running:
+            self._begun.add(run.id)
             self._start(run.id)
         else:
             await self.drive(run.id)
@@ -140,9 +143,11 @@ class BulkRunner:
             raise
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self, *, only_own: bool = False) -> AsyncIterator[None]:
+        """Advances runs in the background. `only_own`: those that were begun here, and no others."""
         self._is_running = True
-        looking = asyncio.create_task(self._look_always(), name="holdfast-bulk-runs")
+        look = self._look_after_own if only_own else self.take_over
+        looking = asyncio.create_task(self._look_always(look), name="holdfast-bulk-runs")
         try:
             yield
         finally:
@@ -152,10 +157,15 @@ class BulkRunner:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _look_always(self) -> None:
+    async def _look_after_own(self) -> None:
+        """Starts runs whose last try failed. A run that has ended is only read."""
+        for run_id in self._begun - self._driven.keys():
+            self._start(run_id)
+
+    async def _look_always(self, look: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                await self.take_over()
+                await look()
             except HoldfastError as error:
                 log.warning("looking for operations that were left: %s", error)
             await self._clock.sleep(LOOK_SECONDS)

@@ -8,6 +8,7 @@ access to everything.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
@@ -38,6 +39,10 @@ class LocalApi:
     @classmethod
     async def open(cls, queue: Queue, actor: str) -> LocalApi:
         return cls(await GatewayServices.open(queue, new_metrics()), actor)
+
+    def working(self) -> AbstractAsyncContextManager[None]:
+        """Advances the bulk runs of calls in the background. Without it a call ends with its run."""
+        return self._services.bulk.running(only_own=True)
 
     async def call(
         self,

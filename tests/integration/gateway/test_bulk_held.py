@@ -127,6 +127,32 @@ async def test_runs_that_fail_do_not_starve_the_others(
     assert (await look(site, failing[0]))["detail"] == "the last try failed: away"
 
 
+async def test_a_process_may_look_after_its_own_runs_only(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await fill(site, 2)
+    foreign = await begin_only(site, {"action": "pause", "ids": ids[:1]})
+    advance, tries = BulkRuns.advance, []
+
+    async def first_fails(self: BulkRuns, run: Any, *args: Any) -> Any:
+        tries.append(run.id)
+        if len(tries) == 1:
+            raise StoreUnavailable("away")
+        return await advance(self, run, *args)
+
+    monkeypatch.setattr(BulkRuns, "advance", first_fails)
+    monkeypatch.setattr(bulk_runner, "IDLE_SECONDS", -60.0)
+    monkeypatch.setattr(bulk_runner, "LOOK_SECONDS", 0.01)
+    bulk = site.services.bulk
+    async with bulk.running(only_own=True):
+        made = await begin(site, {"action": "pause", "ids": ids[1:]})
+        async with asyncio.timeout(20):
+            while (await look(site, made["id"]))["state"] == "running":
+                await site.services.clock.sleep(0.01)
+    assert tries == [made["id"]] * 2
+    assert (await look(site, foreign))["done"] == 0
+
+
 async def test_one_gateway_takes_an_idle_run_over(site: Site) -> None:
     run_id = await begin_only(site, {"action": "pause", "ids": await fill(site, 1)})
     runs, before = site.services.bulk.runs, site.services.store.now() + 1.0

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from cyclopts import Parameter
 
 from holdfast.app import TaskQueue, http_of
-from holdfast.cli.api import answer_of, calls_of, v1, whole_id
+from holdfast.cli.api import answer_of, v1, whole_id, working_calls_of
 from holdfast.cli.options import COMMON, Common, DryRun, Limit, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import PARTIAL, Usage
-from holdfast.cli.session import advice, with_queue
-from holdfast.client.calls import Calls
+from holdfast.cli.session import advice, remark, with_queue
+from holdfast.client.calls import Answer, Calls
 from holdfast.client.patience import patiently
 from holdfast.core.bulk import BulkAction, BulkState
+from holdfast.errors import HoldfastError
 
 NOTHING: Final = 1
 """The exit code of an operation that changed no task."""
+INTERRUPTED: Final = "the command was interrupted"
+"""Why an operation was stopped."""
 LOOK_SECONDS: Final = 0.2
 """How often a command that waits looks at its operation."""
+Leave = Annotated[
+    bool, Parameter(negative="", help="On Ctrl-C, let the operation go on at a gateway.")
+]
 Id = Annotated[str, Parameter(help="The operation's id, or a prefix that matches one.")]
 
 
@@ -41,11 +48,11 @@ def run(
     ] = None,
     expect_count: Annotated[int | None, Parameter(help="Only if this many tasks match.")] = None,
     dry_run: DryRun = False,
+    leave: Leave = False,
     reason: Reason = "",
     common: Common = COMMON,
 ) -> int:
-    """Change all tasks that match a query, and wait for the end. Through a gateway the operation goes on if
-    this command is interrupted."""
+    """Change all tasks that match a query, and wait for the end. Ctrl-C stops the operation."""
     _check_action(action, to)
     given = {
         "action": action,
@@ -61,9 +68,12 @@ def run(
     body = {name: value for name, value in given.items() if value is not None}
 
     async def work(queue: TaskQueue) -> dict[str, Any]:
-        calls = await calls_of(queue)
-        made: dict[str, Any] = (await calls.call("POST", v1("operations"), body)).body
-        return made if dry_run else await _ended(queue, calls, made["id"], Printer(common))
+        async with working_calls_of(queue) as calls:
+            request = calls.call("POST", v1("operations"), body)
+            if not dry_run:
+                return await _Waiting(queue, calls, Printer(common), leave).ended(request)
+            foreseen: dict[str, Any] = (await request).body
+            return foreseen
 
     item = with_queue(common, work)
     if not dry_run:
@@ -92,14 +102,14 @@ def stop(id: Id, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     _print(common, answer_of(common, "POST", path, {"reason": reason}))
 
 
-def resume(id: Id, /, *, reason: Reason = "", common: Common = COMMON) -> int:
-    """Go on with the tasks that are left, and wait for the end."""
+def resume(id: Id, /, *, leave: Leave = False, reason: Reason = "", common: Common = COMMON) -> int:
+    """Go on with the tasks that are left, and wait for the end. Ctrl-C stops the operation."""
     id = _id(common, id)
 
     async def work(queue: TaskQueue) -> dict[str, Any]:
-        calls = await calls_of(queue)
-        await calls.call("POST", v1("operations", id, "resume"), {"reason": reason})
-        return await _ended(queue, calls, id, Printer(common))
+        async with working_calls_of(queue) as calls:
+            request = calls.call("POST", v1("operations", id, "resume"), {"reason": reason})
+            return await _Waiting(queue, calls, Printer(common), leave).ended(request)
 
     item = with_queue(common, work)
     _print(common, item)
@@ -114,20 +124,57 @@ def _check_action(action: str, to: str | None) -> None:
         raise Usage("reassign needs --to NODE (see holdfast node list); other actions take no --to")
 
 
-async def _ended(queue: TaskQueue, calls: Calls, id: str, printer: Printer) -> dict[str, Any]:
-    """The operation when it has ended or was stopped. A gateway that restarts goes on with it."""
-    printer.note(f"operation {id}")
-    http = http_of(queue)
-    request = partial(calls.call, "GET", v1("operations", id))
-    with advice(lambda: f"the operation {id} goes on: holdfast op show {id}"):
-        while True:
-            answer = await (
-                request() if http is None else patiently(http, request, http.patience_seconds)
+class _Waiting(NamedTuple):
+    """A command that waits for its operation."""
+
+    queue: TaskQueue
+    calls: Calls
+    printer: Printer
+    leave: bool
+
+    async def ended(self, request: Coroutine[Any, Any, Answer]) -> dict[str, Any]:
+        """The operation that the request begins, when it has ended or was stopped. An interrupt stops it,
+        even if the request is not answered yet."""
+        begins = asyncio.create_task(request)
+        try:
+            item: dict[str, Any] = (await asyncio.shield(begins)).body
+            self.printer.note(f"operation {item['id']}")
+            return await self._look_until_end(item["id"])
+        except asyncio.CancelledError:
+            await self._interrupted((await begins).body["id"])
+            raise
+
+    async def _look_until_end(self, id: str) -> dict[str, Any]:
+        """A gateway that restarts goes on with the operation."""
+        http = http_of(self.queue)
+        request = partial(self.calls.call, "GET", v1("operations", id))
+        with advice(lambda: f"the operation {id} goes on: holdfast op show {id}"):
+            while True:
+                answer = await (
+                    request() if http is None else patiently(http, request, http.patience_seconds)
+                )
+                item: dict[str, Any] = answer.body
+                if item["state"] != BulkState.RUNNING:
+                    return item
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _interrupted(self, id: str) -> None:
+        if self.leave:
+            remark(
+                f"operation {id} goes on at a gateway of the store: holdfast op stop {id} stops it"
             )
-            item: dict[str, Any] = answer.body
-            if item["state"] != BulkState.RUNNING:
-                return item
-            await asyncio.sleep(LOOK_SECONDS)
+            return
+        path = v1("operations", id, "stop")
+        try:
+            item = (await self.calls.call("POST", path, {"reason": INTERRUPTED})).body
+        except HoldfastError as error:
+            remark(f"operation {id} was not stopped: {error}; see holdfast op show {id}")
+            return
+        judged = item["done"] + item["failed"]
+        remark(
+            f"operation {id} is stopped after {judged} of {item['total']} tasks: "
+            f"holdfast op resume {id} goes on with the others"
+        )
 
 
 def _exit_code(item: dict[str, Any]) -> int:
@@ -156,7 +203,8 @@ def _print(common: Common, item: dict[str, Any]) -> None:
         ("reason", item["reason"]),
     ]
     if item["detail"]:
-        lines.append(("stopped", item["detail"]))
+        is_stopped = item["state"] == BulkState.STOPPED
+        lines.append(("stopped" if is_stopped else "waits", item["detail"]))
     Printer(common).one(item, lines, name=item["id"])
 
 
