@@ -11,6 +11,7 @@ from holdfast.cli.output import table
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import length, relative
 from holdfast.cli.problem import Usage, wants_json
+from holdfast.cli.worker.command import _token_file
 from holdfast.config import find_url
 from holdfast.errors import BadConfig
 from holdfast.queue.views import at, time_of
@@ -126,3 +127,17 @@ import holdfast.gateway.local, holdfast.cli.operations
 def test_commands_on_a_store_need_no_extra() -> None:
     """Every command that changes something runs over these modules."""
     subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], check=True)
+
+
+def test_a_token_option_of_a_worker_counts_more_than_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file, url = Path("a.token"), "holdfast://host"
+    with pytest.raises(Usage, match="--token and --token-file are both given"):
+        _token_file(file, "typed", url, 1)
+    monkeypatch.setenv("HOLDFAST_TOKEN", "exported")
+    assert _token_file(file, "exported", url, 1) is not None
+    monkeypatch.setenv("HOLDFAST_TOKEN_FILE", "a.token")
+    assert _token_file(file, "typed", url, 1) is None
+    with pytest.raises(Usage, match="HOLDFAST_TOKEN and HOLDFAST_TOKEN_FILE are both given"):
+        _token_file(file, "exported", url, 1)

@@ -27,7 +27,7 @@ HUB_VERBS: Final = (
     ),
     Verb(
         "node drain",
-        "Give a node no new tasks, and tell it to end",
+        "Give a node no new tasks; running ones finish",
         f"{HERE}.node_change:drain",
         ("holdfast node drain plugin-a",),
     ),

@@ -223,5 +223,10 @@ def _denied(principal: Principal, operation: Operation, reason: DenialReason) ->
     text = _TEXTS[reason]
     if reason is DenialReason.ROLE:
         own = ", ".join(sorted(principal.roles & ROLES_OF[principal.kind])) or "none"
-        text += f" (its roles: {own}); the roles that do: {', '.join(roles_for(operation))}"
+        roles = roles_for(operation)
+        text += f" (its roles: {own}); the roles that do: {', '.join(roles)}"
+        if Role.WORKER in roles:
+            text += (
+                "; a worker gets its role with a join token: holdfast token create NAME --kind join"
+            )
     return Denied(reason, f"{principal.name} may not do {operation}: {text}")

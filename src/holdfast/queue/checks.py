@@ -92,8 +92,10 @@ async def hints(queue: Queue, _: float) -> Check:
 async def nodes(queue: Queue, _: float) -> Check:
     """A live worker for queued tasks."""
     every = await queue.get_nodes(live=False)
-    live = [node for node in every if node.is_live]
+    live = [node for node in every if node.is_live and node.types]
     queued = (await queue.get_stats()).queued
+    if live and (idle := await _unserved(queue, live)):
+        return idle
     if live:
         workers = sum(node.workers for node in live)
         now = await queue.parts.sessions.now()
@@ -152,6 +154,27 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+async def _unserved(queue: Queue, live: list[Node]) -> Check | None:
+    """Queues with tasks whose workers are all out of service."""
+    out = {
+        view.name: [node for node in live if view.name in node.queues]
+        for view in await queue.get_queues()
+        if view.counts.get(Status.QUEUED.value, 0)
+    }
+    out = {
+        name: nodes
+        for name, nodes in out.items()
+        if nodes and not any(node.may_claim for node in nodes)
+    }
+    if not out:
+        return None
+    nodes = {node.id: node.state for found in out.values() for node in found}
+    names = ", ".join(f"{node} ({state})" for node, state in list(nodes.items())[:NAMED_MAX])
+    queues = ", ".join(f"'{name}'" for name in list(out)[:NAMED_MAX])
+    text = f"all workers of queue {queues} are out of service: {names}; see holdfast node uncordon"
+    return Check("nodes", Level.FAIL, text)
+
+
 async def types(queue: Queue, _: float) -> Check:
     """Types with one name and different options: in two services, or in two versions of one service."""
     first: dict[str, tuple[str, dict[str, object]]] = {}
@@ -195,7 +218,7 @@ async def projects(queue: Queue, _: float) -> Check:
     """Projects with tasks that no live worker may take."""
     nodes = [node for node in await queue.get_nodes() if node.types]
     if not nodes:
-        return Check("projects", Level.OK, "no worker is live, as another check says")
+        return Check("projects", Level.OK, "no worker is live")
     if any(node.project is None and node.projects is None for node in nodes):
         return Check("projects", Level.OK, "the workers serve all projects")
     counts = await (await queue.open()).store.reads.waiting_projects()

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core import codec, node as rules
 from holdfast.core.check import check_flag
+from holdfast.core.node_identity import NodeState
 from holdfast.queue.session import Sessions
 from holdfast.store.rows import NodeRow
 
@@ -41,6 +42,13 @@ class Node(msgspec.Struct, frozen=True):
     type_options: dict[str, dict[str, Any]] | None = None
     """The options of each type that are not the default. None if the version of the node does not report
     them."""
+    state: str = NodeState.LIVE.value
+    """Whether an operator has taken the node out of service: `core.node_identity.NodeState`."""
+
+    @property
+    def may_claim(self) -> bool:
+        """Whether the node reports and is in service."""
+        return self.is_live and self.state == NodeState.LIVE
 
     def serves(self, project: str) -> bool:
         """Whether the node runs tasks of this project."""
@@ -88,7 +96,7 @@ def nodes_at(rows: Sequence[NodeRow], now: float) -> list[Node]:
 def _node(row: NodeRow, now: float) -> Node:
     report = _report(row.info_json)
     is_live = rules.is_live(row.seen_at, rules.lease_seconds_of(report), now)
-    return Node(row.id, row.started_at, row.seen_at, is_live, **report)
+    return Node(row.id, row.started_at, row.seen_at, is_live, **report, state=row.state)
 
 
 def _report(info_json: str) -> dict[str, Any]:

@@ -13,12 +13,20 @@ from holdfast.core import limit as limits
 from holdfast.core.gate import decision_of, is_assigned
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import NotFound
-from holdfast.queue.nodes import nodes_at
+from holdfast.queue.nodes import Node, nodes_at
 from holdfast.store.situation import Situation
 from holdfast.store.store import Store
 
-FOR_OPERATORS: Final = ("no-handler", "project-unserved", "queue-unserved", "queue-paused")
+FOR_OPERATORS: Final = (
+    "no-handler",
+    "project-unserved",
+    "queue-unserved",
+    "queue-paused",
+    "nodes-out-of-service",
+)
 """Reasons that do not end by themselves."""
+NAMED_MAX: Final = 3
+"""Nodes that a reason names."""
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -115,6 +123,8 @@ def _unable(view: Situation) -> str:
     node = next((n for n in nodes_at(view.nodes, view.now) if n.id == task.assigned_to), None)
     if node is None or not node.is_live:
         return ", which is not live,"
+    if not node.may_claim:
+        return f", which is {node.state},"
     if task.type not in node.types:
         return f", which has no handler for '{task.type}',"
     return "" if task.queue in node.queues else f", which does not serve queue '{task.queue}',"
@@ -183,8 +193,9 @@ def _no_handler(view: Situation) -> list[Reason]:
     task = view.task
     nodes = [node for node in nodes_at(view.nodes, view.now) if node.is_live]
     serving = [node for node in nodes if node.serves(task.project)]
-    if any(task.type in node.types and task.queue in node.queues for node in serving):
-        return []
+    able = [node for node in serving if task.type in node.types and task.queue in node.queues]
+    if able:
+        return _out_of_service(able)
     if any(task.type in node.types for node in serving):
         text = f"no live node with a handler for '{task.type}' serves queue '{task.queue}'"
         return [Reason("queue-unserved", text, {"type": task.type, "queue": task.queue})]
@@ -199,6 +210,19 @@ def _no_handler(view: Situation) -> list[Reason]:
         return [Reason("project-unserved", text, {"project": task.project, "served": others})]
     text = f"no live node has a handler for '{task.type}': start a worker that registers it"
     return [Reason("no-handler", text, {"type": task.type, "live_nodes": len(nodes)})]
+
+
+def _out_of_service(able: list[Node]) -> list[Reason]:
+    """The nodes that could run the task, if an operator has taken all of them out of service."""
+    if any(node.may_claim for node in able):
+        return []
+    names = ", ".join(f"{node.id} ({node.state})" for node in able[:NAMED_MAX])
+    more = f" and {len(able) - NAMED_MAX} more" if len(able) > NAMED_MAX else ""
+    text = (
+        f"the only workers for it are out of service: {names}{more}; put one back with holdfast node "
+        "uncordon, or start another"
+    )
+    return [Reason("nodes-out-of-service", text, {"nodes": {n.id: n.state for n in able}})]
 
 
 def _limits_full(view: Situation) -> list[Reason]:

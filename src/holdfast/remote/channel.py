@@ -55,6 +55,17 @@ Connect: TypeAlias = Callable[[str, str, float], Awaitable[Channel]]
 """Opens a connection: URL, token, seconds between pings."""
 
 
+_REFUSED: Final = {
+    "unauthenticated": (
+        "the token is not valid: it is unknown, expired or revoked; ask an administrator for another"
+    ),
+    "forbidden": (
+        "the token may not run tasks: a worker needs a join token (holdfast token create NAME --kind join)"
+    ),
+}
+"""What a close that refuses the worker means."""
+
+
 class WebSocketChannel:
     """A connection over WebSocket."""
 
@@ -95,7 +106,8 @@ class WebSocketChannel:
         name = None if frame is None else close_codes.refusal(frame.code, frame.reason)
         if name is not None:
             status = close_codes.http_status(frame.code)
-            return problem(status, {"code": name, "detail": f"the gateway refused: {name}"})
+            detail = _REFUSED.get(name, f"the gateway refused: {name}")
+            return problem(status, {"code": name, "detail": detail})
         return GatewayUnavailable(f"the connection to {self._url} ended: {closed}")
 
 

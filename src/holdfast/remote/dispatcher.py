@@ -52,6 +52,7 @@ class RemoteDispatcher(Loop):
         self.claimed = 0
         self.claiming = False
         self._notice = ""
+        self._is_drained = False
 
     @property
     def ending(self) -> bool:
@@ -65,6 +66,7 @@ class RemoteDispatcher(Loop):
             self._link.withdraw()
 
     def worker_freed(self) -> None:
+        self._say_drained()
         self.wake()
 
     async def tick(self) -> float:
@@ -94,4 +96,13 @@ class RemoteDispatcher(Loop):
             log.warning(text, notice, self._link.node)
         elif self._notice and not notice:
             log.info("node '%s' gets tasks again", self._link.node)
+        if not notice:
+            self._is_drained = False
         self._notice = notice
+        self._say_drained()
+
+    def _say_drained(self) -> None:
+        """Logs once that the last task of a node out of service has ended: its process may be stopped."""
+        if self._notice and not self._is_drained and not self._pool.busy:
+            self._is_drained = True
+            log.warning("node '%s' is drained: no task runs here", self._link.node)

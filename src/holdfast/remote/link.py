@@ -77,9 +77,7 @@ class Link:
         open_channel: Connect,
     ) -> None:
         """`name`: of the node, if the token may name one."""
-        self._gateways = gateways
-        self._clock = clock
-        self._ids = ids
+        self._gateways, self._clock, self._ids = gateways, clock, ids
         self._name = name
         self._token = gateways.token
         self._lease_ms = int(lease_seconds * 1000)
@@ -230,7 +228,8 @@ class Link:
                     return
                 if error.code == UNKNOWN_NODE:
                     self._start_over()
-                log.warning("gateway %s: %s; retrying", self._gateways.at(self._turn), error)
+                if attempt & (attempt + 1) == 0:  # At once, then ever more rarely.
+                    log.warning("gateway %s: %s; retrying", self._gateways.at(self._turn), error)
             self._turn += 1
             pause = backoff_seconds(attempt, self._ids.random_unit())
             await self._clock.sleep(min(pause, RECONNECT_SECONDS_MAX))
@@ -294,6 +293,7 @@ class Link:
         for called in self._pending.called.values():
             self._post(called.frame)
         self.changed.set()
+        log.info("connected to gateway %s as %s", self._gateways.at(self._turn), self.node)
         self._owner.connected()
 
     async def _serve(self) -> None:

@@ -34,6 +34,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     started_at: float
     seen_at: float
     info_json: str
+    state: str = "live"
 
 
 class TypeRow(msgspec.Struct, frozen=True):

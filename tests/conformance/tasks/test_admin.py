@@ -69,8 +69,8 @@ async def test_nodes_register_send_heartbeats_and_leave(store: Store) -> None:
     await execute(store, "beat_node", id="n1", now=5.0, info_json='{"busy":1}')
     await execute(store, "join_node", id="n2", now=2.0, info_json="{}")
     assert [tuple(row) for row in await query(store, "nodes")] == [
-        ("n1", 1.0, 5.0, '{"busy":1}'),
-        ("n2", 2.0, 2.0, "{}"),
+        ("n1", 1.0, 5.0, '{"busy":1}', "live"),
+        ("n2", 2.0, 2.0, "{}", "live"),
     ]
     await execute(store, "prune_nodes", before=3.0)
     assert [row[0] for row in await query(store, "nodes")] == ["n1"]

@@ -17,7 +17,14 @@ from holdfast.client.node.identity import read_identity, write_identity
 from holdfast.client.node.node import Node
 from holdfast.core.errors import AlreadyLocked
 from holdfast.core.token import TokenKind
-from holdfast.errors import BadConfig, Conflict, HoldfastError, NotFound, StoreUnavailable
+from holdfast.errors import (
+    BadConfig,
+    Conflict,
+    HoldfastError,
+    InvalidInput,
+    NotFound,
+    StoreUnavailable,
+)
 from holdfast.gateway.rest.app import make_app
 from tests.feed_support import WAIT_SECONDS
 from tests.integration.gateway.support import Site, open_site
@@ -205,6 +212,9 @@ async def test_local_mistakes_are_refused(lab: Lab) -> None:
         node.create("task-1")
     with pytest.raises(BadConfig, match="nothing is changed"):
         node.edit("task-1")
+    with pytest.raises(InvalidInput, match="'finished' is not a status: give "):
+        node.set_status("task-1", "finished")
+    assert node.pending() == 1
     await node.close()
     with pytest.raises(BadConfig, match="belongs to node a"):
         await Node.open(lab.folder / "a" / ".holdfast", node_id="other")

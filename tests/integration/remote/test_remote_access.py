@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import Task
 from holdfast.core.errors import Forbidden, Unauthenticated
 from holdfast.errors import EngineFailed
 from tests.integration.remote.support import (
@@ -21,7 +22,7 @@ from tests.integration.remote.support import (
 
 async def test_a_wrong_token_does_not_start(sqlite_gateway: Server) -> None:
     queue = queue_with_handlers(sqlite_gateway.address, token="hf_admin_wrong-wrong-wrong-wrong")
-    with pytest.raises(Unauthenticated):
+    with pytest.raises(Unauthenticated, match="unknown, expired or revoked"):
         await queue.start()
     with pytest.raises(Unauthenticated):
         await queue.enqueue("add", {"a": 1, "b": 1})
@@ -32,7 +33,7 @@ async def test_a_viewer_runs_no_tasks(sqlite_gateway: Server) -> None:
     body = {"name": "ann", "roles": ["viewer"]}
     token = (await sqlite_gateway.ask("POST", "/tokens", json=body))["token"]
     queue = queue_with_handlers(sqlite_gateway.address, token=token)
-    with pytest.raises(Forbidden):
+    with pytest.raises(Forbidden, match="join token"):
         await queue.start()
     await queue.stop()
 
@@ -109,24 +110,53 @@ class Heard(logging.Handler):
 async def test_a_drained_worker_says_so_and_waits(
     sqlite_gateway: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """`task why` and `doctor` name it as the cause that tasks wait."""
     caplog.set_level(logging.INFO, "holdfast.worker")
     gateway, log = sqlite_gateway, logging.getLogger("holdfast.worker")
-    drained, back = Heard("is draining"), Heard("gets tasks again")
-    log.addHandler(drained)
-    log.addHandler(back)
+    texts = Heard("is draining"), Heard("is drained: no task runs"), Heard("gets tasks again")
+    for handler in texts:
+        log.addHandler(handler)
+    draining, drained, back = texts
     queue = queue_with_handlers(gateway.address, await gateway.joining(), lease_seconds=5.0)
+    running, go = asyncio.Event(), asyncio.Event()
+
+    async def hold(task: Task) -> None:
+        running.set()
+        await go.wait()
+
+    queue.register_handler("hold", hold)
     try:
         async with queue:
             node = engine_of(queue).link.node
+            held = await queue.enqueue("hold")
+            await asyncio.wait_for(running.wait(), SECONDS)
             await gateway.ask("POST", f"/nodes/{node}/drain", json={"reason": "test"})
+            await asyncio.wait_for(draining.heard.wait(), SECONDS)
+            assert drained.count == 0
+            go.set()
+            await held.result(SECONDS)
             await asyncio.wait_for(drained.heard.wait(), SECONDS)
+            waiting = await queue.enqueue("add", {"a": 1, "b": 2})
+            [reason] = (await queue.why(waiting)).reasons
+            assert reason.code == "nodes-out-of-service"
+            assert f"{node} (draining)" in reason.text
+            checks = {c["name"]: c for c in (await gateway.ask("GET", "/doctor"))["items"]}
+            assert checks["nodes"]["level"] == "fail"
+            assert f"out of service: {node} (draining)" in checks["nodes"]["text"]
             await gateway.ask("POST", f"/nodes/{node}/uncordon", json={"reason": "test"})
-            assert await (await queue.enqueue("add", {"a": 1, "b": 2})).result(SECONDS) == 3
+            assert await waiting.result(SECONDS) == 3
             await asyncio.wait_for(back.heard.wait(), SECONDS)
-            assert (drained.count, back.count) == (1, 1)
+            assert [handler.count for handler in texts] == [1, 1, 1]
     finally:
-        log.removeHandler(drained)
-        log.removeHandler(back)
+        for handler in texts:
+            log.removeHandler(handler)
+
+
+async def test_a_gateway_alone_is_no_worker(sqlite_gateway: Server) -> None:
+    checks = {c["name"]: c for c in (await sqlite_gateway.ask("GET", "/doctor"))["items"]}
+    assert checks["nodes"]["level"] == "warn"
+    assert "no worker is live" in checks["nodes"]["text"]
+    assert checks["projects"]["text"] == "no worker is live"
 
 
 async def test_a_token_file_keeps_the_credential_of_the_node(

@@ -30,7 +30,7 @@ def uncordon(id: Id, /, *, reason: Reason = "", common: Common = COMMON) -> None
 
 
 def drain(id: Id, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Give a node no new tasks, and tell it to end."""
+    """Give a node no new tasks; running ones finish."""
     _change(common, id, "drain", reason)
 
 

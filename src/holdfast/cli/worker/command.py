@@ -18,6 +18,7 @@ from holdfast.core.redaction import Redaction
 
 PROCESSES_MAX = 256
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
+TOKEN_FILE_VARIABLE = "HOLDFAST_TOKEN_FILE"
 
 
 class LogLevel(StrEnum):
@@ -133,7 +134,18 @@ def _token_file(
     if path is None or gateway is None:
         return None
     if token is not None:
-        raise Usage("--token and --token-file are both given: give one")
+        # What is typed counts more than what the environment says.
+        is_typed = token != os.environ.get(TOKEN_VARIABLE)
+        is_file_typed = str(path) != os.environ.get(TOKEN_FILE_VARIABLE)
+        if is_typed and not is_file_typed:
+            return None
+        if is_typed == is_file_typed:
+            names = (
+                "--token and --token-file"
+                if is_typed
+                else f"{TOKEN_VARIABLE} and {TOKEN_FILE_VARIABLE}"
+            )
+            raise Usage(f"{names} are both given: give one")
     if processes > 1:
         raise Usage("--token-file is for one process: it keeps the credential of one node")
     return TokenFile(path)

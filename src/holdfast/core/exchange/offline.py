@@ -16,8 +16,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.check import shown
 from holdfast.core.exchange.item import LABELS_MAX
 from holdfast.core.exchange.item_wire import decode_item, encode_item
+from holdfast.core.exchange.push import STATUSES
 from holdfast.core.submit import METADATA_BYTES_MAX, encode_payload
 from holdfast.errors import InvalidInput
 
@@ -95,6 +97,9 @@ def check_mutation(mutation: Mutation, content: Mapping[str, Any] | None) -> Non
     """Refuses what the server would refuse, before it is in the log. `content`: what the author sees.
     InvalidInput or a child of it."""
     decode_item(encode_item(item_of(mutation)))
+    status = mutation.change.get("status")
+    if status is not None and status not in STATUSES:
+        raise InvalidInput(f"{shown(status)} is not a status: give {', '.join(STATUSES)}")
     state = overlay(content, [mutation]) or {}
     if "metadata" in mutation.change:
         encode_payload(state["metadata"], what="metadata", limit=METADATA_BYTES_MAX)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.client import admin_models as models
+from holdfast.core.node_identity import NodeState
 from holdfast.queue.nodes import Node
 from holdfast.queue.views.values import View, at, known_time, parsed, shown
 
@@ -38,4 +39,5 @@ def read_node(view: View) -> Node:
         known_time(given.seen_at),
         bool(given.live),
         **reported,
+        state=given.state or NodeState.LIVE.value,
     )

@@ -61,7 +61,7 @@ def _is_live(seen_at: float, info_json: str | None, now: float) -> bool:
 
 
 def _is_silent(row: Any, now: float) -> bool:
-    _, _, seen_at, info_json = row
+    _, _, seen_at, info_json, _ = row
     lease_seconds = rules.lease_seconds_of(codec.loads_object(info_json))
     return rules.is_lost(seen_at, lease_seconds, now)
 

@@ -31,8 +31,8 @@ WHERE n.id = r.id AND n.seen_at = r.seen_at AND n.lost_at IS NULL
 RETURNING n.id, n.seen_at;
 
 -- name: nodes
--- returns: id started_at seen_at info_json
-SELECT id, started_at, seen_at, info_json FROM holdfast_node ORDER BY id;
+-- returns: id started_at seen_at info_json state
+SELECT id, started_at, seen_at, info_json, state FROM holdfast_node ORDER BY id;
 
 -- name: standing_nodes
 -- Of these nodes, those that may claim.
