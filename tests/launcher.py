@@ -20,6 +20,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,6 +105,8 @@ class Launcher:
             self._process = subprocess.Popen(
                 command, cwd=ROOT, pass_fds=files, stdin=subprocess.DEVNULL
             )
+        self._sending = threading.Lock()
+        """A request is several writes: those of two threads must not mix."""
         atexit.register(self._close)
 
     def _close(self) -> None:
@@ -122,8 +125,9 @@ class Launcher:
         numbers = [stream if isinstance(stream, int) else stream.fileno() for stream in streams]
         body = msgspec.json.encode(Request(list(args), str(folder), dict(env)))
         try:
-            socket.send_fds(self._socket, [LENGTH.pack(len(body))], [*numbers, reporting])
-            self._socket.sendall(body)
+            with self._sending:
+                socket.send_fds(self._socket, [LENGTH.pack(len(body))], [*numbers, reporting])
+                self._socket.sendall(body)
         finally:
             os.close(reporting)
         return Child(status)
@@ -147,9 +151,17 @@ class Launcher:
                 child.wait()
 
 
-@functools.cache
+_making = threading.Lock()
+
+
 def launcher() -> Launcher:
     """The launcher of this process. It ends when this process has ended."""
+    with _making:
+        return _made()
+
+
+@functools.cache
+def _made() -> Launcher:
     return Launcher()
 
 

@@ -50,6 +50,9 @@ QUEUE = Surface(
         **dict.fromkeys(("delay", "base_retry_delay", "start.max_retry_delay"), "number"),
         **dict.fromkeys(("shutdown_timeout", "lease_seconds", "ageing_seconds"), "number"),
         **dict.fromkeys(("keep_done", "keep_dead", "keep_events", "keep_conflicts"), "number"),
+        **dict.fromkeys(("keep_sync_log", "keep_tombstones", "keep_mutations"), "number"),
+        **dict.fromkeys(("keep_output", "affinity_seconds", "reassign_fallback_seconds"), "number"),
+        **dict.fromkeys(("keep_audit", "decision_deadline"), "number?"),
         **dict.fromkeys(("timeout", "retry_delay", "max_retry_delay", "task_timeout"), "number?"),
         **dict.fromkeys(("max_age", "replay_dead.rate"), "number?"),
         **dict.fromkeys(("rate", "key_rate"), "rate?"),
@@ -67,7 +70,7 @@ QUEUE = Surface(
         "handler": "callable",
         "function": "callable?",
         "tx": "tx?",
-        "queues": "names",
+        **dict.fromkeys(("queues", "start.projects"), "names"),
     },
     good={
         "task_id": "mine",
