@@ -152,17 +152,14 @@ async def test_a_task_that_was_replayed_meanwhile_is_not_discarded(site: Site) -
 
 
 async def begin_only(site: Site, body: dict[str, Any], **options: Any) -> str:
-    """Makes a run and advances it not."""
-    bulk = site.services.bulk
+    """Makes a run without advancing it."""
 
     async def nothing(run: Any) -> None:
         del run
 
-    begins, bulk.begin = bulk.begin, nothing  # type: ignore[method-assign]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(site.services.bulk, "begin", nothing)
         return str((await begin(site, body, **options))["id"])
-    finally:
-        bulk.begin = begins  # type: ignore[method-assign]
 
 
 async def test_a_run_belongs_to_the_projects_of_who_made_it(site: Site) -> None:
