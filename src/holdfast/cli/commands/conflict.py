@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -81,15 +82,12 @@ def _print(common: Common, item: dict[str, Any]) -> None:
 
 
 def _columns() -> list[Column]:
-    def field(name: str) -> Any:
-        return lambda item: item[name]
-
     return [
-        Column("ID", field("id")),
-        Column("STATE", field("state")),
-        Column("KIND", field("kind")),
-        Column("PROJECT", field("project")),
-        Column("TASK", field("client_id"), flex=True),
-        Column("NODE", field("node"), flex=True),
-        Column("CREATED", field("created_at")),
+        Column("ID", itemgetter("id")),
+        Column("STATE", itemgetter("state")),
+        Column("KIND", itemgetter("kind")),
+        Column("PROJECT", itemgetter("project")),
+        Column("TASK", itemgetter("client_id"), flex=True),
+        Column("NODE", itemgetter("node"), flex=True),
+        Column("CREATED", itemgetter("created_at")),
     ]

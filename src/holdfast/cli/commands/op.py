@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from functools import partial
+from operator import itemgetter
 from typing import Annotated, Any, Final, NamedTuple
 
 from cyclopts import Parameter
@@ -209,16 +210,13 @@ def _print(common: Common, item: dict[str, Any]) -> None:
 
 
 def _columns() -> list[Column]:
-    def field(name: str) -> Any:
-        return lambda item: item[name]
-
     return [
-        Column("ID", field("id")),
-        Column("STATE", field("state")),
-        Column("ACTION", field("action")),
-        Column("TOTAL", field("total")),
-        Column("DONE", field("done")),
-        Column("REFUSED", field("failed")),
-        Column("ACTOR", field("actor"), flex=True),
-        Column("CREATED", field("created_at")),
+        Column("ID", itemgetter("id")),
+        Column("STATE", itemgetter("state")),
+        Column("ACTION", itemgetter("action")),
+        Column("TOTAL", itemgetter("total")),
+        Column("DONE", itemgetter("done")),
+        Column("REFUSED", itemgetter("failed")),
+        Column("ACTOR", itemgetter("actor"), flex=True),
+        Column("CREATED", itemgetter("created_at")),
     ]

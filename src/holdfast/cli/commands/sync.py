@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -73,15 +74,12 @@ def _figures(group: dict[str, Any]) -> str:
 
 
 def _columns() -> list[Column]:
-    def field(name: str) -> Any:
-        return lambda item: item[name]
-
     return [
-        Column("ID", field("id")),
-        Column("AT", field("at")),
-        Column("NODE", field("nodeId"), flex=True),
-        Column("OP", field("op")),
+        Column("ID", itemgetter("id")),
+        Column("AT", itemgetter("at")),
+        Column("NODE", itemgetter("nodeId"), flex=True),
+        Column("OP", itemgetter("op")),
         Column("TASK", lambda item: item["taskId"] or "", flex=True),
-        Column("OUTCOME", field("outcome")),
+        Column("OUTCOME", itemgetter("outcome")),
         Column("ERROR", lambda item: item["error"] or ""),
     ]
