@@ -196,7 +196,7 @@ async def test_a_refused_command_writes_nothing(store: Store) -> None:
         assert await store.interventions.get(made.id) is None
     assert await kinds(store, "a") == events
     assert await AuditStore(store).before(2**53, 10) == []
-    with pytest.raises(InvalidInput, match="to_node"):
+    with pytest.raises(InvalidInput, match="nowhere"):
         await store.interventions.issue(request(T.REASSIGN, args={"to_node": "nowhere"}))
 
 

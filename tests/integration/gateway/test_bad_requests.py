@@ -149,7 +149,7 @@ async def test_a_path_that_does_not_exist(memory_site: Site, path: str) -> None:
 
 async def test_a_body_where_none_belongs(memory_site: Site) -> None:
     answer = await memory_site.ask("DELETE", "/schedules/n", {"reason": "x"})
-    assert problem(answer) == (400, "malformed")
+    assert problem(answer) == (422, "invalid-input")
 
 
 async def test_an_error_has_no_secret(memory_site: Site) -> None:
@@ -158,3 +158,13 @@ async def test_an_error_has_no_secret(memory_site: Site) -> None:
     assert secret not in answer.text
     answer = await memory_site.ask("GET", f"/tasks/{secret}")
     assert secret not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("content", "status"), [(b"", 201), (b"{}", 201), (b'{"a": 1}', 422), (b"[]", 422), (b"{", 400)]
+)
+async def test_a_call_without_a_body_takes_an_empty_object(
+    memory_site: Site, content: bytes, status: int
+) -> None:
+    answer = await memory_site.client.post("/api/v1/ws-tickets", content=content, headers=AUTH)
+    assert answer.status_code == status, answer.text

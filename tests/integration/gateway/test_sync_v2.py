@@ -240,6 +240,28 @@ async def test_intervene_and_its_command(a: Forge, admin: Forge) -> None:
     assert [row["state"] for row in history["interventions"]] == ["applied"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "args", "named"),
+    [
+        ("REASSIGN", {}, "toNode"),
+        ("REASSIGN", {"to_node": "plugin-a"}, "toNode"),
+        ("REASSIGN", {"toNode": 7}, "toNode"),
+        ("PAUSE", {"graceMs": "x"}, "graceMs is 'x': give a number from 0 to 3.6e+06"),
+        ("ABORT", {"graceMs": 3_600_001}, "graceMs"),
+        ("ABORT", {"grace_seconds": 1}, "graceMs"),
+        ("RETRY", {"delayMs": True}, "delayMs"),
+        ("RETRY", {"delay_seconds": 1}, "delayMs, payload"),
+    ],
+)
+async def test_arguments_of_interventions_have_the_names_of_this_api(
+    a: Forge, admin: Forge, kind: str, args: dict[str, Any], named: str
+) -> None:
+    await a.create()
+    body = {"type": kind, "taskId": "task-1", "reason": "r", "args": args}
+    detail = refused(await admin.post("/intervene", **body), 422, "INVALID_INPUT")["detail"]
+    assert named in detail
+
+
 async def test_a_viewer_does_not_intervene(site: Site, a: Forge) -> None:
     await a.create()
     viewer = Forge(site, "", await site.token("viewer", projects=["proj"]))
@@ -373,6 +395,15 @@ async def already_locked(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
     return str(body["error"])
 
 
+async def not_locked(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
+    await a.create()
+    body = {"type": "RELEASE_LOCK", "taskId": "task-1", "reason": "r"}
+    answer = refused(await admin.post("/intervene", **body), 409, "NOT_LOCKED")
+    assert answer["code"] == "not-locked"
+    assert answer["serverState"]["status"] == "queued"
+    return str(answer["error"])
+
+
 async def not_claimable(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
     await a.create()
     await site.services.store.apply([Instruction(await task_id(a), Pause("user:ann"))])
@@ -454,6 +485,7 @@ CASES = {
     SyncError.TERMINAL: terminal,
     SyncError.ALREADY_LOCKED: already_locked,
     SyncError.NOT_CLAIMABLE: not_claimable,
+    SyncError.NOT_LOCKED: not_locked,
     SyncError.LOCK_LOST: lock_lost,
     SyncError.TASK_NOT_FOUND: not_found,
     SyncError.TASK_DELETED: deleted,

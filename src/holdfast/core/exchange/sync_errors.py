@@ -26,6 +26,7 @@ class SyncError(StrEnum):
     TERMINAL = "TERMINAL"
     ALREADY_LOCKED = "ALREADY_LOCKED"
     NOT_CLAIMABLE = "NOT_CLAIMABLE"
+    NOT_LOCKED = "NOT_LOCKED"
     LOCK_LOST = "LOCK_LOST"
     TASK_NOT_FOUND = "TASK_NOT_FOUND"
     TASK_DELETED = "TASK_DELETED"
@@ -69,6 +70,7 @@ MEANINGS: Final[dict[SyncError, ErrorMeaning]] = {
     ),
     E.ALREADY_LOCKED: ErrorMeaning(409, "already-locked", "another node holds the task"),
     E.NOT_CLAIMABLE: ErrorMeaning(409, "not-claimable", "the task cannot be claimed now"),
+    E.NOT_LOCKED: ErrorMeaning(409, "not-locked", "no runner holds the task"),
     E.LOCK_LOST: ErrorMeaning(409, "lease-lost", "the sender's claim has ended"),
     E.TASK_NOT_FOUND: ErrorMeaning(404, "not-found", "the server has no such task"),
     E.TASK_DELETED: ErrorMeaning(404, "not-found", "the task was deleted"),

@@ -33,6 +33,8 @@ O = Operation  # noqa: E741
 ERRORS = {
     "version-conflict": SyncError.VERSION_CONFLICT,
     "idempotency-conflict": SyncError.MUTATION_REUSED,
+    "not-locked": SyncError.NOT_LOCKED,
+    "decision-needed": SyncError.HELD,
 }
 """The names of refused interventions. Others are `INVALID_TRANSITION`."""
 
@@ -177,7 +179,7 @@ async def intervene(call: Call, body: InterveneBody) -> Answer:
     request = intervention_request(
         body.type,
         body.reason,
-        views.read_args(body.args),
+        views.read_args(body.type, body.args),
         id=body.intervention_id,
         expires_seconds=call.services.expiry_seconds
         if seconds is None
@@ -203,7 +205,8 @@ async def intervene(call: Call, body: InterveneBody) -> Answer:
     except Conflict as error:
         state = await seen_task(call, found.task_id)
         name = ERRORS.get(error.code, SyncError.INVALID_TRANSITION)
-        return refused(call, name, str(error), state)
+        kind = f"urn:holdfast:error:{error.code}"
+        return refused(call, name, str(error), state, code=error.code, type=kind)
     if isinstance(outcome, Answer):
         return outcome
     state = await seen_task(call, found.task_id)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core import codec
-from holdfast.core.check import check_number
+from holdfast.core.check import check_id, check_number, shown
 from holdfast.core.event import Position
 from holdfast.core.exchange.handshake import Tombstone
-from holdfast.core.intervention import DryRun, Intervention
+from holdfast.core.intervention import DryRun, Intervention, InterventionType
+from holdfast.core.intervention_args import ARGS as TAKEN, GRACE_SECONDS_MAX
 from holdfast.core.wire import WHOLE_MAX, time_text
+from holdfast.errors import InvalidInput
 from holdfast.sync.exchange import ResetAnswer
 from holdfast.sync.nodes import HeldTask, NodeView
 from holdfast.sync.push_state import ItemResult
@@ -23,27 +25,38 @@ ARGS = {
     "graceMs": "grace_seconds",
 }
 """The arguments of interventions that have another name here. Those in milliseconds are seconds elsewhere."""
+NAMES = {inner: outer for outer, inner in ARGS.items()}
+MILLIS_MAX = {"graceMs": GRACE_SECONDS_MAX * 1000}
 
 
-def read_args(args: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of an intervention as the product names them."""
-    read = {}
-    for name, value in args.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        is_time = name in ARGS and name.endswith("Ms")
-        is_millis = is_time and is_number
-        read[ARGS.get(name, name)] = (
-            check_number(name, value, most=WHOLE_MAX) / 1000 if is_millis else value
-        )
-    return read
+def read_args(kind: str, args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of an intervention as the product names them. InvalidInput has the names of this API."""
+    if kind not in InterventionType.__members__:
+        return args
+    names = sorted(NAMES.get(name, name) for name in TAKEN[InterventionType(kind)])
+    if unknown := sorted(set(args) - set(names)):
+        has = ", ".join(names) or "none"
+        raise InvalidInput(f"{kind} has no argument {shown(unknown[0])}: it has {has}")
+    if kind == InterventionType.REASSIGN and args.get("toNode") is None:
+        raise InvalidInput("REASSIGN needs the argument toNode: the node that gets the task")
+    return {ARGS.get(name, name): _read_arg(name, value) for name, value in args.items()}
+
+
+def _read_arg(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name == "toNode":
+        return check_id(name, value)
+    if name in ARGS:
+        return check_number(name, value, most=MILLIS_MAX.get(name, WHOLE_MAX)) / 1000
+    return value
 
 
 def args(args_json: str) -> dict[str, Any]:
     """The arguments of an intervention."""
     stored = codec.loads_object(args_json)
-    names = {inner: outer for outer, inner in ARGS.items()}
     return {
-        names.get(name, name): millis(value) if name.endswith("_seconds") else value
+        NAMES.get(name, name): millis(value) if name.endswith("_seconds") else value
         for name, value in stored.items()
     }
 

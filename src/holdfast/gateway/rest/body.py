@@ -24,6 +24,10 @@ _UNKNOWN: Final = re.compile(r"unknown field `(.*?)`")
 JSON_TYPES: Final = ("application/json", "application/merge-patch+json")
 
 
+class NoFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a call without one: absent, or an empty object."""
+
+
 async def read_body(request: Request, most: int) -> bytes:
     """The bytes of the body. TooLarge as soon as more than `most` have arrived."""
     declared = request.headers.get("content-length", "")

@@ -30,6 +30,7 @@ NAMES: Final[dict[str, str]] = {
     "not-runner": E.NOT_RUNNER,
     "already-locked": E.ALREADY_LOCKED,
     "not-claimable": E.NOT_CLAIMABLE,
+    "not-locked": E.NOT_LOCKED,
     "lease-lost": E.LOCK_LOST,
     "not-found": E.TASK_NOT_FOUND,
     "unknown-node": E.NODE_UNKNOWN,
