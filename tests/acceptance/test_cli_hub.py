@@ -53,6 +53,19 @@ def read(cli: Cli, *args: str) -> Any:
     return json.loads(done.stdout)
 
 
+def test_a_task_is_found_by_the_name_that_a_node_gave(cli: Cli) -> None:
+    asyncio.run(prepare(cli.env["HOLDFAST_URL"]))
+    task = read(cli, "task", "show", "t")
+    assert (task["client_id"], task["project"]) == ("t", "web")
+    assert read(cli, "task", "why", "t")["task_id"] == task["id"]
+    [event, *_] = read(cli, "events", "tail", "--task", "t")
+    assert event["task_id"] == task["id"]
+    [paused] = read(cli, "task", "pause", "t", "--reason", "x")
+    assert (paused["id"], paused["desired"]) == (task["id"], "paused")
+    missing = cli.run("task", "show", "u")
+    assert (missing.returncode, "the name 'u'" in missing.stderr) == (5, True)
+
+
 def test_a_project_that_does_not_exist_is_named_with_the_nearest(cli: Cli) -> None:
     assert cli.run("db", "migrate").returncode == 0
     assert cli.run("project", "create", "web").returncode == 0

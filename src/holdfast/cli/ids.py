@@ -1,4 +1,4 @@
-"""Task ids as users type them: complete, a prefix, the newest, or many on stdin.
+"""Task ids as users type them: complete, a prefix, a name at nodes, the newest, or many on stdin.
 
 Promises: a prefix that matches several tasks is refused, with some of them named. A change needs the id
 or a prefix of some length, so that an empty variable of a script changes nothing. Never: guesses.
@@ -41,7 +41,8 @@ async def find_task(tasks: Tasks, text: str, *, for_change: bool = False) -> Tas
     fitting = await tasks.find(prefix=text, limit=NAMED_MAX + 1)
     if not fitting:
         raise NotFound(
-            f"no task has the id '{text}' or an id that starts with it: it may have been pruned"
+            f"no task has the id or the name '{text}', or an id that starts with it: it may have been "
+            "pruned"
         )
     if len(fitting) > 1:
         names = ", ".join(task.id for task in fitting[:NAMED_MAX])

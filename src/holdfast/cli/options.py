@@ -48,10 +48,16 @@ class Common:
 COMMON = Common()
 
 TaskId: TypeAlias = Annotated[
-    str, Parameter(help="A task's id, a prefix that matches one task, or @last.")
+    str,
+    Parameter(
+        help="A task's id, a prefix of it that matches one task, its name at nodes, or @last."
+    ),
 ]
 TaskIds: TypeAlias = Annotated[
-    str, Parameter(help="Ids, prefixes that match one task, or - to read ids from stdin.")
+    str,
+    Parameter(
+        help="Ids, prefixes that match one task, names at nodes, or - to read ids from stdin."
+    ),
 ]
 Limit: TypeAlias = Annotated[int, Parameter(name=("--limit", "-n"), help="At most this many.")]
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]

@@ -83,6 +83,11 @@ class Interventions:
     ) -> Issued:
         """Changes the task and records the intervention. Raises an error for a refusal of the core."""
         check_name("task_id", task_id)
+        return await self._tasks.by_name(
+            task_id, lambda found: self._issue(found, request, by, act)
+        )
+
+    async def _issue(self, task_id: str, request: InterventionRequest, by: By, act: Act) -> Issued:
         resources = await self._sessions.open()
         store = resources.store
         given = request.id
@@ -119,12 +124,12 @@ class Interventions:
         store = (await self._sessions.open()).store
         if request.to_node is not None:
             await store.interventions.check_node(request.to_node, task)
-        command = await self._command(task_id, request, by)
+        command = await self._command(task.id, request, by)
         now = store.now()
-        ruling = decide(task, Instruction(task_id, command, version=by.expected_version), now)
+        ruling = decide(task, Instruction(task.id, command, version=by.expected_version), now)
         if isinstance(ruling, Refusal) and ruling.code != ALREADY:
             raise _error(ruling)
-        dependents = len(await store.reads.dependents(task_id, PAGE_MAX))
+        dependents = len(await store.reads.dependents(task.id, PAGE_MAX))
         moved = ruling if isinstance(ruling, Transition) else None
         return rules.foreseen(task, moved, dependents=dependents, now=now)
 
@@ -132,9 +137,9 @@ class Interventions:
         self, task_id: str, *, after: str | None = None, limit: int = 50
     ) -> list[Intervention]:
         """Returns one page of the interventions on a task, the latest first."""
-        await self._tasks.get(task_id)
+        task = await self._tasks.get(task_id)
         store = (await self._sessions.open()).store
-        return await store.interventions.of_task(task_id, after=after, limit=check_page(limit))
+        return await store.interventions.of_task(task.id, after=after, limit=check_page(limit))
 
     async def get(self, intervention_id: str) -> Intervention:
         """Returns one intervention. Raises NotFound if it does not exist."""

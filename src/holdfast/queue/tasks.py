@@ -2,12 +2,13 @@
 
 Promises: a change is recorded with its actor and reason (`By`). Raises NotFound if the task does not exist,
 IllegalTransition if its status does not allow the change, and Conflict if it has another version than
-expected.
+expected. A task is named by its id, or by the name that a node gave it.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final, TypeVar
 
 from holdfast import errors
 from holdfast.bus.port import FEED, WORK, of_node
@@ -32,6 +33,8 @@ from holdfast.queue.settings import SettingsInForce
 from holdfast.queue.why import Why, explain
 from holdfast.store.rows import Dependency
 
+T = TypeVar("T")
+
 REFUSALS: Final[dict[str, type[errors.HoldfastError]]] = {
     "not-found": errors.NotFound,
     "illegal-transition": errors.IllegalTransition,
@@ -54,11 +57,12 @@ class Tasks:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    async def look_up(self, task_id: str) -> Task | None:
-        """Returns the task, or None if it does not exist."""
+    async def look_up(self, task_id: str, projects: Collection[str] | None = None) -> Task | None:
+        """Returns the task of this id, or of this name that a node gave, within the projects (None: all).
+        None if it does not exist. Raises AmbiguousId if several tasks have the name."""
         check_name("task_id", task_id)
         resources = await self._sessions.open()
-        return (await resources.store.reads.get([task_id])).get(task_id)
+        return (await resources.store.reads.named([task_id], projects)).get(task_id)
 
     async def get(self, task_id: str) -> Task:
         """Returns the task. Raises NotFound if it does not exist."""
@@ -74,7 +78,7 @@ class Tasks:
         if timeout is not None:
             check_number("timeout", timeout)
         session = await self._sessions.opened()
-        return await session.waiters.wait(task_id, timeout)
+        return await self.by_name(task_id, lambda found: session.waiters.wait(found, timeout))
 
     async def find(
         self,
@@ -102,38 +106,50 @@ class Tasks:
 
     async def parents(self, task_id: str) -> list[Dependency]:
         """Returns the dependencies of the task."""
-        resources = await self._with_task(task_id)
-        return await resources.store.reads.dependencies(task_id)
+        task, resources = await self._with_task(task_id)
+        return await resources.store.reads.dependencies(task.id)
 
     async def dependents(self, task_id: str, *, limit: int = PAGE_MAX) -> list[str]:
         """Returns the ids of the tasks that depend on this one."""
-        resources = await self._with_task(task_id)
-        return await resources.store.reads.dependents(task_id, check_page(limit))
+        task, resources = await self._with_task(task_id)
+        return await resources.store.reads.dependents(task.id, check_page(limit))
 
     async def details(self, task_id: str) -> TaskDetails:
         """Returns what the task has beside its row."""
-        reads = (await self._with_task(task_id)).store.reads
+        task, resources = await self._with_task(task_id)
+        reads = resources.store.reads
         return TaskDetails(
-            tuple(await reads.dependencies(task_id)),
-            tuple(await reads.dependents(task_id, PAGE_MAX)),
-            await reads.client_id(task_id),
-            await reads.metrics(task_id),
+            tuple(await reads.dependencies(task.id)),
+            tuple(await reads.dependents(task.id, PAGE_MAX)),
+            await reads.client_id(task.id),
+            await reads.metrics(task.id),
         )
 
     async def history(self, task_id: str) -> list[Event]:
         """Returns the stored events of the task, oldest first."""
-        resources = await self._with_task(task_id)
-        return await resources.store.feed.history(task_id)
+        task, resources = await self._with_task(task_id)
+        return await resources.store.feed.history(task.id)
 
     async def why(self, task_id: str) -> Why:
         """Explains why the task is not running."""
         check_name("task_id", task_id)
-        return await explain((await self._sessions.open()).store, task_id)
+        store = (await self._sessions.open()).store
+        return await self.by_name(task_id, lambda found: explain(store, found))
 
-    async def _with_task(self, task_id: str) -> Resources:
-        """Returns the resources. Raises NotFound if the task does not exist."""
-        await self.get(task_id)
-        return await self._sessions.open()
+    async def by_name(self, task_id: str, act: Callable[[str], Awaitable[T]]) -> T:
+        """Does something with a task. The name is resolved only if no task has this id: most callers give
+        ids."""
+        try:
+            return await act(task_id)
+        except errors.NotFound:
+            task = await self.look_up(task_id)
+            if task is None or task.id == task_id:
+                raise
+            return await act(task.id)
+
+    async def _with_task(self, task_id: str) -> tuple[Task, Resources]:
+        """Returns the task and the resources. Raises NotFound if the task does not exist."""
+        return await self.get(task_id), await self._sessions.open()
 
     # -- changing ----------------------------------------------------------------------------------
 
@@ -147,8 +163,11 @@ class Tasks:
 
     async def resume(self, task_id: str, by: By) -> Task:
         """Returns a paused task to the queue."""
-        affinity = await self.affinity(task_id)
-        return await self.apply(task_id, Resume(by.actor, by.reason, affinity), by)
+
+        async def act(id: str) -> Task:
+            return await self._apply(id, Resume(by.actor, by.reason, await self.affinity(id)), by)
+
+        return await self.by_name(check_name("task_id", task_id), act)
 
     async def affinity(self, task_id: str) -> Affinity | None:
         """Returns the preference of a paused task for the node that ran it."""
@@ -165,6 +184,9 @@ class Tasks:
     async def apply(self, task_id: str, command: OperatorCommand, by: By) -> Task:
         """Applies one command and returns the changed task. Raises an error for a refusal of the core."""
         check_name("task_id", task_id)
+        return await self.by_name(task_id, lambda found: self._apply(found, command, by))
+
+    async def _apply(self, task_id: str, command: OperatorCommand, by: By) -> Task:
         resources = await self._sessions.open()
         instruction = Instruction(task_id, command, version=by.expected_version)
         ruling = (await resources.store.apply([instruction], beside=by.beside))[0]

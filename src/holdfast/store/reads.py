@@ -5,7 +5,7 @@ Promises: rows are structs with named fields. Never: writes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from holdfast.core.affinity import Affinity
 from holdfast.core.limit import Limit
@@ -13,6 +13,7 @@ from holdfast.core.queue_pause import QueuePause
 from holdfast.core.schedule import Schedule
 from holdfast.core.task import Status, Task
 from holdfast.store.access import Access
+from holdfast.store.names import resolve
 from holdfast.store.rows import (
     DeadLetterGroup,
     Dependency,
@@ -38,6 +39,13 @@ class Reads:
         """The tasks of these ids that exist."""
         tasks: list[Task] = await self._access.rows("get_tasks", ids=list(ids))
         return {task.id: task for task in tasks}
+
+    async def named(
+        self, names: Sequence[str], projects: Collection[str] | None = None
+    ) -> dict[str, Task]:
+        """The tasks of these ids, or of these names that nodes gave, within the projects (None: all).
+        AmbiguousId if a name stands for several tasks."""
+        return await self._access.driver.read(lambda: resolve(names, projects))
 
     async def find(
         self,

@@ -64,6 +64,10 @@ class LiveReads:
         tasks: list[Task] = await self._read("held_by_node", node=node)
         return [(task.id, task.fence) for task in tasks[:LISTED_MAX]]
 
+    async def knows_project(self, project: str) -> bool:
+        """Whether the project was created, or has a task."""
+        return bool((await self._read("known_project", project=project))[0][0])
+
     async def counts(self, project: str | None) -> dict[str, int]:
         """The number of tasks by status, from the counters."""
         counts = dict.fromkeys((status.value for status in Status), 0)

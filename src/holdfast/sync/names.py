@@ -11,12 +11,11 @@ import msgspec
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.check import check_name
 from holdfast.core.errors import AmbiguousId
-from holdfast.core.task import Task
 from holdfast.errors import NotFound
+from holdfast.store.names import candidates
 from holdfast.store.script import Script, call
 from holdfast.store.store import Store
 from holdfast.sync.push_script import resolve
-from holdfast.sync.rows import own
 
 NAMES_MAX: Final = 10_000
 """Tasks whose names a process remembers."""
@@ -75,7 +74,5 @@ def _find(name: str, project: str | None) -> Script[list[Found]]:
     if project is not None:
         ids = yield from resolve(project, [name])
         return [Found(task_id, project) for task_id in ids.values()]
-    rows = yield call(own("tasks_named"), client_id=name)
-    tasks: list[Task] = yield call("get_tasks", ids=[name])
-    hits = {row[1]: Found(row[1], row[0]) for row in rows}
-    return [*({task.id: Found(task.id, task.project) for task in tasks} | hits).values()]
+    tasks = (yield from candidates([name])).get(name, [])
+    return [Found(task.id, task.project) for task in tasks]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from holdfast import Context
 from holdfast.app import TaskQueue
 from holdfast.core.event import Position
-from holdfast.gateway.feed.directory import StoreDirectory, task_named
+from holdfast.gateway.feed.directory import StoreDirectory
 from holdfast.gateway.feed.metrics import FAMILIES, FeedMeter
 from holdfast.gateway.feed.source import StoreSource
 from holdfast.gateway.feed.summary import StoreSummary
@@ -24,6 +23,7 @@ from holdfast.sync import views as hub_views
 from holdfast.sync.conflicts import Conflicts
 from holdfast.sync.live_reads import LiveReads
 from holdfast.sync.nodes import Nodes
+from holdfast.sync.projects import Projects
 from tests.backends import SHARED, url_of
 from tests.conformance.sync.support import Plugin
 from tests.feed_support import Door, Served, person, served
@@ -45,9 +45,9 @@ async def gateway(queue: TaskQueue, door: Door | None = None) -> AsyncIterator[S
         parts.queues,
         parts.nodes,
         resources.store.now,
-        task_by_client_id=partial(task_named, resources.store),
         summary=StoreSummary(reads, parts.decisions, resources.store.now),
         held=reads.held_by,
+        knows_project=reads.knows_project,
         registered=Nodes(resources.store).find,
     )
     async with served(
@@ -140,7 +140,14 @@ async def test_snapshots_of_queues_and_nodes(url: str) -> None:
         await queue.enqueue("greet", {"name": "ann"})
         await client.subscribe("queue:default")
         assert (await client.next())["payload"]["counts"]["queued"] == 1
-        for missing in ("queue:nothing", "node:nothing", "task:nothing", "job:j1", "host:h1"):
+        for missing in (
+            "queue:nothing",
+            "node:nothing",
+            "task:nothing",
+            "job:j1",
+            "host:h1",
+            "project:nothing",
+        ):
             assert (await client.subscribe(missing))[-1]["code"] == "not-found"
         await queue.parts.queues.pause("default", By("user:ann"))
         assert (await client.until("queue.paused"))[-1]["payload"]["queue"] == "default"
@@ -149,6 +156,20 @@ async def test_snapshots_of_queues_and_nodes(url: str) -> None:
         await client.subscribe(f"worker:{node.id}")
         snapshot = await client.next()
         assert (snapshot["payload"]["id"], snapshot["payload"]["held"]) == (node.id, [])
+
+
+async def test_a_project_is_watched_once_it_was_created_or_has_a_task(url: str) -> None:
+    async with opened(url) as (queue,), gateway(queue) as server, server.client() as client:
+        assert (await client.subscribe("project:web"))[-1]["code"] == "not-found"
+        await queue.enqueue("greet", {"name": "ann"}, project="web")
+        assert (await client.subscribe("project:web"))[-1]["mode"] == "snapshot"
+        store = (await queue.parts.sessions.open()).store
+        await Projects(store).create("shop", By("test"))
+        assert (await client.subscribe("project:shop"))[-1]["mode"] == "snapshot"
+        door = Door(person(projects=("later",)))
+    async with opened(url) as (queue,), gateway(queue, door) as server, server.client() as client:
+        # The token names the project: its tasks may come later.
+        assert (await client.subscribe("project:later"))[-1]["mode"] == "snapshot"
 
 
 async def test_snapshots_of_a_project_and_of_a_person(url: str) -> None:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from holdfast.core.intervention_args import intervention_request
+from holdfast.errors import NotFound
+from holdfast.gateway.rest.v1 import ROUTES
+from holdfast.queue.by import By
 from tests.integration.gateway.support import ADMIN, Site
 
 
@@ -96,3 +102,78 @@ async def test_an_intervention_with_a_key_acts_once(site: Site) -> None:
     assert (other.status_code, other.json()["error"]) == (422, "MUTATION_REUSED")
     rows = (await site.ask("GET", f"/tasks/{task}/interventions")).json()["items"]
     assert len(rows) == 1
+
+
+BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("PATCH", "/tasks/{task_id}"): {"payload": {"n": 2}},
+    ("POST", "/tasks/{task_id}/copy"): {},
+    ("POST", "/tasks/{task_id}/interventions"): {"type": "PAUSE", "reason": "x"},
+    ("POST", "/dead-letters/{task_id}/replay"): {},
+    ("POST", "/dead-letters/{task_id}/discard"): {},
+}
+"""Bodies of the requests that need one."""
+
+
+async def test_every_request_about_a_task_takes_the_name_that_a_node_gave(site: Site) -> None:
+    await v2(site, "/nodes/register", {"nodeId": "n1", "projectId": "proj"})
+    pushed = await push(site, "n1", "proj", id="task-1", type="mail", expectedVersion=0)
+    assert pushed["success"], pushed
+    [task] = (await site.ask("GET", "/tasks")).json()["items"]
+    for route in (route for route in ROUTES if "{task_id}" in route.path):
+        body = BODIES.get((route.method, route.path))
+        path = route.path.format(task_id="task-1")
+        by_name = await site.ask(route.method, path, body)
+        unknown = await site.ask(route.method, path.replace("task-1", "task-2"), body)
+        assert unknown.status_code == 404, unknown.text
+        # No dead letter: the refusal is about the task that the name stands for.
+        is_refused = "dead-letters" in path
+        assert by_name.status_code == (409 if is_refused else route.status), by_name.text
+        assert not is_refused or task["id"] in by_name.text
+    shown = (await site.ask("GET", "/tasks/task-1")).json()
+    assert (shown["id"], shown["client_id"], shown["desired"]) == (task["id"], "task-1", "paused")
+    [row] = (await site.ask("GET", "/tasks/task-1/interventions")).json()["items"]
+    assert row["task_id"] == task["id"]
+    many = {"action": "abort", "ids": ["task-1", task["id"]], "dry_run": True}
+    assert (await site.ask("POST", "/operations", many)).json()["count"] == 1
+
+
+async def test_an_id_wins_over_a_name_and_two_names_are_refused(site: Site) -> None:
+    for node, project in (("n1", "web"), ("n2", "shop")):
+        await v2(site, "/nodes/register", {"nodeId": node, "projectId": project})
+        assert (await push(site, node, project, id="task-1", expectedVersion=0))["success"]
+    ids = {row["project"]: row["id"] for row in (await site.ask("GET", "/tasks")).json()["items"]}
+    both = await site.ask("GET", "/tasks/task-1")
+    assert (both.status_code, both.json()["code"]) == (409, "ambiguous-id")
+    assert all(f"{ids[name]} ({name})" in both.json()["detail"] for name in ids), both.text
+    token = await site.token("viewer", projects=["shop"])
+    ours = (await site.ask("GET", "/tasks/task-1", token=token)).json()
+    assert ours["id"] == ids["shop"]
+    # A node cannot hide the task of another project behind a name.
+    assert (await push(site, "n1", "web", id=ids["shop"], expectedVersion=0))["success"]
+    assert (await site.ask("GET", f"/tasks/{ids['shop']}")).json()["project"] == "shop"
+    token = await site.token("viewer", projects=["web"])
+    named = (await site.ask("GET", f"/tasks/{ids['shop']}", token=token)).json()
+    assert (named["project"], named["client_id"]) == ("web", ids["shop"])
+
+
+async def test_a_queue_takes_the_name_that_a_node_gave(site: Site) -> None:
+    await v2(site, "/nodes/register", {"nodeId": "n1", "projectId": "proj"})
+    assert (await push(site, "n1", "proj", id="task-1", expectedVersion=0))["success"]
+    queue = site.services.parts
+    task = await queue.tasks.get("task-1")
+    by = By("test")
+    assert (await queue.tasks.pause("task-1", by)).id == task.id
+    assert (await queue.tasks.resume("task-1", by)).id == task.id
+    assert (await queue.tasks.edit("task-1", {"n": 1}, by)).id == task.id
+    assert (await queue.tasks.why("task-1")).task_id == task.id
+    assert (await queue.tasks.details("task-1")).client_id == "task-1"
+    assert (await queue.tasks.history("task-1"))[0].task_id == task.id
+    assert await queue.tasks.parents("task-1") == []
+    assert await queue.tasks.dependents("task-1") == []
+    request = intervention_request("ABORT", "because")
+    assert (await queue.interventions.foresee("task-1", request, by)).task_id == task.id
+    assert (await queue.interventions.issue("task-1", request, by)).task.id == task.id
+    assert len(await queue.interventions.list("task-1")) == 1
+    assert (await queue.tasks.wait("task-1", 5.0)).id == task.id
+    with pytest.raises(NotFound, match="task-2"):
+        await queue.tasks.cancel("task-2", by)

@@ -61,13 +61,15 @@ def tail(
         _check_kind(kind)
 
     async def work(parts: UseCases) -> list[dict[str, Any]]:
+        named = None if task is None else await parts.tasks.look_up(task)
+        prefix = task if named is None else named.id
         start = await _start(parts.feed, after, FOLLOWED if follow else most)
         kept: list[dict[str, Any]] = []
         count, last = 0, start
         with advice(lambda: f"to go on from here: --after {last or 'start'}"):
             async for event in parts.feed.events(start, follow=follow):
                 last = event.position
-                if not _matches(event, kind, task):
+                if not _matches(event, kind, prefix):
                     continue
                 count += 1
                 if printer.output is Output.JSON and not follow:
@@ -94,8 +96,8 @@ def _check_kind(kind: str) -> None:
     raise Usage(f"--kind: there are no events of kind '{kind}': {guess}")
 
 
-def _matches(event: Event, kind: str | None, task: str | None) -> bool:
-    return kind in (None, event.kind) and (task is None or event.task_id.startswith(task))
+def _matches(event: Event, kind: str | None, prefix: str | None) -> bool:
+    return kind in (None, event.kind) and (prefix is None or event.task_id.startswith(prefix))
 
 
 async def _start(feed: Feed, after: str | None, back: int) -> Position | None:

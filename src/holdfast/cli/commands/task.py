@@ -154,6 +154,7 @@ def fields(item: dict[str, Any]) -> list[tuple[str, object]]:
     failure = item["failure"] or {}
     return [
         ("id", item["id"]),
+        ("name", item["client_id"]),
         ("type", item["type"]),
         ("status", item["status"]),
         ("project", item["project"]),

@@ -19,13 +19,9 @@ from holdfast.queue import views
 from holdfast.queue.nodes import Nodes
 from holdfast.queue.queues import Queues, QueueView
 from holdfast.queue.tasks import Tasks
-from holdfast.store.store import Store
 from holdfast.sync import views as hub_views
-from holdfast.sync.names import find_task
 from holdfast.sync.nodes import NodeView
 
-TaskByClientId = Callable[[str, Principal], Awaitable[str | None]]
-"""The store's id of a task that a plugin calls by its own id, within the projects of the principal."""
 Summary = Callable[[Channel, frozenset[str] | None], Awaitable[dict[str, Any]]]
 """Counts and open decisions and conflicts of a project, a user or the system, within the projects that the
 reader may see (None: all)."""
@@ -33,13 +29,10 @@ Held = Callable[[str], Awaitable[list[tuple[str, int]]]]
 """(task, fence) of the runs of a node."""
 Registered = Callable[[Sequence[str]], Awaitable[dict[str, NodeView]]]
 """Those of these nodes that have an identity."""
+Knows = Callable[[str], Awaitable[bool]]
+"""Whether there is such a project."""
 Counted = Callable[[QueueView, frozenset[str] | None], Awaitable[QueueView]]
 """The queue with the counts of these projects (None: all)."""
-
-
-async def no_client_ids(client_id: str, principal: Principal) -> str | None:
-    del client_id, principal
-    return None
 
 
 async def no_summary(channel: Channel, projects: frozenset[str] | None) -> dict[str, Any]:
@@ -57,6 +50,11 @@ async def none_held(node: str) -> list[tuple[str, int]]:
     return []
 
 
+async def knows_all(project: str) -> bool:
+    del project
+    return True
+
+
 async def counted_whole(queue: QueueView, projects: frozenset[str] | None) -> QueueView:
     del projects
     return queue
@@ -72,22 +70,23 @@ class StoreDirectory:
         nodes: Nodes,
         now: Callable[[], float],
         *,
-        task_by_client_id: TaskByClientId = no_client_ids,
         summary: Summary = no_summary,
         held: Held = none_held,
         counted: Counted = counted_whole,
         shown: Callable[[Any], Any] = lambda view: view,
         registered: Registered = none_registered,
+        knows_project: Knows = knows_all,
     ) -> None:
         self._tasks = tasks
         self._queues = queues
         self._nodes = nodes
-        self._task_by_client_id = task_by_client_id
         self._summary = summary
         self._held = held
         self._counted = counted
         self._shown = shown
         self._registered = registered
+        self._knows_project = knows_project
+        self._projects = {ALL_PROJECTS, DEFAULT_PROJECT}
         self._now = now
 
     async def find(self, channel: Channel, principal: Principal) -> ChannelObject | None:
@@ -109,21 +108,35 @@ class StoreDirectory:
                     project = identity.row.project
                 return ChannelObject(project, channel.topic, owner_node=node.id)
             case ChannelKind.PROJECT:
-                return _project(channel)
+                return await self._find_project(channel, principal)
             case ChannelKind.USER | ChannelKind.SYSTEM:
                 return ChannelObject(ALL_PROJECTS, channel.topic)
             case ChannelKind.JOB | ChannelKind.HOST:
                 return None
 
     async def _find_task(self, channel: Channel, principal: Principal) -> ChannelObject | None:
-        task = await self._tasks.look_up(channel.name)
-        if task is None:
-            task_id = await self._task_by_client_id(channel.name, principal)
-            task = None if task_id is None else await self._tasks.look_up(task_id)
+        name, projects = channel.name, visible_projects(principal)
+        try:
+            task = await self._tasks.look_up(name, projects)
+            if task is None and projects is not None:
+                # A task of a foreign project: the rules of access decide what is said about it.
+                task = await self._tasks.look_up(name)
+        except (AmbiguousId, InvalidInput):
+            return None
         if task is None:
             return None
         project = getattr(task, "project", "") or DEFAULT_PROJECT
         return ChannelObject(project, f"task:{task.id}", owner_node=task.node)
+
+    async def _find_project(self, channel: Channel, principal: Principal) -> ChannelObject | None:
+        """A project that a token names, that was created, or that has a task. One that was there stays: a
+        subscription outlives the retention of its last task."""
+        name = channel.name
+        if name not in self._projects and name not in principal.projects:
+            if not is_project(name) or not await self._knows_project(name):
+                return None
+            self._projects.add(name)
+        return ChannelObject(name, channel.topic)
 
     async def snapshot(
         self, channel: Channel, found: ChannelObject, principal: Principal
@@ -161,20 +174,9 @@ class StoreDirectory:
         return next((node for node in nodes if node.id == node_id), None)
 
 
-async def task_named(store: Store, client_id: str, principal: Principal) -> str | None:
-    """See `TaskByClientId`. A name that several projects have stands for no task."""
+def is_project(name: str) -> bool:
     try:
-        found = await find_task(store, client_id, project=None, projects=principal.projects)
-    except (NotFound, AmbiguousId, InvalidInput):
-        return None
-    return found.task_id
-
-
-def _project(channel: Channel) -> ChannelObject | None:
-    try:
-        project = (
-            channel.name if channel.name == ALL_PROJECTS else check_project("project", channel.name)
-        )
+        check_project("project", name)
     except InvalidInput:
-        return None
-    return ChannelObject(project, channel.topic)
+        return False
+    return True

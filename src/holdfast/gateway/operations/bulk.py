@@ -204,15 +204,11 @@ async def _chosen(call: Call, body: OperationBody) -> list[str]:
     if body.ids is not None:
         if len(body.ids) > TASKS_MAX:
             raise InvalidInput(f"{len(body.ids)} ids: at most {TASKS_MAX} are allowed")
-        ids = list(dict.fromkeys(check_name("ids", task_id) for task_id in body.ids))
-        tasks = await call.services.store.reads.get(ids)
-        projects = call.projects
-        return [
-            task.id
-            for task in (tasks[task_id] for task_id in ids if task_id in tasks)
-            if (projects is None or task.project in projects)
-            and (body.action not in OF_THE_DEAD or task.is_dead)
-        ]
+        names = list(dict.fromkeys(check_name("ids", name) for name in body.ids))
+        named = await call.services.store.reads.named(names, call.projects)
+        tasks = {task.id: task for task in (named[name] for name in names if name in named)}
+        is_of_the_dead = body.action in OF_THE_DEAD
+        return [task.id for task in tasks.values() if task.is_dead or not is_of_the_dead]
     query = parse(body.q or "")
     if body.action in OF_THE_DEAD:
         query = dead_only(query)

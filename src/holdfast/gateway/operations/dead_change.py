@@ -85,8 +85,8 @@ async def replay(call: Call, task_id: str, body: ReplayBody) -> Answer:
         O.DEAD_REPLAY,
         task_id,
         body,
-        lambda by: call.services.parts.dead_letters.replay(
-            task_id, by, payload=body.payload, delay=body.delay_seconds
+        lambda task, by: call.services.parts.dead_letters.replay(
+            task.id, by, payload=body.payload, delay=body.delay_seconds
         ),
     )
 
@@ -95,7 +95,7 @@ async def discard(call: Call, task_id: str, body: DiscardBody) -> Answer:
     """Ends one dead letter for good."""
     letters = call.services.parts.dead_letters
     return await _change(
-        call, O.DEAD_DISCARD, task_id, body, lambda by: letters.discard(task_id, by)
+        call, O.DEAD_DISCARD, task_id, body, lambda task, by: letters.discard(task.id, by)
     )
 
 
@@ -128,15 +128,15 @@ async def _change(
     operation: Operation,
     task_id: str,
     body: ReplayBody | DiscardBody,
-    act: Callable[[By], Awaitable[Task]],
+    act: Callable[[Task, By], Awaitable[Task]],
 ) -> Answer:
     task = await readable(call, operation, task_id)
-    seen = await call.services.parts.tasks.details(task_id)
+    seen = await call.services.parts.tasks.details(task.id)
     by = task_by(
         call, operation, task, body.reason, expected_version=body.expected_version, details=seen
     )
     try:
-        return task_answer(call, await act(by), seen)
+        return task_answer(call, await act(task, by), seen)
     except IllegalTransition:
         await call.check_answered(operation)  # a repeat finds what the first request has ended
         raise

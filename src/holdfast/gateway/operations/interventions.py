@@ -57,11 +57,11 @@ async def intervene(call: Call, task_id: str, body: InterventionBody) -> Answer:
     operation = operation_of(request.type)
     task = await readable(call, operation, task_id)
     actor = call.authorise(operation, project=task.project, noun="task", id=task_id).actor
-    seen = await call.services.parts.tasks.details(task_id)
+    seen = await call.services.parts.tasks.details(task.id)
     with call.preconditions():
         outcome = await run(
             call,
-            task_id,
+            task.id,
             request,
             By(actor, request.reason, call.version(body.expected_version)),
             dry_run=body.dry_run,
@@ -114,11 +114,11 @@ def _shown(call: Call, row: Intervention) -> views.View:
 
 async def find(call: Call, task_id: str, *, after: str | None = None, limit: int = 100) -> Answer:
     """The interventions on a task, the latest first."""
-    await readable(call, O.TASKS_READ, task_id)
-    name = f"interventions {task_id}"
+    task = await readable(call, O.TASKS_READ, task_id)
+    name = f"interventions {task.id}"
     last = None if after is None else parse_id_cursor(after, of=name)
     rows = await call.services.parts.interventions.list(
-        task_id, after=last, limit=check_page(limit)
+        task.id, after=last, limit=check_page(limit)
     )
     items = [_shown(call, row) for row in rows]
     more = make_cursor((rows[-1].id,), of=name) if len(rows) == limit else None

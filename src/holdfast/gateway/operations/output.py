@@ -44,8 +44,8 @@ async def read(
 
 async def checkpoints(call: Call, task_id: str) -> Answer:
     """The last checkpoints of the task, oldest first."""
-    await readable(call, O.TASKS_READ, task_id)
-    rows = await reads.checkpoints(call.services.store, task_id)
+    task = await readable(call, O.TASKS_READ, task_id)
+    rows = await reads.checkpoints(call.services.store, task.id)
     return Answer({"items": [views.checkpoint(row) for row in rows], "next": None})
 
 

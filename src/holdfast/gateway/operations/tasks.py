@@ -96,9 +96,10 @@ class CopyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 async def readable(call: Call, operation: Operation, task_id: str) -> Task:
-    """The task, if the principal may do the operation on it. NotFound if it has no access to its project."""
+    """The task of an id, or of a name that a node gave, if the principal may do the operation on it. NotFound
+    if it has no access to its project. What follows uses the id of this task."""
     call.authorise_any(operation)
-    task = await call.services.parts.tasks.look_up(task_id)
+    task = await call.services.parts.tasks.look_up(task_id, call.projects)
     if task is None:
         raise missing("task", task_id)
     call.authorise(operation, project=task.project, noun="task", id=task_id)
@@ -161,11 +162,11 @@ async def get(call: Call, task_id: str, *, wait_seconds: float = 0.0) -> Answer:
     seconds = min(check_number("wait_seconds", wait_seconds), WAIT_SECONDS_MAX)
     if seconds and task.status not in ENDED:
         try:
-            ended = await call.services.until_stop(call.services.parts.tasks.wait(task_id, seconds))
+            ended = await call.services.until_stop(call.services.parts.tasks.wait(task.id, seconds))
         except WaitTimeout:
             ended = None
-        task = ended or await readable(call, O.TASKS_READ, task_id)
-    return task_answer(call, task, await call.services.parts.tasks.details(task_id))
+        task = ended or await readable(call, O.TASKS_READ, task.id)
+    return task_answer(call, task, await call.services.parts.tasks.details(task.id))
 
 
 def rows(call: Call, found: Iterable[TaskRow]) -> list[views.View]:
@@ -176,15 +177,15 @@ def rows(call: Call, found: Iterable[TaskRow]) -> list[views.View]:
 
 async def why(call: Call, task_id: str) -> Answer:
     """Why the task is not running."""
-    await readable(call, O.TASKS_READ, task_id)
-    why = views.why(await call.services.parts.tasks.why(task_id))
+    task = await readable(call, O.TASKS_READ, task_id)
+    why = views.why(await call.services.parts.tasks.why(task.id))
     return Answer(call.services.redaction.value(why))
 
 
 async def history(call: Call, task_id: str) -> Answer:
     """The stored events of the task, oldest first."""
-    await readable(call, O.TASKS_READ, task_id)
-    events, rules = await call.services.parts.tasks.history(task_id), call.services.redaction
+    task = await readable(call, O.TASKS_READ, task_id)
+    events, rules = await call.services.parts.tasks.history(task.id), call.services.redaction
     return Answer(
         {"items": [views.event(redacting.event(rules, event)) for event in events], "next": None}
     )
@@ -303,7 +304,7 @@ async def edit(call: Call, task_id: str, body: EditBody) -> Answer:
     if body.metadata is not UNSET:
         merged = merge_patch(task.metadata, body.metadata)
         metadata = encode_payload(merged, what="metadata", limit=METADATA_BYTES_MAX)
-    seen = await call.services.parts.tasks.details(task_id)
+    seen = await call.services.parts.tasks.details(task.id)
     by = task_by(
         call, O.TASKS_EDIT, task, body.reason, expected_version=body.expected_version, details=seen
     )
@@ -318,7 +319,7 @@ async def edit(call: Call, task_id: str, body: EditBody) -> Answer:
         metadata_json=metadata,
         reason=body.reason,
     )
-    return task_answer(call, await apply(call, task_id, command, by), seen)
+    return task_answer(call, await apply(call, task.id, command, by), seen)
 
 
 async def apply(call: Call, task_id: str, command: OperatorCommand, by: By) -> Task:
@@ -344,7 +345,7 @@ async def copy(call: Call, task_id: str, body: CopyBody) -> Answer:
         queue=task.queue,
         priority=task.priority,
         max_attempts=task.max_attempts,
-        metadata=with_submitter({**task.metadata, COPIED: task_id}, call.principal.name),
+        metadata=with_submitter({**task.metadata, COPIED: task.id}, call.principal.name),
         timeout=UNSET if timeout is None else None if timeout == NO_TIMEOUT else timeout,
         progress_timeout=task.progress_timeout_seconds,
         project=task.project,
@@ -357,7 +358,7 @@ async def copy(call: Call, task_id: str, body: CopyBody) -> Answer:
         lambda rows, tasks: stored(answer(rows[0], tasks[rows[0].task_id])),
         repeatable=call.repeatable(O.TASKS_COPY),
         entries=call.entries(
-            O.TASKS_COPY, project=task.project, subject=task_id, actor=actor, reason=body.reason
+            O.TASKS_COPY, project=task.project, subject=task.id, actor=actor, reason=body.reason
         ),
     )
     handle = await call.services.parts.producer.enqueue(

@@ -22,7 +22,7 @@ from holdfast.core.errors import Forbidden, RateLimited
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.gateway.connections import Door
 from holdfast.gateway.feed.broadcaster import Broadcaster
-from holdfast.gateway.feed.directory import StoreDirectory, task_named
+from holdfast.gateway.feed.directory import StoreDirectory
 from holdfast.gateway.feed.feed import FeedNames, LiveFeed
 from holdfast.gateway.feed.metrics import FeedMeter
 from holdfast.gateway.feed.poll import poll_frames
@@ -77,9 +77,9 @@ class Live:
                 parts.queues,
                 parts.nodes,
                 services.now,
-                task_by_client_id=partial(task_named, services.store),
                 summary=StoreSummary(reads, parts.decisions, services.now),
                 held=reads.held_by,
+                knows_project=reads.knows_project,
                 counted=partial(_counted, services.store),
                 shown=services.redaction.value,
                 registered=services.nodes.find,

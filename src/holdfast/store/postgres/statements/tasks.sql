@@ -167,6 +167,12 @@ SELECT count(*) AS gone, max(finished_at) AS through FROM gone;
 -- returns: task_id client_id
 SELECT task_id, client_id FROM holdfast_sync_task WHERE task_id = ANY(:ids::text[]);
 
+-- name: tasks_named
+-- The tasks of names, in all projects.
+-- index: holdfast_sync_task_client
+-- returns: client_id task_id
+SELECT client_id, task_id FROM holdfast_sync_task WHERE client_id = ANY(:names::text[]);
+
 -- name: task_metrics
 -- index: holdfast_task_metric_pkey
 -- returns: task_id name total

@@ -131,6 +131,13 @@ RETURNING id, project, queue, type, priority, status;
 -- returns: task_id client_id
 SELECT task_id, client_id FROM holdfast_sync_task WHERE task_id IN (SELECT value FROM json_each(:ids));
 
+-- name: tasks_named
+-- The tasks of names, in all projects.
+-- index: holdfast_sync_task_client
+-- returns: client_id task_id
+SELECT client_id, task_id FROM holdfast_sync_task
+WHERE client_id IN (SELECT value FROM json_each(:names));
+
 -- name: task_metrics
 -- index: holdfast_task_metric (primary key)
 -- returns: task_id name total

@@ -1,5 +1,12 @@
 -- What the live feed reads beside the events: output, and the state that a snapshot shows.
 
+-- name: known_project
+-- Whether a project was created, or has a task. The default project always exists.
+-- index: holdfast_project (primary key), holdfast_task_project
+-- returns: is_known
+SELECT EXISTS (SELECT 1 FROM holdfast_project WHERE id = :project::text)
+    OR EXISTS (SELECT 1 FROM holdfast_task WHERE project = :project::text AND project <> 'default') AS is_known;
+
 -- name: open_conflicts
 -- index: holdfast_conflict_open
 -- returns: id project task_id client_id kind state node mutation_id base_version server_version resolution settled_by reason at version

@@ -7,12 +7,6 @@
 SELECT client_id, task_id FROM holdfast_sync_task
 WHERE project = :project::text AND client_id = ANY(:client_ids::text[]);
 
--- name: tasks_named
--- The tasks of a name in all projects.
--- index: holdfast_sync_task_client
--- returns: project task_id
-SELECT project, task_id FROM holdfast_sync_task WHERE client_id = :client_id::text LIMIT 100;
-
 -- name: sync_rows
 -- index: holdfast_sync_task_of
 -- returns: project client_id task_id clock writer writer_kind written_version created_hash content_json claim_node claim_incarnation claim_fence claim_id
