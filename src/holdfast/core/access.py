@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from holdfast.core.errors import Forbidden, NodeFenced, SelfApproval
 from holdfast.core.rights import (
     ORDER,
     RIGHTS,
@@ -23,6 +24,7 @@ from holdfast.core.rights import (
     Role,
 )
 from holdfast.core.task import DEFAULT_PROJECT
+from holdfast.errors import HoldfastError
 
 ALL_PROJECTS: Final = "all"
 """As a project of a principal: every project. As the project of a request: the store as a whole."""
@@ -62,6 +64,10 @@ _CODES: Final = {
     DenialReason.QUARANTINED: "node-fenced",
     DenialReason.SELF_APPROVAL: "self-approval",
 }
+_ERRORS: Final[dict[DenialReason, type[HoldfastError]]] = {
+    DenialReason.QUARANTINED: NodeFenced,
+    DenialReason.SELF_APPROVAL: SelfApproval,
+}
 _TEXTS: Final = {
     DenialReason.ROLE: "no role of it allows this",
     DenialReason.SCOPE: "the scopes of its token leave this out",
@@ -94,6 +100,11 @@ class Denied(msgspec.Struct, frozen=True):
         """The code of the error. An object of a foreign project is not found: the answer is that of an object
         that does not exist, and the message stays in the log."""
         return _CODES.get(self.reason, "forbidden")
+
+    def error(self) -> HoldfastError:
+        """The error that every transport answers with. Not that of a foreign project, which the caller
+        answers like an object that does not exist."""
+        return _ERRORS.get(self.reason, Forbidden)(self.message)
 
 
 Verdict: TypeAlias = Allowed | Denied

@@ -9,7 +9,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from holdfast.core import worker_wire as wire
+from holdfast.core import close_codes, worker_wire as wire
+from holdfast.core.errors import NodeFenced
 from holdfast.core.token import TokenKind
 from holdfast.queue.by import By
 from holdfast.sync.access.tokens import NewToken
@@ -116,6 +117,28 @@ async def test_a_revoked_token_ends_its_streams(site: Site) -> None:
         assert await worker.status() is grpc.StatusCode.UNAUTHENTICATED
         await bystander.send(wire.Ping(n=1))
         assert (await bystander.expect(wire.Pong)).n == 1
+
+
+async def test_a_quarantined_node_gets_one_answer_everywhere(site: Site) -> None:
+    _, secret = await site.node_token("w1")
+    async with site.websocket(secret) as socket, site.client() as client:
+        welcome = await socket.ask({"type": "hello", "types": ["work"], "bootId": "boot"})
+        assert welcome["type"] == "welcome"
+        await client.post("/api/v1/nodes/w1/quarantine", json={"reason": "odd"})
+        assert await socket.closed() == close_codes.NOT_SPEAKING
+    async with site.websocket(secret) as socket:
+        assert await socket.closed() == close_codes.NOT_SPEAKING
+    async with site.grpc(secret) as worker:
+        assert await worker.receive() is None
+        assert (await worker.status()).name == NodeFenced.grpc_status
+    async with site.client(secret) as client:
+        answers = [
+            await client.post("/api/v1/worker/sync", json={"messages": []}),
+            await client.get("/api/v1/stream", params={"topics": "project:default"}),
+            await client.get("/api/v1/tasks"),
+        ]
+        said = [(answer.status_code, answer.json()["code"]) for answer in answers]
+        assert said == [(409, "node-fenced")] * 3
 
 
 async def test_a_page_of_another_origin_is_refused_and_a_ticket_counts_once(site: Site) -> None:

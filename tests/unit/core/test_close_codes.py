@@ -8,6 +8,7 @@ from holdfast.client.problems import classes
 from holdfast.core import close_codes
 from holdfast.core.close_codes import OF_ERROR, CloseAction, after_close, refusal
 from holdfast.sync import errors as sync_errors
+from tests.pages import ROOT
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,12 @@ def test_the_code_of_a_refusal_has_the_status_of_its_error() -> None:
     for name, code in OF_ERROR.items():
         if refusal(code, name) is not None and name != "unknown-node":
             assert close_codes.http_status(code) == statuses[name], name
+
+
+def test_every_code_is_in_the_table_of_the_documentation() -> None:
+    names = {name: value for name, value in vars(close_codes).items() if name[0].isalpha()}
+    codes = {value for value in names.values() if isinstance(value, int)}
+    text = (ROOT / "docs" / "reference" / "live.md").read_text()
+    table = text.partition("| close | why |")[2].partition("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.splitlines()[2:]]
+    assert {int(code) for row in rows for code in row.split(",")} == codes

@@ -26,7 +26,7 @@ from holdfast.core.access import (
 from holdfast.core.audit import AuditEntry
 from holdfast.core.check import check_name
 from holdfast.core.decide import Refusal, Transition
-from holdfast.core.errors import Forbidden, NodeFenced, PreconditionFailed, SelfApproval
+from holdfast.core.errors import PreconditionFailed
 from holdfast.core.rights import Operation, PrincipalKind
 from holdfast.errors import InvalidInput, NotFound, VersionConflict
 from holdfast.gateway.services import GatewayServices
@@ -99,11 +99,7 @@ class Call:
             return verdict
         if verdict.reason is DenialReason.PROJECT and noun:
             raise missing(noun, id)
-        if verdict.reason is DenialReason.SELF_APPROVAL:
-            raise SelfApproval(verdict.message)
-        if verdict.reason is DenialReason.QUARANTINED:
-            raise NodeFenced(verdict.message)
-        raise Forbidden(verdict.message)
+        raise verdict.error()
 
     def authorise_store(self, operation: Operation) -> Allowed:
         """For changes of what all projects share: needs access to all of them."""

@@ -6,7 +6,6 @@ from typing import Any
 
 from holdfast.core.access import ALL_PROJECTS, Allowed, DenialReason, named_node
 from holdfast.core.check import check_whole
-from holdfast.core.errors import Forbidden
 from holdfast.core.exchange.sync_errors import MEANINGS, SyncError
 from holdfast.core.rights import Operation
 from holdfast.core.speaking import Voice
@@ -39,7 +38,7 @@ async def speaker(
     if not isinstance(verdict, Allowed):
         if verdict.reason is DenialReason.PROJECT and project is not None:
             raise missing("project", project)
-        raise Forbidden(verdict.message)
+        raise verdict.error()
     row = await call.services.nodes.get(name)
     if call.projects is not None and row.project not in call.projects:
         raise unknown_node(name)

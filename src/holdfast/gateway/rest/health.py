@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from holdfast.core.access import Allowed, judge
-from holdfast.core.errors import Forbidden
 from holdfast.core.rights import Operation
 from holdfast.core.token import is_loopback
 from holdfast.errors import HoldfastError
@@ -49,7 +48,7 @@ class Health:
                 call = Call(services, who.principal, request_id="")
                 verdict = judge(who.principal, Operation.STATS_READ, project=call.home)
                 if not isinstance(verdict, Allowed):
-                    raise Forbidden(verdict.message)
+                    raise verdict.error()
             await services.parts.stats.get()
             await services.figures.scrape()
         except HoldfastError as error:

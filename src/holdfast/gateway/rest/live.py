@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket
 from holdfast import __version__
 from holdfast.bus.backends import redis_client
 from holdfast.core.access import DenialReason, Denied
-from holdfast.core.errors import Forbidden, RateLimited
+from holdfast.core.errors import RateLimited
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.gateway.connections import Door
 from holdfast.gateway.feed.broadcaster import Broadcaster
@@ -132,7 +132,7 @@ class Live:
             return answer
         if answer.reason is DenialReason.PROJECT:
             raise NotFound("there is no such channel, or you have no access to it")
-        raise Forbidden(answer.message)
+        raise answer.error()
 
 
 async def _polled(feed: LiveFeed, request: Request, session: Session) -> Response | Denied:

@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from holdfast.clock import Clock
-from holdfast.core.errors import Forbidden, Unauthenticated
+from holdfast.core.errors import Forbidden, NodeFenced, Unauthenticated
 from holdfast.errors import HoldfastError, StoreUnavailable
 
 RECHECK_SECONDS: Final = 60.0
 """How often the credential of an open connection is checked."""
 Recheck: TypeAlias = Callable[[str], Awaitable[object]]
 """Checks the credential of the connection again, or the one that it got in `Welcome` (empty: none). Raises
-Unauthenticated or Forbidden."""
+Unauthenticated, Forbidden or NodeFenced."""
 
 
 class CredentialWatch:
@@ -54,7 +54,7 @@ class CredentialWatch:
         """Whether the credential still counts."""
         try:
             await self._recheck(self.issued)
-        except (Unauthenticated, Forbidden) as error:
+        except (Unauthenticated, Forbidden, NodeFenced) as error:
             self._on_lost(error)
             return False
         return True

@@ -44,12 +44,13 @@ class Speaker(msgspec.Struct, frozen=True):
 
 
 def speaker_of(principal: Principal, token_id: str | None) -> Speaker:
-    """The speaker of a credential. Forbidden for one that runs no tasks."""
+    """The speaker of a credential. Forbidden for one that runs no tasks, NodeFenced if its node is
+    quarantined."""
     project = home_project(principal)
     if principal.kind is PrincipalKind.JOIN:
         verdict = judge(principal, Operation.NODES_REGISTER, project=project)
         if not isinstance(verdict, Allowed):
-            raise Forbidden(verdict.message)
+            raise verdict.error()
         return Speaker(principal, "", project, join_token_id=token_id)
     if principal.node is None:
         # May it speak for some node? `named` checks the one that it names.
@@ -62,4 +63,4 @@ def speaker_of(principal: Principal, token_id: str | None) -> Speaker:
 def _check(principal: Principal, project: str, node: str) -> None:
     verdict = judge(principal, Operation.SYNC_RUN, project=project, owner_node=node)
     if not isinstance(verdict, Allowed):
-        raise Forbidden(verdict.message)
+        raise verdict.error()
