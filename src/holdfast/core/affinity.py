@@ -1,8 +1,8 @@
 """The preference for the node that ran a task before.
 
 A task that is resumed, or whose decision was made, is reserved for the node that ran it: that node may have
-its files and caches. Promises: the reservation is soft: it ends by itself, and a node that is not live gets
-none; an assignment by an operator stays. Never: I/O, clocks.
+its files and caches. Promises: the reservation is soft: it ends by itself, and as soon as the node is gone or
+late with its heartbeats; such a node gets none; an assignment by an operator stays. Never: I/O, clocks.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
-from holdfast.core.gate import is_assigned
+from holdfast.core.gate import is_assigned, of_preference
 from holdfast.core.task import Status, Task
 
 AFFINITY_SECONDS: Final = 30.0
@@ -33,3 +34,8 @@ def reservation(task: Task, affinity: Affinity | None, now: float) -> dict[str, 
     if task.node is None or task.node not in affinity.nodes:
         return {}
     return {"assigned_to": task.node, "assigned_until": now + affinity.seconds}
+
+
+def preferring(task: Task, reserved: dict[str, Any]) -> Task:
+    """The queued task at the gate of the node that it prefers, if it is reserved for one."""
+    return replace(task, gate=of_preference(reserved["assigned_to"])) if reserved else task

@@ -89,6 +89,9 @@ class Stall(msgspec.Struct, frozen=True, gc=False):
 class Unassign(msgspec.Struct, frozen=True, gc=False):
     """The assignment to a node has ended, and the node did not claim the task: any node may."""
 
+    is_gone: bool = False
+    """The node is gone or late: a preference for it ends before its time."""
+
 
 class Wake(msgspec.Struct, frozen=True, gc=False):
     """The decision that a paused task waited for was made, expired or was cancelled."""

@@ -1,8 +1,9 @@
 """What a waiting task waits at: its gate.
 
-The gate is the first reason that keeps a task out of the line: a hold, a decision, an assignment to a node,
-then a full limit. A queued task without a gate is ready. Names that start with `!` are reasons of this
-module; every other gate is the name of a limit, and a claim sets it (`store/scripts/limits.py`).
+The gate is the first reason that keeps a task out of the line: a hold, a decision, an assignment to a node
+or the preference for one, then a full limit. A queued task without a gate is ready. Names that start with
+`!` are reasons of this module; every other gate is the name of a limit, and a claim sets it
+(`store/scripts/limits.py`).
 Never: I/O.
 """
 
@@ -10,12 +11,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.core.task import Status, Task
 
 MARK: Final = "!"
 """The first character of gates that are not limits. Names of types and limits do not start with it."""
 HELD: Final = "!held"
 NODE: Final = "!node:"
+PREFERENCE: Final = "!prefers:"
 NODE_ACTOR: Final = "node:"
 """How the name of an actor begins that is a node."""
 DECISION: Final = "!decision:"
@@ -24,6 +28,30 @@ DECISION: Final = "!decision:"
 def of_node(node: str) -> str:
     """The gate of tasks that only this node may claim."""
     return NODE + node
+
+
+def of_preference(node: str) -> str:
+    """The gate of tasks that this node gets first, as long as it is live."""
+    return PREFERENCE + node
+
+
+def of_reserved(node: str) -> list[str]:
+    """The gates of tasks that are reserved for this node."""
+    return [of_node(node), of_preference(node)]
+
+
+def preferred_node(gate: str | None) -> str | None:
+    """The node that a task at this gate prefers."""
+    if gate is None or not gate.startswith(PREFERENCE):
+        return None
+    return gate.removeprefix(PREFERENCE)
+
+
+def without_preference(task: Task) -> Task:
+    """The task as it leaves the gate of the node that it prefers. An assignment by an operator stays."""
+    if preferred_node(task.gate) is None:
+        return task
+    return replace(task, assigned_to=None, assigned_until=None)
 
 
 def of_decision(decision_id: str) -> str:

@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from holdfast.core.lease import renewal_interval
+
 LOST_LEASES: Final = 3
 """A node without a heartbeat for this many of its leases is declared lost."""
+LATE_HEARTBEATS: Final = 2
+"""A node that has missed this many heartbeats is late: no task waits for it."""
 DEFAULT_LEASE_SECONDS: Final = 30.0
 
 
-def lease_seconds_of(description: dict[str, Any]) -> float:
+def lease_seconds_of(description: Mapping[str, Any]) -> float:
     """The lease duration of a node, from its description."""
     return float(description.get("lease_seconds", DEFAULT_LEASE_SECONDS))
+
+
+def late_at(seen_at: float, description: Mapping[str, Any]) -> float:
+    """When the node is late, unless it sends a heartbeat before. A process sends one each third of its
+    lease; a node with another interval names it."""
+    interval = description.get("heartbeat_seconds")
+    if interval is None:
+        interval = renewal_interval(lease_seconds_of(description))
+    return seen_at + LATE_HEARTBEATS * float(interval)
 
 
 def is_remote(description: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core import codec, command as c, edits, four_eyes, gate
-from holdfast.core.affinity import reservation
+from holdfast.core.affinity import preferring, reservation
 from holdfast.core.event import NewEvent
 from holdfast.core.submit import PAYLOAD_BYTES_MAX
 from holdfast.core.task import LEASED, TERMINAL, Status, Task
@@ -63,7 +63,7 @@ def pause(task: Task, command: c.Pause, now: float) -> Ruling:
             waits_alone = task.status is Status.PAUSED and gate.decision_of(task) is None
             if (task.held_by is not None or waits_alone) and not gate.yields(task, command.actor):
                 return already(task)
-            after = changed(task, now, held_by=held_by)
+            after = changed(gate.without_preference(task), now, held_by=held_by)
             if task.status is Status.QUEUED:
                 after = replace(after, gate=gate.HELD)
         case _:
@@ -86,6 +86,7 @@ def resume(task: Task, command: c.Resume, now: float) -> Ruling:
         case Status.PAUSED:
             reserved = reservation(task, command.affinity, now)
             after = queued(task, now, due_at=now, held_by=None, **reserved)
+            after = preferring(after, reserved)
             event = _signed_event("task.resumed", task, command, now)
             return Transition(task, after, (replace(event, data=event.data | reserved),))
         case Status.STUCK:

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.core import command as c, failure as failures, gate, runner_rules
-from holdfast.core.affinity import reservation
+from holdfast.core.affinity import preferring, reservation
 from holdfast.core.task import LEASED, Failure, FailureKind, Status, Task
 from holdfast.core.transition import (
     Ruling,
@@ -60,8 +60,10 @@ def stall(task: Task, command: c.Stall, now: float) -> Ruling:
 
 
 def unassign(task: Task, command: c.Unassign, now: float) -> Ruling:
-    """The time of an assignment has passed. In a status in which the task waits, its gate is judged again."""
-    if task.assigned_to is None or gate.is_assigned(task, now):
+    """The time of an assignment has passed, or the preferred node is gone. In a status in which the task
+    waits, its gate is judged again."""
+    is_open = command.is_gone and gate.preferred_node(task.gate) is not None
+    if task.assigned_to is None or (gate.is_assigned(task, now) and not is_open):
         return refuse(task, "conflict", "it has no assignment that has ended")
     after = changed(task, now, assigned_to=None, assigned_until=None)
     if task.status is Status.QUEUED and not gate.is_limit(task.gate):
@@ -80,7 +82,8 @@ def wake(task: Task, command: c.Wake, now: float) -> Ruling:
     reserved = reservation(task, command.affinity, now)
     data = {"actor": command.actor, "decision_id": command.decision_id} | reserved
     event = new_event("task.resumed", task, now, **data)
-    return Transition(task, queued(task, now, due_at=now, **reserved), (event,))
+    after = preferring(queued(task, now, due_at=now, **reserved), reserved)
+    return Transition(task, after, (event,))
 
 
 def settle(task: Task, command: c.Settle, now: float) -> Ruling:

@@ -1,5 +1,5 @@
 """Changes that are due at a time: progress that did not come, reservations, decisions and interventions that
-have ended. Part of the sweeper.
+have ended, nodes that are late and have tasks that prefer them. Part of the sweeper.
 
 Promises: a deadline that has passed takes effect with the next sweep. A row that another transaction holds
 is tried again then. Never: decides; the core judges each row by the time of the store.
@@ -46,6 +46,7 @@ class DueChanges:
         """Applies each kind. Returns whether anything changed."""
         changes = [
             await self._tasks(due),
+            await self._preferred(_ids(due, DueKind.PREFERENCE)),
             await self._decisions(_ids(due, DueKind.DECISION)),
             await self._interventions(_ids(due, DueKind.INTERVENTION)),
         ]
@@ -60,6 +61,9 @@ class DueChanges:
             return False
         rulings = await self._store.apply(instructions, wait=False, brief=True)
         return any(isinstance(ruling, Transition) for ruling in rulings)
+
+    async def _preferred(self, nodes: Sequence[str]) -> bool:
+        return bool(nodes) and bool(await self._store.upkeep.open_preferred(nodes))
 
     async def _decisions(self, ids: Sequence[str]) -> bool:
         is_changed = False

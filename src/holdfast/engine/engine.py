@@ -141,6 +141,7 @@ class Engine:
         try:
             await self.heartbeat.release_unknown()
             await self.loop_store.upkeep.leave(self.config.node)
+            self._bus.publish(WORK)  # Tasks that preferred this node are open to all.
             self._bus.publish(FEED)
         except StoreUnavailable:
             return

@@ -16,9 +16,10 @@ from holdfast.core.decide import Ruling
 from holdfast.core.task import RunId, Task
 from holdfast.core.transition import Refusal
 from holdfast.store.access import Access
-from holdfast.store.script import Guard, guarded
+from holdfast.store.script import Guard, Script, call, guarded
 from holdfast.store.scripts import claim_by_id as scripts
 from holdfast.store.scripts.claim_by_id import Ended, HeldAlready
+from holdfast.store.scripts.nodes import in_service
 
 TRIES: Final = 3
 """How often a claim expires the lease that is in its way: it may be renewed, or another claim may win."""
@@ -30,12 +31,15 @@ class DueKind(StrEnum):
 
     STALL = "stall"
     UNASSIGN = "unassign"
+    PREFERENCE = "preference"
+    """Of the tasks that prefer a node. It ends when the node is late."""
     DECISION = "decision"
     INTERVENTION = "intervention"
 
 
 class Deadline(NamedTuple):
-    """When something ends by itself: a run without progress, a reservation, a decision, an intervention."""
+    """When something ends by itself: a run without progress, a reservation, the preference for a node, a
+    decision, an intervention. `id`: of the task, node, decision or intervention."""
 
     kind: DueKind
     id: str
@@ -88,6 +92,17 @@ class ClaimsById:
 
     async def deadlines(self) -> list[Deadline]:
         """What ends by itself next. Earliest first."""
-        rows = await self._access.rows("deadlines", limit=DEADLINES_MAX)
-        deadlines = [Deadline(DueKind(kind), id_, at) for kind, id_, at in rows]
+        deadlines = await self._access.driver.read(_deadlines)
         return sorted(deadlines, key=lambda deadline: deadline.at)
+
+
+def _deadlines() -> Script[list[Deadline]]:
+    rows = yield call("deadlines", limit=DEADLINES_MAX)
+    deadlines = [Deadline(DueKind(kind), id_, at) for kind, id_, at in rows]
+    nodes = {row.id for row in deadlines if row.kind is DueKind.PREFERENCE}
+    late_at = (yield from in_service(nodes)) if nodes else {}
+    # A node that may not claim or is not there is late at any time.
+    return [
+        row._replace(at=late_at.get(row.id, 0.0)) if row.kind is DueKind.PREFERENCE else row
+        for row in deadlines
+    ]

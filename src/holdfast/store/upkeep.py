@@ -6,7 +6,7 @@ Announcements and pruning have none: each is one statement that may be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from holdfast.store.access import Access
 from holdfast.store.beside import Beside
 from holdfast.store.rows import TypeRow
 from holdfast.store.script import StatementCall, one
-from holdfast.store.scripts import admin, nodes, types as type_scripts
+from holdfast.store.scripts import admin, nodes as node_scripts, types as type_scripts
 from holdfast.store.scripts.audit import Act
 
 
@@ -40,12 +40,16 @@ class Upkeep:
         await self._run("announce_schedules", names=list(names), now=now)
 
     async def leave(self, node: str) -> None:
-        """Removes a node that stops."""
-        await self._access.run(partial(nodes.leave, node=node))
+        """Removes a node that stops. Tasks that prefer it are open to all."""
+        await self._access.run(partial(node_scripts.leave, node=node))
+
+    async def open_preferred(self, nodes: Collection[str]) -> int:
+        """Opens tasks that prefer one of these nodes, if it is late or gone. Returns how many."""
+        return await self._access.run(partial(node_scripts.open_late, nodes=nodes))
 
     async def lose_nodes(self, *, forget_before: float) -> None:
         """Declares silent nodes lost, and removes those that were silent before `forget_before`."""
-        await self._access.run(partial(nodes.lose, forget_before=forget_before))
+        await self._access.run(partial(node_scripts.lose, forget_before=forget_before))
 
     async def pause_queue(
         self,

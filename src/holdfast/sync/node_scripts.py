@@ -29,10 +29,17 @@ from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
+from holdfast.store.scripts.nodes import open_preferred
 from holdfast.store.scripts.work import Work
 from holdfast.sync.access.token import Token
 from holdfast.sync.rows import RegisteredNode, event_of, own, read_project
 from holdfast.sync.speaking import heard
+
+
+def rhythm(heartbeat_seconds: float) -> dict[str, float]:
+    """What the description of a node says about its heartbeats. Its tasks have leases of their own, which it
+    renews apart."""
+    return {"lease_seconds": heartbeat_seconds, "heartbeat_seconds": heartbeat_seconds}
 
 
 class NewNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +105,7 @@ def register(
             answer = Registered(start, 0, has_credential=False)
         case rules.Cloned(identity=identity):
             yield from _set_state(new.id, identity, row.token_id if row else None)
+            yield from open_preferred(work, new.id)
             work.events.append(_node_event("node.cloned", now, new, identity))
             answer = Registered(start, 0, has_credential=False)
         case rules.Repeated(identity=identity):
@@ -117,6 +125,7 @@ def register(
             yield from _write(new, identity, token_id, now, row.incarnation if row else 0)
             yield call(own("add_project"), id=new.project, now=now)
             if row is not None:
+                yield from open_preferred(work, new.id)
                 work.events.append(_node_event("node.fenced", now, new, row.identity))
             work.events.append(_node_event("node.registered", now, new, identity))
             kept, lost = fence_claims(work, held, new.id, new.resume)
@@ -217,7 +226,7 @@ def _write(
         incarnation=identity.incarnation,
         boots_json=codec.dumps(msgspec.to_builtins(identity.boots)),
         started_at=identity.started_at,
-        info_json=codec.dumps({"lease_seconds": new.heartbeat_seconds}),
+        info_json=codec.dumps(rhythm(new.heartbeat_seconds)),
         capabilities_json=codec.dumps(sorted(set(new.capabilities))),
         labels_json=codec.dumps(dict(new.labels)),
         token_id=token_id,
@@ -278,6 +287,8 @@ def change_state(
             fence_claims(work, held, node.id, {})
             yield call(own("revoke_tokens"), node=node.id, now=now)
             token_id = None
+        if not rules.may_claim(state):
+            yield from open_preferred(work, node.id)
         yield from _set_state(node.id, identity, token_id)
         kind = "node.revoked" if state is NodeState.REVOKED else "node.state"
         data = {"node": node.id, "state": state.value, "actor": actor, "reason": reason}

@@ -228,7 +228,7 @@ class Nodes:
         if position is not None:
             position = str(_position(position))
         load = {"busy": running, "workers": slots}
-        info: dict[str, object] = {"lease_seconds": self._rules.heartbeat_seconds}
+        info: dict[str, object] = {**scripts.rhythm(self._rules.heartbeat_seconds)}
         info |= {name: value for name, value in load.items() if value is not None}
         row, clock = await self._store.run(
             partial(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.clock import VirtualClock
+from holdfast.core.command import Pause, Resume
 from holdfast.core.node_identity import REPEAT_SECONDS, NodeState
 from holdfast.core.speaking import Voice
 from holdfast.core.task import Status
@@ -16,7 +17,7 @@ from holdfast.store.store import Store
 from holdfast.sync.access.tokens import Tokens
 from holdfast.sync.errors import NodeFenced, UnknownNode
 from holdfast.sync.nodes import Nodes, Registered, Registration
-from tests.conformance.tasks.helpers import check_counters, claim, get, put, read_all
+from tests.conformance.tasks.helpers import check_counters, claim, get, order, put, read_all
 
 OPS = By("user:ann", "test")
 
@@ -216,6 +217,26 @@ async def test_a_silent_node_is_lost_and_comes_back(
     await nodes.beat(Voice("plugin-a"))
     assert (await kinds(store))[-1] == "node.state"
     assert (await nodes.list("forge"))[0].is_live
+
+
+@pytest.mark.parametrize("why", ["restarts", "drains"])
+async def test_a_node_that_restarts_or_drains_is_not_preferred(
+    store: Store, nodes: Nodes, clock: VirtualClock, why: str
+) -> None:
+    await start(nodes, boot_id="b1")
+    await put(store, "a")
+    await claim(store, 1, node="plugin-a")
+    await order(store, "a", Pause("user:ann"))
+    clock.set(clock.now() + 39)
+    affinity = await store.reads.affinity(["a"], 30.0)
+    await order(store, "a", Resume("user:ann", affinity=affinity))
+    assert (await get(store, "a")).assigned_to == "plugin-a"
+    if why == "restarts":
+        await start(nodes, boot_id="b2")
+    else:
+        await nodes.set_state("plugin-a", NodeState.DRAINING, OPS)
+    assert (await get(store, "a")).assigned_to is None
+    assert [task.id for task in await claim(store, 1, node="b")] == ["a"]
 
 
 async def test_lists_have_pages_and_a_filter(nodes: Nodes) -> None:

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 
 from holdfast.core import command as c
+from holdfast.core.affinity import Affinity
 from holdfast.core.command import Command, Instruction
 from holdfast.core.decide import Refusal, Transition, claim, decide, enqueued
 from holdfast.core.event import Event, Position, status_after
@@ -32,6 +33,7 @@ from holdfast.core.task import (
 NOW = 1_800_000_000.0
 seconds = st.floats(0, 1000, allow_nan=False)
 words = st.sampled_from(["", "a reason"])
+affinities = st.none() | st.builds(Affinity, seconds, st.just(frozenset({"node"})))
 failures = st.builds(
     Failure, st.sampled_from(FailureKind), st.sampled_from(["boom", ""]), fingerprint=st.just("f")
 )
@@ -56,7 +58,7 @@ other_commands: st.SearchStrategy[Command] = st.one_of(
     st.builds(c.Revive, st.just("p"), st.integers(1, 3)),
     st.builds(c.Abort, st.just("ann"), words),
     st.builds(c.Pause, st.just("ann"), words),
-    st.builds(c.Resume, st.just("ann")),
+    st.builds(c.Resume, st.just("ann"), affinity=affinities),
     st.builds(c.Retry, st.just("ann"), words),
     st.builds(c.Reassign, st.just("ann"), st.just("node-b"), st.none() | seconds),
     st.builds(c.Unlock, st.just("ann"), words),
@@ -69,8 +71,8 @@ other_commands: st.SearchStrategy[Command] = st.one_of(
         st.none() | st.builds(c.Evidence, st.integers(0, 9), st.just("1")),
     ),
     st.just(c.Stall()),
-    st.just(c.Unassign()),
-    st.builds(c.Wake, st.just("dec_1"), st.just("ann"), st.just("decided")),
+    st.builds(c.Unassign, st.booleans()),
+    st.builds(c.Wake, st.just("dec_1"), st.just("ann"), st.just("decided"), affinities),
     st.builds(c.Replay, st.just("ann"), seconds, st.sampled_from([None, "2"])),
     st.builds(
         c.Edit,
@@ -191,7 +193,8 @@ class Life(RuleBasedStateMachine):
         assert has_node == (task.node is not None)
         assert task.progress_due_at is None or task.status is Status.RUNNING
         if task.status is Status.QUEUED:
-            assert task.gate == gate_of(task, self.now) or task.gate == f"!node:{task.assigned_to}"
+            reserved = [f"!node:{task.assigned_to}", f"!prefers:{task.assigned_to}"]
+            assert task.gate in (gate_of(task, self.now), *reserved)
             assert (task.gate == "!held") == (task.held_by is not None)
         assert (task.status in ENDED) == (task.finished_at is not None)
         assert task.status is not Status.BLOCKED or task.waiting_on > 0

@@ -35,6 +35,13 @@ def test_a_silent_node_is_lost_after_three_leases() -> None:
     assert rules.is_lost(0.0, LEASE_SECONDS, 3 * LEASE_SECONDS)
 
 
+def test_a_node_is_late_when_it_has_missed_two_heartbeats() -> None:
+    """A process sends three within a lease; a node of a gateway names its interval."""
+    assert rules.late_at(10.0, {"lease_seconds": 9.0}) == 16.0
+    assert rules.late_at(10.0, {"lease_seconds": 20.0, "heartbeat_seconds": 20.0}) == 50.0
+    assert rules.late_at(10.0, {}) == 30.0
+
+
 async def test_why_says_when_the_node_of_a_running_task_was_heard_of(queue: TaskQueue) -> None:
     queue.register_handler("work", lambda task: None)
     async with harness(queue) as h:

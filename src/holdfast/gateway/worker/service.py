@@ -149,6 +149,8 @@ class WorkerService:
                 join_token_id=speaker.join_token_id,
             )
             incarnation = registered.incarnation
+            # Claims and preferences of the earlier incarnation have ended.
+            self.sync.on_changed(True)
             if speaker.join_token_id is not None:
                 credential = registered.credential or ""
         await register_types(

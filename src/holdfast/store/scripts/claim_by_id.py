@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from holdfast.core import claim_by_id as rules, decide
 from holdfast.core.claim_by_id import ClaimById, NotClaimable
 from holdfast.core.claiming import Claimed, ClaimRequest
-from holdfast.core.gate import of_node
+from holdfast.core.gate import of_reserved
 from holdfast.core.task import RunId, Task
 from holdfast.core.transition import Refusal, Transition
 from holdfast.store.script import Script, call, call_rows
@@ -94,7 +94,9 @@ def claim_assigned(
     claim: ClaimRequest, *, now: float, record_id: int, recorder: Recorder
 ) -> Script[Claimed]:
     """Claims tasks that are reserved for this node."""
-    reserved: list[Task] = yield call("parked_tasks", gate=of_node(claim.node), limit=claim.limit)
+    reserved: list[Task] = []
+    for gate in of_reserved(claim.node):
+        reserved += yield call("parked_tasks", gate=gate, limit=claim.limit)
     paused = set[str]()
     for queue in sorted({task.queue for task in reserved}):
         if (yield call("paused_queue", name=queue)):

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from holdfast.core.gate import of_node
+from holdfast.core.gate import of_reserved
 from holdfast.core.task import RunId, Task
 from holdfast.store.script import Script, call, call_rows
 
@@ -56,7 +56,7 @@ def heartbeat(
     renewed, lost = yield from _extend(runs, until)
     beat = yield call("beat_node", id=node, now=now, info_json=info_json)
     owned = yield from dialect.owned(node)
-    reserved = yield call("reserved_tasks", gate=of_node(node), now=now)
+    reserved = yield call("reserved_tasks", gates=of_reserved(node), now=now)
     latest = beat or (yield call("latest_seen"))
     return HeartbeatAnswer(
         renewed,

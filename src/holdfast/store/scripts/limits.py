@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from holdfast.core import codec, limit as rules
 from holdfast.core.claiming import HELD_RETRY_SECONDS
 from holdfast.core.decide import Transition, left_running
-from holdfast.core.gate import gate_of, is_limit
+from holdfast.core.gate import gate_of, is_limit, without_preference
 from holdfast.core.limit import Limit, LimitRule
 from holdfast.core.task import Status, Task
 from holdfast.store.script import Script, call, call_rows
@@ -182,7 +182,8 @@ def turns_of(work: Work, tasks: Sequence[Task], limits: Limits) -> Script[Admiss
 
 def park(work: Work, task: Task, name: str, limits: Limits) -> None:
     """Parks a task: it leaves the ready index. No attempt is counted."""
-    after = replace(task, gate=name, version=task.version + 1, updated_at=work.now)
+    version = task.version + 1
+    after = replace(without_preference(task), gate=name, version=version, updated_at=work.now)
     work.move(Transition(task, after, ()))
     limits[name] = replace(limits[name], parked=limits[name].parked + 1)
 

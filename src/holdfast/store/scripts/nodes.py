@@ -1,23 +1,31 @@
 """Registers nodes, removes them and declares them lost, each with an event.
 
 Promises: a silent node is declared lost once, by the first sweeper that sees it; a node that returns
-registers again. The heartbeat of a registered node writes no event.
+registers again. The heartbeat of a registered node writes no event. Tasks that prefer a node are open to all
+in the transaction in which it leaves.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from holdfast.core import codec, node as rules
 from holdfast.core.affinity import Affinity
+from holdfast.core.command import Instruction, Unassign
+from holdfast.core.decide import Transition
 from holdfast.core.event import NewEvent
+from holdfast.core.gate import of_preference
 from holdfast.core.ids import Ids
 from holdfast.core.node_identity import NodeState
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
-from holdfast.store.scripts.work import record
+from holdfast.store.scripts import apply
+from holdfast.store.scripts.work import Work, record
+
+OPEN_BATCH: Final = 500
+"""Tasks whose preference one transaction ends. The sweeper ends the others."""
 
 
 def join(dialect: Dialect, ids: Ids, now: float, *, node: str, info_json: str) -> Script[bool]:
@@ -28,8 +36,12 @@ def join(dialect: Dialect, ids: Ids, now: float, *, node: str, info_json: str) -
 
 
 def leave(dialect: Dialect, ids: Ids, now: float, *, node: str) -> Script[bool]:
+    """Removes a node that stops. Returns whether it was registered."""
     rows = yield call("forget_node", id=node)
-    yield from _tell(dialect, ids, now, "node.left", [{"node": row[0]} for row in rows])
+    work = Work(now)
+    yield from open_preferred(work, node)
+    work.events += [NewEvent("node.left", now, "", "", {"node": row[0]}) for row in rows]
+    yield from apply.finish(work, ids.record(now), dialect)
     return bool(rows)
 
 
@@ -47,17 +59,42 @@ def lose(dialect: Dialect, ids: Ids, now: float, *, forget_before: float) -> Scr
 
 
 def affinity_to(nodes: Collection[str], seconds: float, *, now: float) -> Script[Affinity | None]:
-    """The preference for those of the nodes that are live. None: for none of them."""
+    """The preference for those of the nodes that are in service. None: for none of them."""
     if not seconds or not nodes:
         return None
+    late_at = yield from in_service(nodes)
+    prompt = frozenset(node for node, at in late_at.items() if at > now)
+    return Affinity(seconds, prompt) if prompt else None
+
+
+def in_service(nodes: Collection[str]) -> Script[dict[str, float]]:
+    """Those of the nodes that may claim, and when each is late unless it sends a heartbeat."""
     rows = yield call("standing_nodes", ids=sorted(nodes), state=NodeState.LIVE.value)
-    live = frozenset(node for node, seen_at, info_json in rows if _is_live(seen_at, info_json, now))
-    return Affinity(seconds, live) if live else None
+    return {
+        node: rules.late_at(seen_at, codec.loads_object(info_json or "{}"))
+        for node, seen_at, info_json in rows
+    }
 
 
-def _is_live(seen_at: float, info_json: str | None, now: float) -> bool:
-    lease_seconds = rules.lease_seconds_of(codec.loads_object(info_json or "{}"))
-    return rules.is_live(seen_at, lease_seconds, now)
+def open_preferred(work: Work, node: str) -> Script[int]:
+    """Opens tasks that prefer this node to all nodes. Returns how many. Skips those that another transaction
+    holds. The caller saves the work."""
+    tasks = yield call("parked_tasks", gate=of_preference(node), limit=OPEN_BATCH)
+    work.load(tasks)
+    unassign = Unassign(is_gone=True)
+    rulings = [apply.carry_out(work, Instruction(task.id, unassign)) for task in tasks]
+    return sum(isinstance(ruling, Transition) for ruling in rulings)
+
+
+def open_late(dialect: Dialect, ids: Ids, now: float, *, nodes: Collection[str]) -> Script[int]:
+    """Opens tasks that prefer one of these nodes, if it is late or gone. Returns how many."""
+    late_at = yield from in_service(nodes)
+    work, opened = Work(now), 0
+    for node in sorted(nodes):
+        if late_at.get(node, now) <= now:
+            opened += yield from open_preferred(work, node)
+    yield from apply.finish(work, ids.record(now), dialect)
+    return opened
 
 
 def _is_silent(row: Any, now: float) -> bool:

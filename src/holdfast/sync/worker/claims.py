@@ -19,7 +19,7 @@ from holdfast.core import claiming
 from holdfast.core.capacity import CLAIM_MAX
 from holdfast.core.check import check_id, check_name
 from holdfast.core.claiming import Claimed, ClaimRequest, ClaimState
-from holdfast.core.gate import of_node
+from holdfast.core.gate import of_reserved
 from holdfast.core.ids import Ids
 from holdfast.core.speaking import NodeAct, Voice
 from holdfast.core.task import DEFAULT_PROJECT, Task
@@ -171,7 +171,7 @@ def _claim(named: NamedClaim, plan: Plan, dialect: Dialect, ids: Ids, now: float
 
 
 def _reserved(request: ClaimRequest, dialect: Dialect, ids: Ids, now: float) -> Script[list[Task]]:
-    if not (yield call("reserved_tasks", gate=of_node(request.node), now=now)):
+    if not (yield call("reserved_tasks", gates=of_reserved(request.node), now=now)):
         return []
     claimed = yield from claim_assigned(
         request, now=now, record_id=ids.record(now), recorder=dialect

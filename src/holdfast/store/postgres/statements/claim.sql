@@ -57,6 +57,7 @@ SELECT paused_at FROM holdfast_queue WHERE name = :name::text AND paused_at IS N
 
 -- name: deadlines
 -- What ends first by itself: deadlines for progress, reservations for nodes, decisions, interventions.
+-- Preferences, one row for each node, end when the node is late: the caller reads the time from the node.
 -- index: holdfast_task_progress, holdfast_task_assigned, holdfast_decision_deadline, holdfast_intervention_due
 -- returns: what id at
 SELECT * FROM (SELECT 'stall' AS what, id, progress_due_at AS at FROM holdfast_task
@@ -64,6 +65,9 @@ SELECT * FROM (SELECT 'stall' AS what, id, progress_due_at AS at FROM holdfast_t
 UNION ALL
 SELECT * FROM (SELECT 'unassign', id, assigned_until FROM holdfast_task
     WHERE assigned_until IS NOT NULL ORDER BY assigned_until LIMIT :limit::int) u
+UNION ALL
+SELECT * FROM (SELECT 'preference', substr(gate, 10), 0.0::float8 FROM holdfast_task
+    WHERE assigned_until IS NOT NULL AND status = 'queued' AND starts_with(gate, '!prefers:') GROUP BY gate) p
 UNION ALL
 SELECT * FROM (SELECT 'decision', id, deadline_at FROM holdfast_decision
     WHERE state = 'open' AND deadline_at IS NOT NULL ORDER BY deadline_at LIMIT :limit::int) d

@@ -67,10 +67,11 @@ SELECT {task} FROM holdfast_task WHERE status = 'queued' AND gate = :gate::text
 ORDER BY priority, due_at, nth LIMIT :limit::int FOR UPDATE SKIP LOCKED;
 
 -- name: reserved_tasks
--- Whether a task that is due waits at a gate.
+-- Whether a task that is due waits at one of these gates.
 -- index: holdfast_task_gate
 -- returns: id
-SELECT id FROM holdfast_task WHERE status = 'queued' AND gate = :gate::text AND due_at <= :now::float8 LIMIT 1;
+SELECT id FROM holdfast_task WHERE status = 'queued' AND gate = ANY(:gates::text[])
+  AND due_at <= :now::float8 LIMIT 1;
 
 -- name: limit_holders
 -- index: holdfast_task_lease

@@ -47,13 +47,17 @@ SELECT paused_at FROM holdfast_queue WHERE name = :name AND paused_at IS NOT NUL
 
 -- name: deadlines
 -- What ends first by itself: deadlines for progress, reservations for nodes, decisions, interventions.
--- index: holdfast_task_progress, holdfast_task_assigned, holdfast_decision_deadline, holdfast_intervention_due
+-- Preferences, one row for each node, end when the node is late: the caller reads the time from the node.
+-- index: holdfast_task_progress, holdfast_task_assigned, holdfast_task_gate, holdfast_decision_deadline, holdfast_intervention_due
 -- returns: what id at
 SELECT * FROM (SELECT 'stall' AS what, id, progress_due_at AS at FROM holdfast_task
     WHERE status = 'running' AND progress_due_at IS NOT NULL ORDER BY progress_due_at LIMIT :limit)
 UNION ALL
 SELECT * FROM (SELECT 'unassign', id, assigned_until FROM holdfast_task
     WHERE assigned_until IS NOT NULL ORDER BY assigned_until LIMIT :limit)
+UNION ALL
+SELECT * FROM (SELECT 'preference', substr(gate, 10), 0.0 FROM holdfast_task
+    WHERE status = 'queued' AND gate >= '!prefers:' AND gate < '!prefers;' GROUP BY gate)
 UNION ALL
 SELECT * FROM (SELECT 'decision', id, deadline_at FROM holdfast_decision
     WHERE state = 'open' AND deadline_at IS NOT NULL ORDER BY deadline_at LIMIT :limit)

@@ -65,10 +65,11 @@ SELECT {task} FROM holdfast_task WHERE status = 'queued' AND gate = :gate
 ORDER BY priority, due_at LIMIT :limit;
 
 -- name: reserved_tasks
--- Whether a task that is due waits at a gate.
+-- Whether a task that is due waits at one of these gates.
 -- index: holdfast_task_gate
 -- returns: id
-SELECT id FROM holdfast_task WHERE status = 'queued' AND gate = :gate AND due_at <= :now LIMIT 1;
+SELECT id FROM holdfast_task WHERE status = 'queued' AND gate IN (SELECT value FROM json_each(:gates))
+  AND due_at <= :now LIMIT 1;
 
 -- name: limit_holders
 -- index: holdfast_task_lease
