@@ -94,6 +94,17 @@ def test_an_operator_settles_a_conflict_and_shuts_a_node_out(cli: Cli) -> None:
     assert "web" in cli.run("conflict", "list").stdout
     shown = read(cli, "conflict", "show", conflict)
     assert (shown["server"]["payload"], shown["client"]["payload"]) == ({"n": 2}, {"n": 3})
+    for given, said in (
+        (("merged",), 'the side merged needs its content: give --merged \'{"payload"'),
+        (("merged", "--merged", "{bad"), "--merged is not JSON: Expecting property name"),
+        (("merged", "--merged", "[1]"), "--merged is [1], not a JSON object: give --merged '{"),
+        (
+            ("server", "--merged", "{}"),
+            "--merged is the content for the side merged, not for server",
+        ),
+    ):
+        refused = cli.run("conflict", "settle", conflict, *given)
+        assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
     settled = read(cli, "conflict", "settle", conflict, "client", "--reason", "newer")
     assert (settled["state"], settled["resolution"]) == ("settled", "client")
     assert cli.run("conflict", "settle", conflict, "server").returncode == 6

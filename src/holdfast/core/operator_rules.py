@@ -79,9 +79,7 @@ def resume(task: Task, command: c.Resume, now: float) -> Ruling:
             return _unheld(task, command, now)
         case Status.PAUSED if gate.decision_of(task) is not None:
             if task.held_by is None:
-                return refuse(
-                    task, "decision-needed", "it waits for a decision: decide it, or abort the task"
-                )
+                return _decision_needed(task)
             return _unheld(task, command, now)
         case Status.PAUSED:
             reserved = reservation(task, command.affinity, now)
@@ -105,6 +103,16 @@ def _unheld(task: Task, command: c.Resume, now: float) -> Transition:
     return Transition(task, after, (_signed_event("task.unheld", task, command, now),))
 
 
+def _decision_needed(task: Task) -> Refusal:
+    decision = gate.decision_of(task)
+    return refuse(
+        task,
+        "decision-needed",
+        f"it waits for decision {decision}: answer it with `holdfast decision answer {decision} CHOICE`, or "
+        "abort the task",
+    )
+
+
 def retry(task: Task, command: c.Retry, now: float) -> Ruling:
     """Makes the task due now."""
     match task.status:
@@ -119,6 +127,8 @@ def retry(task: Task, command: c.Retry, now: float) -> Ruling:
             return Transition(task, after, (_signed_event("task.resumed", task, command, now),))
         case Status.FAILED:
             return replay(task, c.Replay(command.actor, reason=command.reason), now)
+        case Status.PAUSED if gate.decision_of(task) is not None:
+            return _decision_needed(task)
         case _:
             return refuse(
                 task,

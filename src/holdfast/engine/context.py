@@ -147,7 +147,7 @@ class Context:
         `options`: the choices; or `schema`, a JSON schema of the choice. `key` names the question within the
         task; by default its position among the calls. `deadline`: seconds until `default` counts as the
         choice, or DecisionExpired is raised if there is none. `assignees`: who may answer, `user:NAME` or
-        `role:NAME`. `data` is shown with the question."""
+        `role:NAME`. `data` is shown with the question; without it, what the task saved last is."""
         made = self._question(
             key,
             question,

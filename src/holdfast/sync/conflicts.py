@@ -124,8 +124,14 @@ class Conflicts:
     ) -> Settled:
         """Settles a conflict. `merged` has the content of both: payload, metadata, labels."""
         check_name("conflict_id", conflict_id)
-        if (take is Take.MERGED) != (merged is not None):
-            raise InvalidInput("merged has the content if, and only if, take is 'merged'")
+        if take is Take.MERGED and merged is None:
+            raise InvalidInput(
+                "take is 'merged': give the content in merged (payload, metadata, labels)"
+            )
+        if take is not Take.MERGED and merged is not None:
+            raise InvalidInput(
+                f"merged is given, but take is '{take.value}': leave merged out, or take 'merged'"
+            )
         content = _checked(merged or {})
         return await self._store.run(
             partial(_settle, conflict_id=conflict_id, take=take, by=by, merged=content)
@@ -271,7 +277,9 @@ def _write(
     )
     ruling = apply.carry_out(work, Instruction(task.id, command))
     if isinstance(ruling, Refusal):
-        raise IllegalTransition(ruling.message)
+        raise IllegalTransition(
+            f"{ruling.message}: settle with the side 'server', which keeps the task as it is"
+        )
     return replace(row, content_json=stamps_json(after))
 
 

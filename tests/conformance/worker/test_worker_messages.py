@@ -392,6 +392,19 @@ async def test_a_question_without_a_deadline_gets_the_one_of_the_gateway(
     assert decision.deadline_at == decision.created_at + 90.0
 
 
+async def test_a_question_without_data_keeps_what_the_task_has_saved(
+    store: Store, sync: WorkerSync
+) -> None:
+    worker = await running(store, sync)
+    asked = DecisionAsk(key="go", question="Go?", options=("yes", "no"))
+    await worker.send(
+        CheckpointChange(task_id="t", fence=1, checkpoint_id="a", data_json="[3]"),
+        CheckpointChange(task_id="t", fence=1, checkpoint_id="c", decision=asked),
+    )
+    point = await store.decisions.checkpoint("c")
+    assert (point and point.data, (await one(store, "t")).checkpoint) == ([3], [3])
+
+
 async def test_a_checkpoint_with_a_question_pauses_the_task(store: Store, sync: WorkerSync) -> None:
     worker = await running(store, sync)
     asked = DecisionAsk(key="go", question="Go?", options=("yes", "no"), deadline_ms=60_000)

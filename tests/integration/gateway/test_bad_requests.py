@@ -116,6 +116,24 @@ async def test_a_bad_parameter(memory_site: Site, path: str, params: dict[str, A
     assert problem(answer)[0] in (404, 422), answer.text
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "detail"),
+    [
+        (
+            "POST", "/operations", {"action": "abrt", "ids": []},
+            "action: 'abrt' is not one of replay, discard, abort, pause, resume, reassign",
+        ),
+        ("PATCH", "/tasks/t", {"payload_mode": "x"}, "payload_mode: 'x' is not one of fields, patch, whole"),
+    ],
+)  # fmt: skip
+async def test_a_choice_names_its_values(
+    memory_site: Site, method: str, path: str, body: dict[str, Any], detail: str
+) -> None:
+    answer = await memory_site.ask(method, path, body)
+    assert problem(answer) == (422, "invalid-input")
+    assert answer.json()["detail"] == detail
+
+
 async def test_a_query_error_says_where(memory_site: Site) -> None:
     body = (await memory_site.ask("GET", "/tasks", q="status:queued nokey:x")).json()
     assert body["at"] == 14

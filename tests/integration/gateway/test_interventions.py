@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.core import decision as rules
 from holdfast.core.claiming import ClaimRequest
+from holdfast.core.command import Instruction, Report
 from holdfast.core.task import Task
 from holdfast.store.decisions import Asked
 from tests.integration.gateway.support import ADMIN, Site, problem
@@ -109,6 +110,18 @@ async def test_a_late_result_is_adopted_by_its_position(site: Site) -> None:
     assert answer.json()["task"]["result"] == "late"
     wrong = body | {"args": args | {"evidence": events[0]["position"]}}
     assert problem(await site.ask("POST", path, wrong)) == (422, "invalid-input")
+
+
+async def test_a_decision_without_data_shows_what_its_task_has_saved(site: Site) -> None:
+    task = await claimed(site)
+    saved = Instruction(task.id, Report(checkpoint_json='{"done":3}'), fence=task.fence)
+    await site.services.store.apply([saved])
+    question = rules.make_question("Go?", key="go", options=["yes", "no"])
+    answer = await site.services.store.decisions.ask(task.id, task.fence, question)
+    assert isinstance(answer, Asked)
+    shown = (await site.ask("GET", f"/decisions/{answer.decision.id}")).json()
+    assert shown["checkpoint"]["data"] == {"done": 3}
+    assert (await site.ask("GET", f"/tasks/{task.id}")).json()["checkpoint"] == {"done": 3}
 
 
 async def test_a_decision_is_listed_read_and_answered(site: Site) -> None:

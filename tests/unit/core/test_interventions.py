@@ -195,11 +195,13 @@ def test_a_hold_of_a_waiting_task_is_lifted(status: Status) -> None:
     assert [event.kind for event in ruling.events] == ["task.unheld"]
 
 
-def test_a_task_that_waits_for_a_decision_is_not_resumed() -> None:
+def test_a_task_that_waits_for_a_decision_is_not_resumed_or_retried() -> None:
     waits = replace(waiting(S.PAUSED), held_by=None, gate="!decision:d")
-    ruling = decide(waits, c.Instruction("t", RESUME), NOW)
-    assert isinstance(ruling, Refusal)
-    assert ruling.code == "decision-needed"
+    for command in (RESUME, RETRY):
+        ruling = decide(waits, c.Instruction("t", command), NOW)
+        assert isinstance(ruling, Refusal)
+        assert ruling.code == "decision-needed"
+        assert "`holdfast decision answer d CHOICE`" in ruling.message
     too = decide(waits, c.Instruction("t", PAUSE), NOW)
     assert isinstance(too, Transition)
     assert (too.after.status, too.after.gate) == (S.PAUSED, "!decision:d")

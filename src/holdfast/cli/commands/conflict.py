@@ -18,6 +18,11 @@ from holdfast.core.codec import dumps
 
 Id = Annotated[str, Parameter(help="The conflict's id, or a prefix that matches one.")]
 
+MERGED = "merged"
+EXAMPLE = (
+    """--merged '{"payload": {"n": 2}, "metadata": {}, "labels": []}' with the parts that change"""
+)
+
 
 def list_(
     *,
@@ -54,17 +59,30 @@ def settle(
     common: Common = COMMON,
 ) -> None:
     """Settle a conflict. The content of the side that is taken is written; a status never is."""
-    content = None if merged is None else values.parsed(merged)
-    if content is not None and not isinstance(content, dict):
-        raise Usage("--merged is not a JSON object: give payload, metadata or labels")
     body = {
         "take": take,
-        "merged": content,
+        "merged": _content(take, merged),
         "reason": reason,
         "expected_version": expect_version,
     }
     id = whole_id(common, "conflicts", id)
     _print(common, answer_of(common, "POST", v1("conflicts", id, "settle"), body)["conflict"])
+
+
+def _content(take: str, text: str | None) -> dict[str, Any] | None:
+    """The content that --merged gives. Usage if it does not fit the side that is taken."""
+    if take != MERGED:
+        if text is None:
+            return None
+        raise Usage(
+            f"--merged is the content for the side merged, not for {take}: leave one of them out"
+        )
+    if text is None:
+        raise Usage(f"the side merged needs its content: give {EXAMPLE}")
+    content = values.parse_json(text, "--merged")
+    if not isinstance(content, dict):
+        raise Usage(f"--merged is {text[:40]}, not a JSON object: give {EXAMPLE}")
+    return content
 
 
 def _print(common: Common, item: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ from holdfast.store.scripts.work import Recorder, Work
 
 CHECKPOINTS_MAX: Final = 20
 """Checkpoints of a task that are kept."""
+NO_DATA: Final = "null"
 CHECKPOINT: Final = "decision"
 """The type of a checkpoint that comes with a question."""
 
@@ -70,7 +71,7 @@ def ask(
         return refusal
     if decision.state is not DecisionState.OPEN:
         return decision
-    yield from _add_checkpoint(work, task, decision, question.data_json)
+    yield from _add_checkpoint(work, task, decision, shown_data(question.data_json, task))
     yield from apply.finish(work, record_id, recorder)
     return Asked(decision)
 
@@ -186,6 +187,11 @@ def _wake(work: Work, decision: Decision, affinity_seconds: float = 0.0) -> Scri
 
 def _waits(task: Task, decision: Decision) -> bool:
     return gate.decision_of(task) == decision.id
+
+
+def shown_data(data_json: str, task: Task) -> str:
+    """What a question shows: its data, or what the task saved last."""
+    return (task.checkpoint_json or NO_DATA) if data_json == NO_DATA else data_json
 
 
 def _add_checkpoint(work: Work, task: Task, decision: Decision, data_json: str) -> Script[None]:

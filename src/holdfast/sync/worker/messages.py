@@ -48,6 +48,7 @@ from holdfast.errors import InvalidInput
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
+from holdfast.store.scripts.decisions import shown_data
 from holdfast.store.scripts.holders import fences_of
 from holdfast.store.scripts.work import Work
 from holdfast.sync.tally import write_tally
@@ -339,6 +340,8 @@ class _Effect:
 
     def _checkpoint(self, change: CheckpointChange, task: Task) -> Script[Refusal | None]:
         data_json = checkpoint_data(change)
+        if change.decision is not None:
+            data_json = shown_data(data_json, task)
         owner = self._live.owner_of_checkpoint(change.checkpoint_id)
         if owner is not None:
             text = f"checkpoint {change.checkpoint_id} belongs to another task"
