@@ -230,6 +230,23 @@ async def test_a_run_stops_when_its_token_is_revoked(site: Site) -> None:
     assert (await look(site, run_id))["done"] == 3
 
 
+async def test_a_run_outlives_its_token_until_the_token_is_revoked(site: Site) -> None:
+    """Expiry says how long a token may begin things, revocation that it is no longer trusted."""
+    await site.token("operator", expires_in_seconds=1e-6)
+    [token] = (await site.ask("GET", "/tokens")).json()["items"]
+    assert token["state"] == "expired"
+    ids = await fill(site, 3)
+    runs = site.services.bulk.runs
+    run_id = await begin_only(site, {"action": "pause", "ids": ids})
+    await runs.stop(run_id, By("test"))
+    run = await runs.resume(run_id, By("test"), token_id=token["id"])
+    run = await runs.advance(run, ids, lambda _: None, 2)
+    assert (run.state, run.done) == (BulkState.RUNNING, 2)
+    assert (await site.ask("DELETE", f"/tokens/{token['id']}")).status_code == 200
+    after = await runs.advance(run, ids)
+    assert (after.state, after.done, after.detail) == (BulkState.STOPPED, 2, REVOKED)
+
+
 async def test_a_node_that_is_revoked_gets_no_further_task(site: Site) -> None:
     ids = await fill(site, 2)
     headers = {"Authorization": f"Bearer {await site.token('admin')}"}
