@@ -43,6 +43,9 @@ LEFT_OUT_MAX: Final = 1_000
 HELD_OUT_SECONDS: Final = 5.0
 """How long an expired lease is skipped whose row another transaction holds."""
 PRUNE_SECONDS: Final = 60.0
+FIRST_PRUNE_SECONDS: Final = 5.0
+"""A process that starts prunes after this time. A round has some twenty statements, which the database plans
+for the first time then: they must not delay the first tasks."""
 PRUNE_BATCH: Final = 1_000
 BATCHES_MAX: Final = 50
 WAITS_MAX: Final = 10
@@ -174,7 +177,7 @@ class Sweeper(Loop):
         began, before = self._store.now(), self.clock.monotonic()
         if self.is_looping:
             self._patience.begin(self._made_at + before - self._made_monotonic)
-            await self._expect_remote(began)
+            await self._begin(began)
         leases = await self._leases() if self._patience.is_late(began) else ()
         unrenewed_seconds = before - self._renewed_at() if self.is_looping else 0.0
         patience = self._patience.remaining(began, leases, unrenewed_seconds=unrenewed_seconds)
@@ -208,11 +211,12 @@ class Sweeper(Loop):
             self._patience.plan(began + self.clock.monotonic() - before + delay)
         return delay
 
-    async def _expect_remote(self, now: float) -> None:
+    async def _begin(self, now: float) -> None:
         """In the first tick: remote workers get time to return. While no gateway ran, none could renew."""
         if self._has_begun:
             return
         self._has_begun = True
+        self._prune_at = now + FIRST_PRUNE_SECONDS + self._spread
         leases = await self._leases(only_remote=True)
         if leases:
             self._patience.hold(now + min(max(leases), RETURN_SECONDS_MAX))

@@ -257,6 +257,32 @@ async def test_a_jump_of_time_before_the_first_sweep_gives_runners_time_to_renew
     assert store.swept_at == []
 
 
+async def test_the_first_tasks_after_a_start_do_not_compete_with_pruning() -> None:
+    duties: list[str] = []
+
+    class Noting(Jumping):
+        def pruned(self, duty: str, limit: int) -> int:
+            duties.append(duty)
+            return 0
+
+    store = Noting(jump=0.0)
+    made = sweeper.Sweeper(
+        VirtualClock(),
+        cast(Any, store),
+        sweeper.Retention(),
+        lambda: None,
+        node="n",
+        lease_seconds=9.0,
+    )
+    made.is_looping = True
+    await made.step()
+    assert store.swept_at == [1_000.0]
+    assert "prune_entries" not in duties
+    store.at += sweeper.FIRST_PRUNE_SECONDS + sweeper.SPREAD_SECONDS
+    await made.step()
+    assert "prune_entries" in duties
+
+
 class Growing(Parts):
     """A store whose ledger has more to prune than one round prunes."""
 
