@@ -63,12 +63,12 @@ WITH lane AS MATERIALIZED (
 ), recorded AS (
     INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
     SELECT :record_id::text::bigint, count(*), :now::float8,
-        '[' || string_agg(:event_head::text || to_json(id)::text || ',' || to_json(type)::text
-                          || :event_node::text || attempts || ',"fence":' || fence || '},' || CASE project WHEN 'default' THEN '""' ELSE to_json(project)::text END || ',' || version || ']', ',' ORDER BY priority, due_at, nth) || ']',
-        (SELECT json_agg(d)::text FROM (
-            SELECT json_build_array(project, queue, type, priority, s.status, s.sign * count(*)) AS d
-            FROM taken, (VALUES ('queued', -1), ('running', 1)) s(status, sign)
-            GROUP BY project, queue, type, priority, s.status, s.sign) x)
+        '[' || string_agg(concat(:event_head::text, to_json(id), ',', to_json(type), :event_node::text, attempts, ',"fence":',
+                                 fence, '},', CASE project WHEN 'default' THEN '""' ELSE to_json(project)::text END, ',',
+                                 version, ']'), ',' ORDER BY priority, due_at, nth) || ']',
+        (SELECT json_agg(json_build_array(project, queue, type, priority, s.status, s.sign * n))::text
+         FROM (SELECT project, queue, type, priority, count(*) AS n FROM taken
+               GROUP BY project, queue, type, priority) g, (VALUES ('queued', -1), ('running', 1)) s(status, sign))
     FROM taken HAVING count(*) > 0
 )
 SELECT l.limited, l.limited_due_at, nth, {task}
@@ -105,8 +105,8 @@ WITH taken AS (
 ), recorded AS (
     INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
     SELECT :record_id::text::bigint, 1, :now::float8,
-        '[' || :event_head::text || to_json(id)::text || ',' || to_json(type)::text || :event_node::text || attempts
-            || ',"fence":' || fence || '},' || CASE project WHEN 'default' THEN '""' ELSE to_json(project)::text END || ',' || version || ']]',
+        concat('[', :event_head::text, to_json(id), ',', to_json(type), :event_node::text, attempts, ',"fence":', fence, '},',
+               CASE project WHEN 'default' THEN '""' ELSE to_json(project)::text END, ',', version, ']]'),
         json_build_array(json_build_array(project, queue, type, priority, 'queued', -1),
                          json_build_array(project, queue, type, priority, 'running', 1))::text
     FROM taken
