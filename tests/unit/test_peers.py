@@ -188,6 +188,42 @@ async def test_a_hint_reaches_another_process_without_a_poll(
         await heard.until("work one", FEED)
 
 
+async def test_the_watch_announces_a_change_to_a_process_that_started_later(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is alone does nothing for others after a commit."""
+    monkeypatch.setattr(file_bus, "NET_SECONDS", 0.001)
+    version = [1]
+    async with running(file, "one", version) as one:
+        one.touched()
+        assert not one._timers
+        async with running(file, "two", version) as two:
+            heard = Listening(two)
+            await heard.until(WORK, FEED)  # its own first look at the file
+            heard.hints.clear()
+            one.touched()
+            await heard.until(FEED)
+
+
+async def test_a_message_of_a_process_that_started_makes_it_known(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_bus, "NET_SECONDS", 1e6)
+    version = [1]
+    async with running(file, "one", version) as one:
+        heard = Listening(one)
+        async with running(file, "two", version) as two:
+            replies = Listening(two)
+            await heard.until(WORK, FEED)
+            await replies.until(WORK, FEED)
+            heard.hints.clear()
+            two.publish(WORK)
+            await heard.until(WORK)
+            replies.hints.clear()
+            one.touched()
+            await replies.until(FEED)
+
+
 async def test_a_burst_is_few_datagrams_and_none_is_forgotten(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,8 @@ class FileBus(LocalBus):
         """Topics to send, and whether each hint is about a single task."""
         self._sent_at = float("-inf")
         self._touched_at = float("-inf")
+        self._owes_touch = False
+        """Data changed while no other process was known."""
         self._timers: dict[str, asyncio.Handle] = {}
 
     async def start(self) -> None:
@@ -109,7 +111,11 @@ class FileBus(LocalBus):
         self._send_soon(notification.topic, one=notification.number == 1)
 
     def touched(self) -> None:
-        """Call this after a commit of this process that changed data."""
+        """Call this after a commit of this process that changed data. While no other process is known, the
+        watch looks for one: a process that starts reads the store anyway."""
+        if not self._peers.has_others:
+            self._owes_touch = True
+            return
         if FEED in self._timers:
             return
         wait_seconds = self._touched_at + TOUCH_SECONDS - self._monotonic()
@@ -136,6 +142,7 @@ class FileBus(LocalBus):
             self._later(WORK, wait_seconds, self._send_all)
 
     def _send_touch(self) -> None:
+        self._owes_touch = False
         self._timers.pop(FEED, None)
         self._touched_at = self._monotonic()
         self._peers.send(FEED)
@@ -156,6 +163,8 @@ class FileBus(LocalBus):
     def _receive(self) -> None:
         """Datagrams that arrive together become one hint for each topic."""
         hints: dict[str, str] = {}
+        if not self._peers.has_others:
+            self._peers.look()  # A process that has started sent these.
         for message in self._peers.receive():
             topic = message.partition(" ")[0]
             hints[topic] = topic if topic in hints else message
@@ -188,6 +197,8 @@ class FileBus(LocalBus):
             if self._fd >= 0 and not self._peers.is_there():
                 self._disconnect()
                 self._connect()
+            if self._owes_touch:
+                self._send_touch()
             await asyncio.sleep(self._pause())
 
     def _changed(self, *, is_first: bool) -> None:

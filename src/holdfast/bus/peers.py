@@ -62,6 +62,8 @@ class Peers:
             self.close()
             raise
         self._socket = bound
+        self._listed()
+        self._look_at = float("-inf")
         return bound.fileno()
 
     def close(self) -> None:
@@ -81,6 +83,16 @@ class Peers:
     def is_there(self) -> bool:
         """Whether other processes can find this socket. The folder may have been removed."""
         return (self._folder / self._name).exists()
+
+    @property
+    def has_others(self) -> bool:
+        """Whether the last reading of the folder found other processes."""
+        return bool(self._others)
+
+    def look(self) -> None:
+        """Reads the folder, if it has changed."""
+        if self._socket is not None:
+            self._listed()
 
     def send(self, message: str) -> None:
         if self._socket is None:

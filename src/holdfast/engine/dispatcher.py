@@ -246,7 +246,9 @@ class Dispatcher(Loop):
     @property
     def is_idle(self) -> bool:
         """Whether workers are free and no claim is in progress. A new task can then start at once."""
-        return self.is_looping and not self.ticking.locked() and self._room() > 0
+        if not self.is_looping or self.stopping or self.ticking.locked():
+            return False
+        return self._pool.is_empty or self._room() > 0
 
     def request(self, limit: int, expected: int | None = None) -> ClaimRequest:
         return ClaimRequest(

@@ -91,13 +91,19 @@ class WorkerPool:
         """Whether a worker was free a moment ago, so that a waiting task starts soon."""
         return self._clock.monotonic() - self._freed_at < STALL_SECONDS
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no task runs and none waits."""
+        return not (self.busy or self._buffer)
+
     def load(self) -> Load:
         """How much work the pool has and can take: for workers that are free or may be started, and some
         prefetched tasks while tasks are short."""
-        is_flowing, mean_seconds = self.is_flowing, self._runner.mean_seconds
-        ahead = capacity.prefetch(self.maximum, mean_seconds) if is_flowing else 0
-        free = self.maximum - self.busy - len(self._buffer) + ahead
-        return Load(free, self.busy, self.maximum, is_flowing, mean_seconds)
+        maximum, mean_seconds = self._bounds.maximum, self._runner.mean_seconds
+        is_flowing = self.is_flowing
+        ahead = capacity.prefetch(maximum, mean_seconds) if is_flowing else 0
+        free = maximum - self.busy - len(self._buffer) + ahead
+        return Load(free, self.busy, maximum, is_flowing, mean_seconds)
 
     def rescale(self) -> None:
         """Adds workers while tasks wait, and removes them after a quiet time."""
