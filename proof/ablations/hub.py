@@ -13,9 +13,9 @@ from holdfast.core import decision as decisions, intervention
 from holdfast.core.event import Position
 from holdfast.core.subscription import StreamCursor
 from holdfast.core.watching import Watching
-from holdfast.core.worker_changes import is_report
-from holdfast.core.worker_protocol import Reception, receive
-from holdfast.core.worker_wire import SyncAck
+from holdfast.core.worker.changes import is_report
+from holdfast.core.worker.protocol import Reception, receive
+from holdfast.core.worker.wire import SyncAck
 from holdfast.gateway.feed import connection
 from holdfast.remote import outbox
 from holdfast.store.script import Script

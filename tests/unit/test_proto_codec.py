@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from holdfast.core import worker_wire as wire
+from holdfast.core.worker import wire
 from holdfast.proto import codec
 from holdfast.proto.sync.v1 import sync_pb2 as pb
 

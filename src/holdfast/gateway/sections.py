@@ -17,8 +17,8 @@ from holdfast.core.check import check_number, check_positive, check_whole
 from holdfast.core.hub_rules import DAY_SECONDS, LEASE_SECONDS, LEASE_SECONDS_MAX, HubRules
 from holdfast.core.intervention import EXPIRES_SECONDS, FALLBACK_SECONDS
 from holdfast.core.node_identity import HEARTBEAT_SECONDS
-from holdfast.core.worker_protocol import Window
-from holdfast.core.worker_wire import WINDOW_BYTES, WINDOW_FRAMES
+from holdfast.core.worker.protocol import Window
+from holdfast.core.worker.wire import WINDOW_BYTES, WINDOW_FRAMES
 from holdfast.errors import BadConfig
 from holdfast.sync.worker.group_commit import GATHER_SECONDS
 from holdfast.variables import read_value

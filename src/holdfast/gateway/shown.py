@@ -10,7 +10,7 @@ import logging
 
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.redaction import DEFAULT
-from holdfast.core.worker_wire import ErrorFrame
+from holdfast.core.worker.wire import ErrorFrame
 from holdfast.errors import HoldfastError, StoreUnavailable
 
 log = logging.getLogger("holdfast.gateway")

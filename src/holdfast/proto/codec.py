@@ -1,4 +1,4 @@
-"""Protocol buffers of worker sync to and from the structs of `core.worker_wire`.
+"""Protocol buffers of worker sync to and from the structs of `core.worker.wire`.
 
 Promises: both sides have the same fields; a test compares them. An absent message or optional field is None.
 Never: checks a value (the receiver does).
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from google.protobuf.message import Message
 
-from holdfast.core import worker_wire as wire
+from holdfast.core.worker import wire
 from holdfast.proto.sync.v1 import sync_pb2 as pb
 
 WORKER: Final[dict[str, type]] = {

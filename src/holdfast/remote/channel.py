@@ -19,7 +19,7 @@ from holdfast.client.unanswered import unanswered
 from holdfast.core import close_codes
 from holdfast.core.address import shown_url
 from holdfast.core.errors import GatewayUnavailable
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.wire import (
     PROTOCOL,
     ErrorFrame,
     GatewayMessage,

@@ -13,7 +13,7 @@ from holdfast.core.decide import Ruling, Transition, applied
 from holdfast.core.ids import Ids
 from holdfast.core.schedule import Schedule
 from holdfast.core.task import RunId, Task
-from holdfast.core.worker_wire import CommandAck, CommandFrame, TypeDefinition
+from holdfast.core.worker.wire import CommandAck, CommandFrame, TypeDefinition
 from holdfast.engine.basis import EngineConfig
 from holdfast.engine.completer import Completer
 from holdfast.engine.drain import Drain

@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 
 from holdfast.client.problems import problem
 from holdfast.core.errors import GatewayUnavailable
-from holdfast.core.worker_wire import GatewayMessage, WorkerMessage
+from holdfast.core.worker.wire import GatewayMessage, WorkerMessage
 from holdfast.errors import BadConfig
 from holdfast.proto import codec
 from holdfast.proto.sync.v1 import sync_pb2 as pb

@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast.clock import Clock
 from holdfast.core.task import RunId
-from holdfast.core.worker_wire import CommandAck, CommandFrame
+from holdfast.core.worker.wire import CommandAck, CommandFrame
 from holdfast.engine import outcome_log
 from holdfast.engine.loop import Loop
 from holdfast.engine.owned_run import OwnedRun

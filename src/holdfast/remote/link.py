@@ -23,9 +23,9 @@ from holdfast.core.lease import renewal_interval
 from holdfast.core.task import RunId
 from holdfast.core.token import TokenKind, token_kind
 from holdfast.core.watching import backoff_seconds
-from holdfast.core.worker_log import Change
-from holdfast.core.worker_protocol import Window
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.log import Change
+from holdfast.core.worker.protocol import Window
+from holdfast.core.worker.wire import (
     PROTOCOL,
     AnswerFrame,
     Ask,

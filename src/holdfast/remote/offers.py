@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.priority import parse as parse_priority
 from holdfast.core.task import DEFAULT_PROJECT, Status, Task
-from holdfast.core.worker_wire import ClaimedTask
+from holdfast.core.worker.wire import ClaimedTask
 
 
 class OfferedTask(msgspec.Struct, frozen=True):

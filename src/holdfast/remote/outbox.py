@@ -1,6 +1,6 @@
 """Changes of running tasks on their way to the gateway, and what became of each.
 
-Promises: changes are sent in order and applied once (`core.worker_log`). Each change gets one answer, after
+Promises: changes are sent in order and applied once (`core.worker.log`). Each change gets one answer, after
 its commit: applied, refused with the reason, or unknown, when the acknowledgement was lost with a connection.
 Never: I/O. What is here is lost with the process, and so are its runs: they run again.
 """
@@ -14,10 +14,10 @@ from typing import Final, TypeAlias, assert_never
 
 from msgspec.structs import replace
 
-from holdfast.core import worker_log as rules
-from holdfast.core.worker_log import Change, WorkerLog
-from holdfast.core.worker_protocol import Window
-from holdfast.core.worker_wire import (
+from holdfast.core.worker import log as rules
+from holdfast.core.worker.log import Change, WorkerLog
+from holdfast.core.worker.protocol import Window
+from holdfast.core.worker.wire import (
     ChangeRefused,
     CheckpointChange,
     MetricsChange,

@@ -29,8 +29,8 @@ from holdfast.core.decide import Refusal, Ruling, decide
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
 from holdfast.core.task import Failure, FailureKind, Task
-from holdfast.core.worker_log import Change
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.log import Change
+from holdfast.core.worker.wire import (
     ChangeRefused,
     CheckpointChange,
     FailureReport,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.core.task import RunId
-from holdfast.core.worker_wire import CommandAck, CommandFrame
+from holdfast.core.worker.wire import CommandAck, CommandFrame
 from holdfast.errors import HoldfastError
 
 

@@ -12,7 +12,7 @@ from holdfast.client.problems import problem
 from holdfast.core import codec
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.task import RunId
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.wire import (
     AnswerFrame,
     Ask,
     CallFrame,

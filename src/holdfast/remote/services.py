@@ -24,7 +24,7 @@ from holdfast.core.ledger import EntryLease, EntryRequest, EntryVerdict, Outcome
 from holdfast.core.ledger_wire import decode_verdict
 from holdfast.core.task import RunId, Task
 from holdfast.core.transition import HELD
-from holdfast.core.worker_wire import ChangeRefused
+from holdfast.core.worker.wire import ChangeRefused
 from holdfast.engine.loop import OUTAGE_SECONDS
 from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.errors import LeaseLost, NotSupported, StoreUnavailable

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.wire import (
     CheckpointChange,
     DecisionAsk,
     FailureReport,

@@ -8,7 +8,7 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort, Instruction
 from holdfast.core.task import Status, Task
-from holdfast.core.worker_wire import OutputChunk, TaskChange
+from holdfast.core.worker.wire import OutputChunk, TaskChange
 from holdfast.store.store import Store
 from holdfast.sync.worker import plain
 from holdfast.sync.worker.worker_sync import WorkerSync

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.core.event import Event, Position
 from holdfast.core.subscription import OUTPUT_BYTES_MAX
-from holdfast.core.worker_wire import OutputChunk
+from holdfast.core.worker.wire import OutputChunk
 from holdfast.gateway.feed.prepare import WithOutput
 from holdfast.store.feed import Page
 from holdfast.store.store import Store

@@ -11,7 +11,7 @@ from holdfast.clock import VirtualClock
 from holdfast.core.access import Principal
 from holdfast.core.errors import SlowConsumer
 from holdfast.core.token import BOOTSTRAP
-from holdfast.core.worker_wire import GatewayMessage, Hello, Ping, Renew, Welcome, WorkerMessage
+from holdfast.core.worker.wire import GatewayMessage, Hello, Ping, Renew, Welcome, WorkerMessage
 from holdfast.gateway.worker.outlet import STALL_SECONDS, WAITING_MAX
 from holdfast.gateway.worker.service import WorkerService
 from holdfast.gateway.worker.session import REQUESTS_MAX, Received, WorkerSession

@@ -14,7 +14,7 @@ from holdfast.core.node_identity import NodeState
 from holdfast.core.priority import AGED_EVERY, AGEING_SECONDS
 from holdfast.core.speaking import Voice
 from holdfast.core.task import Priority, Status
-from holdfast.core.worker_wire import HeldRunState, Renew, TaskChange
+from holdfast.core.worker.wire import HeldRunState, Renew, TaskChange
 from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.queue.by import By
 from holdfast.store.store import Store

@@ -12,8 +12,8 @@ from holdfast.core.command import Abort, Instruction
 from holdfast.core.decision import Choice
 from holdfast.core.output import HEAD_BYTES, TAIL_BYTES
 from holdfast.core.task import Status
-from holdfast.core.worker_protocol import Reception
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.protocol import Reception
+from holdfast.core.worker.wire import (
     CHUNK_BYTES_MAX,
     CheckpointChange,
     DecisionAsk,

@@ -12,7 +12,7 @@ from holdfast.core.command import Instruction, Pause
 from holdfast.core.intervention import AckOutcome
 from holdfast.core.node_identity import NodeState
 from holdfast.core.speaking import NodeAct, Voice
-from holdfast.core.worker_wire import HeldRunState, Renew, TaskChange
+from holdfast.core.worker.wire import HeldRunState, Renew, TaskChange
 from holdfast.queue.by import By
 from holdfast.store.store import Store
 from holdfast.sync.errors import NodeFenced, NotClaimable, UnknownNode

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.core.speaking import Voice
 from holdfast.core.task import Task
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.wire import (
     Changes,
     CheckpointChange,
     MetricsChange,

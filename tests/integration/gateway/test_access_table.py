@@ -17,9 +17,9 @@ import grpc
 import pytest
 import websockets
 
-from holdfast.core import worker_wire as wire
 from holdfast.core.rights import RIGHTS, Operation, Right, Role
 from holdfast.core.token import TokenKind
+from holdfast.core.worker import wire
 from holdfast.queue.by import By
 from holdfast.sync.access.tokens import NewToken
 from tests.integration.gateway.test_rights import KIND_OF

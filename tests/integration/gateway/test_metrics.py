@@ -8,7 +8,7 @@ from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decision import make_question
 from holdfast.core.intervention import AckOutcome
 from holdfast.core.task import Task
-from holdfast.core.worker_wire import Changes, TaskChange
+from holdfast.core.worker.wire import Changes, TaskChange
 from holdfast.engine import meters
 from holdfast.gateway import figures
 from holdfast.gateway.feed import metrics as feed_metrics

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Awaitable, Callable
 
 from holdfast.core.claim_by_id import ClaimById
-from holdfast.core.worker_wire import Changes, CheckpointChange, OutputChunk
+from holdfast.core.worker.wire import Changes, CheckpointChange, OutputChunk
 from holdfast.sync.worker.messages import Inbound
 from holdfast.sync.worker.receivers import Start
 from holdfast.sync.worker.worker_sync import WorkerSync

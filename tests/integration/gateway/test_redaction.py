@@ -11,8 +11,8 @@ import pytest
 import websockets
 
 from holdfast.cli.logs import RedactingFormatter
-from holdfast.core import worker_wire as wire
 from holdfast.core.redaction import Redaction
+from holdfast.core.worker import wire
 from tests.integration.worker.served import ADMIN, Site, open_site
 
 CANARY = "Zx9canaryZx9"

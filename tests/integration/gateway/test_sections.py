@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from holdfast.config import TABLES, find_url
-from holdfast.core import worker_wire as wire
 from holdfast.core.retention import HubRetention
+from holdfast.core.worker import wire
 from holdfast.errors import BadConfig
 from holdfast.gateway.rest.live import Live
 from holdfast.gateway.sections import InterventionSettings, SyncSettings

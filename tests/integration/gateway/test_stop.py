@@ -12,7 +12,7 @@ import pytest
 import websockets
 
 from holdfast import TaskQueue
-from holdfast.core import worker_wire as wire
+from holdfast.core.worker import wire
 from holdfast.gateway.server import Listening, Server
 from holdfast.gateway.settings import ServerSettings
 from proof.lab.proxy import Proxy

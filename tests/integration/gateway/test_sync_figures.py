@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core.task import RunId
-from holdfast.core.worker_wire import Changes
+from holdfast.core.worker.wire import Changes
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import retention
 from holdfast.sync.rows import own

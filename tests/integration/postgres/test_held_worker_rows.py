@@ -17,7 +17,7 @@ from holdfast.clock import SystemClock
 from holdfast.core.limit import LimitRule
 from holdfast.core.task import Status
 from holdfast.core.transition import HELD
-from holdfast.core.worker_wire import CheckpointChange, OutputChunk, TaskChange
+from holdfast.core.worker.wire import CheckpointChange, OutputChunk, TaskChange
 from holdfast.store.port import RowHeld
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.script import call, one as script_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 
 from holdfast.clock import VirtualClock
-from holdfast.core.worker_wire import HeldRunState, Renew
+from holdfast.core.worker.wire import HeldRunState, Renew
 from holdfast.store.store import Store
 from holdfast.sync.worker.worker_sync import WorkerSync
 from tests.backends import PostgresBench

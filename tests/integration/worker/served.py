@@ -15,8 +15,8 @@ import httpx2
 import websockets
 
 from holdfast import TaskQueue
-from holdfast.core import worker_wire as wire
 from holdfast.core.token import TokenKind
+from holdfast.core.worker import wire
 from holdfast.gateway.server import Listening, Server
 from holdfast.gateway.settings import ServerSettings
 from holdfast.queue.by import By

@@ -20,10 +20,10 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from holdfast.clock import SystemClock
-from holdfast.core import worker_wire as wire
 from holdfast.core.errors import Unauthenticated
 from holdfast.core.speaking import Voice
 from holdfast.core.token import BOOTSTRAP
+from holdfast.core.worker import wire
 from holdfast.errors import HoldfastError
 from holdfast.gateway.auth.bearer import secret_of
 from holdfast.gateway.worker import grpc as worker_grpc, http as worker_http, websocket as worker_ws

@@ -18,8 +18,8 @@ import websockets
 from hypothesis import HealthCheck, given, settings, strategies as st
 from websockets.sync.client import connect
 
-from holdfast.core import worker_wire as wire
 from holdfast.core.close_codes import OF_ERROR
+from holdfast.core.worker import wire
 from holdfast.gateway.worker.grpc import SERVICE
 from holdfast.proto import codec
 from holdfast.proto.sync.v1 import sync_pb2 as pb

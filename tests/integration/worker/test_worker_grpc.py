@@ -11,9 +11,9 @@ import grpc
 import grpc.aio
 import pytest
 
-from holdfast.core import worker_wire as wire
 from holdfast.core.task import Status
-from holdfast.core.worker_wire import (
+from holdfast.core.worker import wire
+from holdfast.core.worker.wire import (
     Ask,
     Changes,
     CommandAck,

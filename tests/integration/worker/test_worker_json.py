@@ -11,7 +11,7 @@ import pytest
 import websockets
 
 from holdfast.core.task import Status
-from holdfast.core.worker_wire import CommandFrame
+from holdfast.core.worker.wire import CommandFrame
 from holdfast.gateway.worker.websocket import FRAME_BYTES_MAX
 from holdfast.sync.worker import reads
 from tests.conformance.tasks.helpers import put

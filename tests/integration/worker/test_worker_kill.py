@@ -13,7 +13,7 @@ import pytest
 from websockets import Subprotocol
 from websockets.asyncio.client import connect
 
-from holdfast.core.worker_wire import PROTOCOL
+from holdfast.core.worker.wire import PROTOCOL
 from tests.backends import SHARED, url_of
 from tests.integration.worker.served import ADMIN
 from tests.integration.worker.support import WsWorker

@@ -9,9 +9,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from holdfast.core import close_codes, worker_wire as wire
+from holdfast.core import close_codes
 from holdfast.core.errors import NodeFenced
 from holdfast.core.token import TokenKind
+from holdfast.core.worker import wire
 from holdfast.queue.by import By
 from holdfast.sync.access.tokens import NewToken
 from tests.integration.worker.served import ADMIN, Site, open_site

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from holdfast.core import codec
 from holdfast.core.submit import encode_payload
-from holdfast.core.worker_changes import checked_json
+from holdfast.core.worker.changes import checked_json
 from holdfast.errors import InvalidInput, UnserialisablePayload
 
 values = st.recursive(

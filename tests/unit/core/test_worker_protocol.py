@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.core import worker_log as logs
-from holdfast.core.worker_protocol import (
+from holdfast.core.worker import log as logs
+from holdfast.core.worker.protocol import (
     RECEPTIONS,
     Receiver,
     Reception,
@@ -16,7 +16,7 @@ from holdfast.core.worker_protocol import (
     merge_acks,
     receive,
 )
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.wire import (
     ChangeRefused,
     CheckpointChange,
     MetricsChange,

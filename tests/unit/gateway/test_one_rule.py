@@ -13,7 +13,7 @@ from holdfast.core.gate import HELD, desired, of_decision
 from holdfast.core.request import EnqueueRequest
 from holdfast.core.task import Status
 from holdfast.core.transition import Refusal
-from holdfast.core.worker_wire import TaskChange
+from holdfast.core.worker.wire import TaskChange
 from holdfast.gateway.feed.feed import PONG_SECONDS
 from holdfast.gateway.feed.requests import PING_SECONDS
 from holdfast.gateway.operations.tasks import TaskBody

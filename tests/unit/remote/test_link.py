@@ -15,8 +15,8 @@ from holdfast.clock import SystemClock
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
 from holdfast.core.task import RunId
-from holdfast.core.worker_protocol import Receiver, Reception, ack_of, receive
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.protocol import Receiver, Reception, ack_of, receive
+from holdfast.core.worker.wire import (
     AnswerFrame,
     Ask,
     CallFrame,

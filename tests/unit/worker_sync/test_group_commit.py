@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from holdfast.clock import SystemClock
-from holdfast.core.worker_protocol import Reception
-from holdfast.core.worker_wire import Changes, SyncAck
+from holdfast.core.worker.protocol import Reception
+from holdfast.core.worker.wire import Changes, SyncAck
 from holdfast.errors import StoreUnavailable
 from holdfast.sync.worker.group_commit import BATCH_MAX, GroupCommit
 from holdfast.sync.worker.messages import Inbound, MessageAnswer

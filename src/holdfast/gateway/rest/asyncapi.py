@@ -6,8 +6,8 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from holdfast.core import worker_wire
 from holdfast.core.event_kinds import TABLE
+from holdfast.core.worker import wire
 from holdfast.gateway.feed import requests, server_frames
 from holdfast.gateway.rest.openapi import REF
 
@@ -21,8 +21,8 @@ def document(version: str) -> dict[str, Any]:
     groups = {
         f"{FEED}.sent": get_args(requests.Request),
         f"{FEED}.received": (*get_args(server_frames.ServerFrame), server_frames.EventFrame),
-        f"{WORKER}.sent": get_args(worker_wire.WorkerMessage),
-        f"{WORKER}.received": get_args(worker_wire.GatewayMessage),
+        f"{WORKER}.sent": get_args(wire.WorkerMessage),
+        f"{WORKER}.received": get_args(wire.GatewayMessage),
     }
     messages: dict[str, Any] = {}
     schemas: dict[str, Any] = {}
@@ -50,7 +50,7 @@ def document(version: str) -> dict[str, Any]:
             ),
             WORKER: _channel(
                 "/api/v1/worker/ws",
-                f"Worker sync as a WebSocket, {worker_wire.PROTOCOL}; gRPC has the same messages",
+                f"Worker sync as a WebSocket, {wire.PROTOCOL}; gRPC has the same messages",
                 WORKER,
                 messages,
             ),

@@ -20,7 +20,7 @@ from holdfast.core.ledger import STEP_SCOPE, EntryLease, EntryRequest, Runner
 from holdfast.core.ledger_wire import decode_outcome, encode_verdict
 from holdfast.core.speaking import Voice
 from holdfast.core.task import LEASED, Task
-from holdfast.core.worker_wire import CallFrame
+from holdfast.core.worker.wire import CallFrame
 from holdfast.errors import InvalidInput, LeaseLost
 from holdfast.store.ledger import EntryStore
 from holdfast.store.store import Store

@@ -14,7 +14,7 @@ from typing import Final
 from holdfast.core.decision import Decision
 from holdfast.core.intervention import AckOutcome, Intervention
 from holdfast.core.speaking import Voice
-from holdfast.core.worker_wire import CommandAck, CommandFrame, Decided
+from holdfast.core.worker.wire import CommandAck, CommandFrame, Decided
 from holdfast.gateway.worker.ports import Listen
 from holdfast.metrics import Meter, NullMeter
 from holdfast.store.store import Store

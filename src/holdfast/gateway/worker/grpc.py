@@ -15,7 +15,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from holdfast.core.errors import Malformed
-from holdfast.core.worker_wire import GatewayMessage
+from holdfast.core.worker.wire import GatewayMessage
 from holdfast.errors import BadConfig, HoldfastError
 from holdfast.gateway.auth.addresses import address_of_peer
 from holdfast.gateway.auth.bearer import secret_of

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core.check import check_number
 from holdfast.core.errors import Malformed
-from holdfast.core.worker_wire import GatewayMessage, WorkerMessage
+from holdfast.core.worker.wire import GatewayMessage, WorkerMessage
 from holdfast.errors import BatchTooLarge, HoldfastError
 from holdfast.gateway.shown import error_frame
 from holdfast.gateway.worker import json_codec

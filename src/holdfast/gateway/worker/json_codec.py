@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core import codec
 from holdfast.core.errors import Malformed, TooLarge
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.wire import (
     JSON_CHUNK_BYTES_MAX,
     Ask,
     CallFrame,

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.task import PRIORITY_NAMES, Task, timeout_of
-from holdfast.core.worker_wire import ClaimedTask
+from holdfast.core.worker.wire import ClaimedTask
 
 
 class TaskView(msgspec.Struct, frozen=True, gc=False):

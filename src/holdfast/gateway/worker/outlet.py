@@ -12,8 +12,8 @@ from typing import Final
 
 from holdfast.clock import Clock
 from holdfast.core.errors import SlowConsumer
-from holdfast.core.worker_protocol import merge_acks
-from holdfast.core.worker_wire import AnswerFrame, GatewayMessage, Offer, SyncAck
+from holdfast.core.worker.protocol import merge_acks
+from holdfast.core.worker.wire import AnswerFrame, GatewayMessage, Offer, SyncAck
 
 WAITING_MAX: Final = 256
 """Messages that may wait. What one more message of the worker leads to may exceed it."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from holdfast.core.speaking import Voice
-from holdfast.core.worker_wire import CommandAck, CommandFrame, Decided
+from holdfast.core.worker.wire import CommandAck, CommandFrame, Decided
 
 Listen: TypeAlias = Callable[[Callable[[], None]], Callable[[], None]]
 """Calls a function whenever there may be new work. Returns what ends that."""

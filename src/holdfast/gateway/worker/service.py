@@ -20,8 +20,8 @@ from holdfast.core.schedule import SILENT_SECONDS
 from holdfast.core.speaking import NodeAct, Voice
 from holdfast.core.task import Task
 from holdfast.core.transition import Refusal
-from holdfast.core.worker_protocol import Greeting, Reception, Window
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.protocol import Greeting, Reception, Window
+from holdfast.core.worker.wire import (
     Ask,
     ClaimedTask,
     DrainFrame,

@@ -18,8 +18,8 @@ from holdfast.core.errors import Forbidden, Malformed, RateLimited, SlowConsumer
 from holdfast.core.speaking import Voice
 from holdfast.core.transition import Refusal
 from holdfast.core.wire import WHOLE_MAX
-from holdfast.core.worker_protocol import Reception, Window
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.protocol import Reception, Window
+from holdfast.core.worker.wire import (
     CHANGES_MAX,
     PROTOCOL,
     AnswerFrame,

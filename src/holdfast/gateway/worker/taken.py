@@ -13,7 +13,7 @@ from typing import Final
 
 from holdfast.clock import Clock
 from holdfast.core.task import RunId
-from holdfast.core.worker_wire import Changes, HeldRunState, LostRun
+from holdfast.core.worker.wire import Changes, HeldRunState, LostRun
 from holdfast.errors import HoldfastError
 from holdfast.store.store import Store
 from holdfast.sync.worker.taken_runs import ended_runs

@@ -16,7 +16,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from holdfast.core import close_codes
 from holdfast.core.errors import Malformed, TooLarge
-from holdfast.core.worker_wire import PROTOCOL, GatewayMessage, WorkerMessage
+from holdfast.core.worker.wire import PROTOCOL, GatewayMessage, WorkerMessage
 from holdfast.errors import HoldfastError
 from holdfast.gateway.shown import error_frame
 from holdfast.gateway.worker import json_codec

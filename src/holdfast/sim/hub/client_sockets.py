@@ -17,7 +17,7 @@ from websockets.frames import Close
 from holdfast.client.http import Http
 from holdfast.client.watch import PING_SECONDS, SUBPROTOCOL
 from holdfast.core.errors import GatewayUnavailable
-from holdfast.core.worker_wire import PROTOCOL
+from holdfast.core.worker.wire import PROTOCOL
 from holdfast.gateway.rest.apis import FEED_WEBSOCKET
 from holdfast.remote.channel import WebSocketChannel
 from holdfast.sim.hub.sockets import LOST, End, Frame, Listener, Request, Sockets

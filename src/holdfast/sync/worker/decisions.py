@@ -16,7 +16,7 @@ from holdfast.core import codec
 from holdfast.core.decision import Decision, DecisionState, make_question, with_deadline
 from holdfast.core.task import Task
 from holdfast.core.transition import Refusal
-from holdfast.core.worker_wire import CheckpointChange
+from holdfast.core.worker.wire import CheckpointChange
 from holdfast.errors import HoldfastError, IdempotencyConflict, InvalidInput
 from holdfast.store.script import Script
 from holdfast.store.scripts.decisions import ask_loaded

@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from holdfast.core.worker_protocol import Reception
-from holdfast.core.worker_wire import SyncAck
+from holdfast.core.worker.protocol import Reception
+from holdfast.core.worker.wire import SyncAck
 from holdfast.metrics import Family, Kind, Meter
 
 MESSAGES: Final = "holdfast_sync_messages_total"

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.core import output
 from holdfast.core.output import HEAD_BYTES, Piece, Placed, Placement
 from holdfast.core.task import Task
-from holdfast.core.worker_wire import CheckpointChange, OutputChunk
+from holdfast.core.worker.wire import CheckpointChange, OutputChunk
 from holdfast.store.script import Script, call, call_rows
 
 CHECKPOINTS_MAX: Final = 20

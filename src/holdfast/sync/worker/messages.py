@@ -26,15 +26,15 @@ from holdfast.core.task import LEASED, QUEUED, Task
 from holdfast.core.totals import reported
 from holdfast.core.transition import Refusal, new_event
 from holdfast.core.wire import WHOLE_MAX
-from holdfast.core.worker_bounds import WrongChange, bounded
-from holdfast.core.worker_changes import (
+from holdfast.core.worker.bounds import WrongChange, bounded
+from holdfast.core.worker.changes import (
     Reporter,
     checkpoint_data,
     command_of,
     metrics_of,
 )
-from holdfast.core.worker_protocol import Receiver, Reception, ack_of, receive
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.protocol import Receiver, Reception, ack_of, receive
+from holdfast.core.worker.wire import (
     CHUNK_BYTES_MAX,
     ChangeRefused,
     Changes,

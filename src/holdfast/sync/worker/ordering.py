@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.core.worker_changes import is_report
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.changes import is_report
+from holdfast.core.worker.wire import (
     Changes,
     CheckpointChange,
     MetricsChange,

@@ -11,8 +11,8 @@ from holdfast.core.command import Instruction
 from holdfast.core.decide import decide
 from holdfast.core.task import DEFAULT_PROJECT, RUNNING, Task
 from holdfast.core.transition import Transition
-from holdfast.core.worker_changes import Reporter, command_of
-from holdfast.core.worker_wire import Changes, TaskChange
+from holdfast.core.worker.changes import Reporter, command_of
+from holdfast.core.worker.wire import Changes, TaskChange
 from holdfast.errors import InvalidInput
 
 KNOWN_MAX: Final = 10_000

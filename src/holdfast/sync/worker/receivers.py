@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.core.check import check_text, check_whole
 from holdfast.core.wire import WHOLE_MAX
-from holdfast.core.worker_protocol import Greeting, Receiver, greet
+from holdfast.core.worker.protocol import Greeting, Receiver, greet
 from holdfast.store.script import Script, call
 from holdfast.store.store import Store
 from holdfast.sync.worker.live_rows import own

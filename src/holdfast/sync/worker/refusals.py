@@ -7,7 +7,7 @@ from typing import Final
 from holdfast.core import codec, gate
 from holdfast.core.task import Task
 from holdfast.core.transition import Refusal
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.wire import (
     ChangeRefused,
     CheckpointChange,
     MetricsChange,

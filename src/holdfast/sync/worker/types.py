@@ -10,7 +10,7 @@ from holdfast.core.check import check_id
 from holdfast.core.codec import dumps
 from holdfast.core.schedule import REMOTE, Schedule, check_timetable
 from holdfast.core.submit import encode_payload
-from holdfast.core.worker_wire import TypeDefinition
+from holdfast.core.worker.wire import TypeDefinition
 from holdfast.engine.handlers import TypeConfig, check_type_config
 from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.store.rows import TypeRow

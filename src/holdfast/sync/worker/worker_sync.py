@@ -18,8 +18,8 @@ from holdfast.core.hub_rules import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.speaking import Voice
 from holdfast.core.task import DEFAULT_PROJECT, RunId, Status, Task
-from holdfast.core.worker_protocol import Greeting, Reception
-from holdfast.core.worker_wire import HeldRunState, LostRun, Renew
+from holdfast.core.worker.protocol import Greeting, Reception
+from holdfast.core.worker.wire import HeldRunState, LostRun, Renew
 from holdfast.engine.meters import LATE
 from holdfast.errors import BatchTooLarge
 from holdfast.metrics import Meter, NullMeter

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.worker_wire import WINDOW_BYTES, WINDOW_FRAMES, SyncAck
+from holdfast.core.worker.wire import WINDOW_BYTES, WINDOW_FRAMES, SyncAck
 
 GAP: Final = "gap_detected"
 FENCED: Final = "node_fenced"

@@ -23,7 +23,7 @@ from holdfast.core.submit import PAYLOAD_BYTES_MAX, RESULT_BYTES_MAX
 from holdfast.core.task import Failure, FailureKind, Task
 from holdfast.core.totals import check_totals
 from holdfast.core.wire import WHOLE_MAX
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.wire import (
     CheckpointChange,
     FailureReport,
     MetricsChange,

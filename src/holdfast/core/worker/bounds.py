@@ -14,7 +14,7 @@ from holdfast.core import codec
 from holdfast.core.check import SECONDS_MAX, check_choice, check_name, check_number, check_whole
 from holdfast.core.output import StreamName
 from holdfast.core.wire import WHOLE_MAX
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.wire import (
     Changes,
     CheckpointChange,
     MetricsChange,

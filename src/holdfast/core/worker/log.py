@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.worker_protocol import Window
-from holdfast.core.worker_wire import (
+from holdfast.core.worker.protocol import Window
+from holdfast.core.worker.wire import (
     CHANGES_MAX,
     CHUNK_BYTES_MAX,
     Changes,
