@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from holdfast.core import worker_wire as wire
+from holdfast.core.worker import wire
 from holdfast.proto import codec
 from holdfast.proto.sync.v1 import sync_pb2 as pb
 

@@ -9,7 +9,7 @@ from urllib.request import Request, urlopen
 import grpc
 import grpc.aio
 
-from holdfast.core import worker_wire as wire
+from holdfast.core.worker import wire
 from proof.bench import deltas
 from proof.bench.gateway import TOKEN, Gateway
 from proof.lab.subject import Subject, main
