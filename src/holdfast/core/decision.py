@@ -36,6 +36,8 @@ OPTIONS_MAX: Final = 50
 ASSIGNEES_MAX: Final = 50
 CHOICE_BYTES_MAX: Final = 65_536
 SCHEMA_BYTES_MAX: Final = 65_536
+EVENT_CHARS_MAX: Final = 4_096
+"""A longer schema or default is not part of the event."""
 ASSIGNEE_KINDS: Final = ("user:", "role:")
 
 
@@ -274,11 +276,21 @@ def event_data(decision: Decision) -> dict[str, Any]:
             "assignees": list(decision.assignees),
             "deadline_at": decision.deadline_at,
         }
+        for field in ("schema", "default"):
+            _with_json(data, field, getattr(decision, f"{field}_json"))
     else:
         data["actor"] = decision.by
         if decision.state is DecisionState.DECIDED:
             data |= {"choice": decision.choice, "reason": decision.reason}
     return data
+
+
+def _with_json(data: dict[str, Any], field: str, text: str | None) -> None:
+    """Adds a value to an event's data. One that is too long is read with the decision."""
+    if text is not None and len(text) <= EVENT_CHARS_MAX:
+        data[field] = codec.loads(text)
+    elif text is not None:
+        data[f"{field}_omitted"] = True
 
 
 def _ended(

@@ -84,6 +84,9 @@ def with_result(data: dict[str, Any], result_json: str | None) -> dict[str, Any]
     return data
 
 
+RUN: Final = "run"
+PAUSED: Final = "paused"
+"""What operators want of a task, as events and views say it."""
 _STATUS_AFTER: Final = {
     "task.unblocked": Status.QUEUED,
     "task.started": Status.RUNNING,
@@ -100,6 +103,13 @@ _STATUS_AFTER: Final = {
     "task.dead": Status.FAILED,
     "task.aborted": Status.ABORTED,
 }
+
+
+def desired_after(event: Event, status: Status) -> str:
+    """What operators want of the task after a change to this status. An event of a task that goes on to be
+    held has the field `desired`."""
+    wanted: str = event.data.get("desired", RUN)
+    return PAUSED if status is Status.PAUSED else wanted
 
 
 def status_after(event: Event) -> Status | None:

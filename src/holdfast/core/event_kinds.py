@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core.event import Event, status_after
+from holdfast.core.event import Event, desired_after, status_after
 from holdfast.core.task import DEFAULT_PROJECT, Status
 from holdfast.core.wire import TIME_MAX, time_text
 
@@ -199,6 +199,7 @@ def payload_of(event: Event) -> dict[str, Any]:
         if (before := status_before(event)) is not None:
             payload["from"] = before.value
         payload["to"] = status.value
+        payload["desired"] = desired_after(event, status)
     for name, value in event.data.items():
         payload[name] = time_text(value) if name.endswith("_at") and _is_time(value) else value
     return payload

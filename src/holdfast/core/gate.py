@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from holdfast.core.event import PAUSED, RUN
 from holdfast.core.task import Status, Task
 
 MARK: Final = "!"
@@ -71,7 +72,7 @@ def is_held(task: Task) -> bool:
 
 def desired(task: Task) -> str:
     """`paused` for a task that a hold, a pause or a decision keeps from running, else `run`."""
-    return "paused" if task.status is Status.PAUSED or is_held(task) else "run"
+    return PAUSED if task.status is Status.PAUSED or is_held(task) else RUN
 
 
 def is_of_node(held_by: str | None) -> bool:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.core import codec, command as c, edits, four_eyes, gate
 from holdfast.core.affinity import preferring, reservation
-from holdfast.core.event import NewEvent
+from holdfast.core.event import PAUSED, NewEvent
 from holdfast.core.submit import PAYLOAD_BYTES_MAX
 from holdfast.core.task import LEASED, TERMINAL, Status, Task
 from holdfast.core.transition import (
@@ -58,6 +58,7 @@ def pause(task: Task, command: c.Pause, now: float) -> Ruling:
             # The table has no way from stuck to paused; a held task in the queue waits just the same.
             after = taken_away(task, now, held_by=held_by)
             taken = released(task, command.actor, command.reason, now)
+            taken.data["desired"] = PAUSED
             return Transition(task, after, (taken, _signed_event("task.held", task, command, now)))
         case Status.BLOCKED | Status.QUEUED | Status.PAUSED:
             waits_alone = task.status is Status.PAUSED and gate.decision_of(task) is None

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from holdfast.core import command as c, failure as failures, gate, operator_rules
-from holdfast.core.event import NewEvent, with_result
+from holdfast.core.event import PAUSED, NewEvent, with_result
 from holdfast.core.task import LEASED, FailureKind, Status, Task
 from holdfast.core.transition import (
     Refusal,
@@ -83,6 +83,8 @@ def force(task: Task, command: c.Force, now: float) -> Ruling:
         before=task.status.value,
         after=ruling.after.status.value,
     )
+    if gate.is_held(ruling.after):
+        forced.data["desired"] = PAUSED
     return replace(ruling, events=(forced, *ruling.events))
 
 

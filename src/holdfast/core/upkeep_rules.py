@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.core import command as c, failure as failures, gate, runner_rules
 from holdfast.core.affinity import preferring, reservation
+from holdfast.core.event import PAUSED
 from holdfast.core.task import LEASED, Failure, FailureKind, Status, Task
 from holdfast.core.transition import (
     Ruling,
@@ -97,7 +98,10 @@ def settle(task: Task, command: c.Settle, now: float) -> Ruling:
     if task.waiting_on > 1:
         return Transition(task, changed(task, now, waiting_on=task.waiting_on - 1), ())
     after = queued(task, now, waiting_on=0, due_at=max(task.due_at, now))
-    return Transition(task, after, (new_event("task.unblocked", task, now, by=command.parent_id),))
+    event = new_event("task.unblocked", task, now, by=command.parent_id)
+    if task.held_by is not None:
+        event.data["desired"] = PAUSED
+    return Transition(task, after, (event,))
 
 
 def revive(task: Task, command: c.Revive, now: float) -> Ruling:

@@ -69,8 +69,26 @@ async def test_asking_pauses_the_task_with_its_checkpoint(store: Store) -> None:
     assert (await kinds(store, "a"))[-3:] == [
         *("task.paused", "checkpoint.hitl_required", "checkpoint.created"),
     ]
+    events = (await store.feed.history("a"))[-3:]
+    assert [event.version for event in events] == [after.version] * 3
     assert code(await runner_says(store, task, c.Complete("1"))) == "lease-lost"
     await check_counters(store)
+
+
+async def test_the_event_of_a_question_has_what_an_answer_needs(store: Store) -> None:
+    await asking(
+        store, rules.make_question("How many?", key="k", schema={"type": "integer"}, default=3)
+    )
+    event = next(e for e in await store.feed.history("a") if e.kind == "checkpoint.hitl_required")
+    assert (event.schema, event.default) == ({"type": "integer"}, 3)
+
+
+async def test_a_long_schema_is_left_out_of_the_event(store: Store) -> None:
+    schema = {"enum": ["x" * rules.EVENT_CHARS_MAX]}
+    await asking(store, rules.make_question("Which?", key="k", schema=schema))
+    event = next(e for e in await store.feed.history("a") if e.kind == "checkpoint.hitl_required")
+    assert event.schema_omitted
+    assert not {"schema", "default", "default_omitted"} & set(event.data)
 
 
 async def test_an_answer_resumes_the_task_and_is_kept(store: Store) -> None:

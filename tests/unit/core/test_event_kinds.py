@@ -140,13 +140,15 @@ def test_a_payload_has_the_new_status_and_times_as_text() -> None:
         "task_id": "t1",
         "type": "mail",
         "to": "queued",
+        "desired": "run",
         "will_retry": True,
         "next_retry_at": "2027-01-15T08:00:01.500Z",
         "attempt": 2,
     }
     assert payload_of(event("task.failed", will_retry=False))["to"] == "failed"
     assert payload_of(event("task.enqueued", waiting_on=2))["to"] == "blocked"
-    assert "to" not in payload_of(event("task.edited"))
+    assert payload_of(event("task.paused"))["desired"] == "paused"
+    assert not {"to", "desired"} & set(payload_of(event("task.edited")))
 
 
 @pytest.mark.parametrize("odd", [True, -1.0, 1e30, float("nan"), "soon", None])

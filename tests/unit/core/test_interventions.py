@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core import command as c
+from holdfast.core import command as c, gate
 from holdfast.core.decide import Refusal, Transition, decide
+from holdfast.core.event import Event, NewEvent, Position
+from holdfast.core.event_kinds import payload_of
 from holdfast.core.task import LEASED, Status, Task
 from tests.unit.core.test_decide import NOW, task_in
 
@@ -180,11 +182,30 @@ def test_an_intervention_in_a_status(
     for event in ruling.events:
         assert event.data.get("actor", "ann") == "ann"
     assert any(event.data.get("actor") == "ann" for event in ruling.events)
+    assert set(desired_in(ruling)) <= {gate.desired(after)}
+
+
+def desired_in(ruling: Transition) -> list[str]:
+    """What the frames of changed statuses say."""
+    shown = [payload_of(Event(Position("e", 1), *event_fields(new))) for new in ruling.events]
+    return [payload["desired"] for payload in shown if "to" in payload]
+
+
+def event_fields(new: NewEvent) -> tuple[Any, ...]:
+    return (new.kind, new.at, new.task_id, new.type, new.data)
+
+
+def test_a_held_task_that_is_unblocked_is_still_to_be_paused() -> None:
+    blocked = replace(waiting(S.BLOCKED), held_by="bob")
+    for task in (blocked, replace(blocked, held_by=None)):
+        ruling = decide(task, c.Instruction("t", c.Settle("p", S.COMPLETED, True)), NOW)
+        assert isinstance(ruling, Transition)
+        assert desired_in(ruling) == [gate.desired(ruling.after)]
 
 
 def held(status: Status, decision_id: str | None = None) -> Task:
-    gate = None if decision_id is None else f"!decision:{decision_id}"
-    return replace(waiting(status), held_by="bob", gate=gate or "!held")
+    decision = None if decision_id is None else f"!decision:{decision_id}"
+    return replace(waiting(status), held_by="bob", gate=decision or "!held")
 
 
 @pytest.mark.parametrize("status", [S.BLOCKED, S.QUEUED])
