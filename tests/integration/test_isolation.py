@@ -49,6 +49,7 @@ async def test_the_context_is_the_same_in_all_three(url: str, kind: str) -> None
         assert (done.checkpoint, done.progress) == ({"attempt": 2}, {"done": 0.5, "note": "half"})
         kinds = [event.kind for event in await queue.history(task)]
         assert kinds.count("task.progress") == kinds.count("task.checkpoint") == 2
+        assert kinds.count("checkpoint.created") == 2
 
 
 async def test_a_timeout_really_kills_a_process_handler(url: str) -> None:

@@ -6,7 +6,7 @@ An operator's command carries the actor and a reason, and may carry the version 
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -48,6 +48,20 @@ class Release(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
+AUTO: Final = "auto"
+"""The type of a checkpoint without a name, as workers send it: only the latest value is kept."""
+OWN_POINTS: Final = frozenset({AUTO, "decision"})
+"""Types of checkpoints that handlers do not give."""
+
+
+class NamedPoint(msgspec.Struct, frozen=True, gc=False):
+    """What a named checkpoint has beside its value."""
+
+    id: str
+    type: str
+    note: str = ""
+
+
 class Report(msgspec.Struct, frozen=True, gc=False):
     """Progress or a checkpoint of a running task. The version stays: an operator who read the task may still
     change it. A report that equals what the row has is a repeat."""
@@ -58,6 +72,8 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     """Whether the fields of `progress_json` are merged into the progress. Otherwise they replace it."""
     is_running: bool = False
     """The runner says that it runs: a stuck task runs again, also without progress."""
+    point: NamedPoint | None = None
+    """The name of the checkpoint, which has a row. None: only the latest value is kept."""
 
 
 class GetStuck(msgspec.Struct, frozen=True, gc=False):

@@ -76,12 +76,20 @@ def report(task: Task, command: c.Report, now: float) -> Ruling:
         events.append(new_event("task.progress", task, now, progress=codec.loads(progress)))
     if command.checkpoint_json not in (None, task.checkpoint_json):
         changes["checkpoint_json"] = command.checkpoint_json
-        events.append(new_event("task.checkpoint", task, now))
-    if not changes:
+        if command.point is None:
+            events.append(new_event("task.checkpoint", task, now))
+    if command.point is not None:
+        events.append(_created(task, command.point, now))
+    if not events:
         return already(task)
     if task.progress_timeout_seconds is not None:
         changes["progress_due_at"] = now + task.progress_timeout_seconds
     return Transition(task, replace(task, updated_at=now, **changes), tuple(events))
+
+
+def _created(task: Task, point: c.NamedPoint, now: float) -> NewEvent:
+    data = {"checkpoint_id": point.id, "type": point.type, "note": point.note}
+    return new_event("checkpoint.created", task, now, node=task.node, fence=task.fence, **data)
 
 
 def _progress(task: Task, command: c.Report) -> str | None:

@@ -16,8 +16,8 @@ from msgspec import UNSET
 
 from holdfast.core import codec, once as once_flow
 from holdfast.core.callables import PLAIN_EFFECT, answer_of, check_plain, plain
-from holdfast.core.check import check_callable, check_name, check_number, check_text
-from holdfast.core.command import Instruction, Report
+from holdfast.core.check import check_callable, check_name, check_number, check_text, shown
+from holdfast.core.command import OWN_POINTS, Instruction, NamedPoint, Report
 from holdfast.core.decide import Refusal, Ruling, applied
 from holdfast.core.decision import Decision, DecisionState, Question, make_question
 from holdfast.core.ledger import (
@@ -39,6 +39,8 @@ from holdfast.store.uncancelled import UncancelledWrites
 
 T = TypeVar("T")
 PROGRESS_BYTES_MAX = 4_096
+POINT_PREFIX = "ckp_"
+POINT_CHARS_MAX = 200
 POSITION_MARK = "#"
 """The first character of keys that name a question by its position."""
 
@@ -47,6 +49,10 @@ class Services(Protocol):
     """The services of the engine that a context uses."""
 
     async def report(self, instruction: Instruction) -> Ruling: ...
+
+    def new_id(self) -> str:
+        """An id that no other object has."""
+        ...
 
     def holds_up(self, tx: object) -> bool:
         """Whether all other writes wait for the open transaction of this connection."""
@@ -127,6 +133,16 @@ class Context:
         """Saves a checkpoint for the next attempt. It is durable when this returns."""
         text = encode_payload(checkpoint, what="checkpoint", limit=PAYLOAD_BYTES_MAX)
         await self._report(Report(checkpoint_json=text))
+
+    async def checkpoint(self, type: str, data: object = None, note: str = "") -> str:
+        """Saves a checkpoint under a name, e.g. "plan-ready", and returns its id. It is durable when this
+        returns. From then on `saved` is its data. The last 20 of a task are listed by the API."""
+        if not check_text("type", type, most=POINT_CHARS_MAX).strip() or type in OWN_POINTS:
+            raise InvalidInput(f"type {shown(type)} is not a name of checkpoints: use another")
+        text = encode_payload(data, what="checkpoint", limit=PAYLOAD_BYTES_MAX)
+        point = NamedPoint(POINT_PREFIX + self._services.new_id(), type, check_text("note", note))
+        await self._report(Report(checkpoint_json=text, point=point))
+        return point.id
 
     async def decide(
         self,
@@ -318,6 +334,10 @@ class BlockingContext:
     def save(self, checkpoint: object) -> None:
         """See `Context.save`."""
         self._wait(lambda: self._context.save(checkpoint))
+
+    def checkpoint(self, type: str, data: object = None, note: str = "") -> str:
+        """See `Context.checkpoint`."""
+        return self._wait(lambda: self._context.checkpoint(type, data, note))
 
     def decide(self, question: str, **options: Any) -> Decision:
         """See `Context.decide`."""

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.clock import Clock
-from holdfast.core.command import Instruction
+from holdfast.core.command import Instruction, Report
 from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.decision import Decision, Question, with_deadline
 from holdfast.core.ledger import EntryLease, EntryRequest, EntryVerdict, Outcome
@@ -48,9 +48,18 @@ class ContextServices:
         self.entries = EntryStore(store)
 
     async def report(self, instruction: Instruction) -> Ruling:
-        rulings = await self._outlast(lambda: self._store.apply([instruction]))
+        rulings = await self._outlast(lambda: self._apply(instruction))
         self._bus.publish(FEED)
         return rulings[0]
+
+    async def _apply(self, instruction: Instruction) -> list[Ruling]:
+        report = instruction.command
+        if isinstance(report, Report) and report.point is not None:
+            return [await self._store.runs.save_point(instruction, report, report.point)]
+        return await self._store.apply([instruction])
+
+    def new_id(self) -> str:
+        return self._store.ids.task(self._store.now()).replace("-", "")
 
     def holds_up(self, tx: object) -> bool:
         return self._store.holds_up(tx)

@@ -14,11 +14,13 @@ from typing import Final, assert_never
 from holdfast.clock import Clock
 from holdfast.core import codec, failure as failures
 from holdfast.core.command import (
+    AUTO,
     Cancel,
     Complete,
     Fail,
     GetStuck,
     Instruction,
+    NamedPoint,
     Release,
     Report,
     RunnerCommand,
@@ -103,10 +105,13 @@ def report_change(instruction: Instruction, report: Report, ids: Ids) -> Change:
     """The change that stands for progress or a checkpoint."""
     fence = instruction.fence or 0
     if report.checkpoint_json is not None:
+        point = report.point or NamedPoint(ids.secret(), AUTO)
         return CheckpointChange(
             task_id=instruction.task_id,
             fence=fence,
-            checkpoint_id=ids.secret(),
+            checkpoint_id=point.id,
+            type=point.type,
+            note=point.note,
             data_json=report.checkpoint_json,
         )
     progress = codec.loads_object(report.progress_json or "{}")

@@ -86,6 +86,9 @@ class RemoteServices:
             await self._clock.sleep(pause)
         raise AssertionError("unreachable")
 
+    def new_id(self) -> str:
+        return self._ids.task(self._clock.now()).replace("-", "")
+
     def holds_up(self, tx: object) -> bool:
         return False
 

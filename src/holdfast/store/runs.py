@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from holdfast.core.command import Expire, Instruction
+from holdfast.core.command import Expire, Instruction, NamedPoint, Report
 from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.task import RunId, Task
 from holdfast.core.transition import HELD
@@ -21,6 +21,7 @@ from holdfast.store.beside import Beside
 from holdfast.store.fast.finish import finish as fast_finish
 from holdfast.store.port import RowHeld
 from holdfast.store.scripts.apply import held_by_another
+from holdfast.store.scripts.checkpoints import PointExists, PointRow
 from holdfast.store.scripts.sync_log import ExpiryLog
 
 HELD_LEASE_SECONDS: Final = 1.0
@@ -58,6 +59,17 @@ class RunStore:
     async def owned(self, node: str) -> list[tuple[str, int, float]]:
         """The runs of a node in the store: (id, fence, started at)."""
         return await self._access.driver.read(lambda: self._access.dialect.owned(node))
+
+    async def save_point(
+        self, instruction: Instruction, report: Report, point: NamedPoint
+    ) -> Ruling:
+        """Applies the report of a named checkpoint, and adds its row. A repeat changes nothing."""
+        value = report.checkpoint_json or "null"
+        try:
+            return (await self._apply([instruction], beside=PointRow(point, value)))[0]
+        except PointExists:
+            plain = msgspec.structs.replace(instruction, command=Report(checkpoint_json=value))
+            return (await self._apply([plain]))[0]
 
     async def expired(
         self, limit: int = 100, *, at: float | None = None, without: Collection[RunId] = ()

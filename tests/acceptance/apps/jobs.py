@@ -74,6 +74,8 @@ async def async_life(task: Task, ctx: Context) -> Any:
     """Uses all features of a context."""
     before = ctx.saved
     await ctx.progress(0.5, "half")
+    point = await ctx.checkpoint("begun", {"by": "a name"}, note="half")
+    assert (point[:4], ctx.saved) == ("ckp_", {"by": "a name"})
     await ctx.save({"attempt": ctx.attempt})
     parents = [parent.result for parent in (await ctx.parents()).values()]
     if ctx.attempt == 1:
@@ -84,6 +86,8 @@ async def async_life(task: Task, ctx: Context) -> Any:
 def blocking_life(task: Task, ctx: BlockingContext) -> Any:
     before = ctx.saved
     ctx.progress(0.5, "half")
+    point = ctx.checkpoint("begun", {"by": "a name"}, note="half")
+    assert (point[:4], ctx.saved) == ("ckp_", {"by": "a name"})
     ctx.save({"attempt": ctx.attempt})
     parents = [parent.result for parent in ctx.parents().values()]
     if ctx.attempt == 1:

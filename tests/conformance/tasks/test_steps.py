@@ -49,6 +49,9 @@ class Desk:
     async def report(self, order: Instruction) -> Ruling:
         return (await self._store.apply([order]))[0]
 
+    def new_id(self) -> str:
+        return self._store.ids.task(self._store.now())
+
     def holds_up(self, tx: object) -> bool:
         return self._store.holds_up(tx)
 

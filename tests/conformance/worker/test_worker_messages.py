@@ -26,11 +26,11 @@ from holdfast.engine import meters
 from holdfast.metrics import Metrics
 from holdfast.store.script import call, one as one_call
 from holdfast.store.scripts import retention
+from holdfast.store.scripts.checkpoints import CHECKPOINTS_MAX
 from holdfast.store.store import Store
 from holdfast.sync.worker import reads
 from holdfast.sync.worker.decisions import answers_json, ask_decision
 from holdfast.sync.worker.figures import FAMILIES
-from holdfast.sync.worker.live_rows import CHECKPOINTS_MAX
 from holdfast.sync.worker.receivers import Start
 from holdfast.sync.worker.worker_sync import WorkerSync
 from tests.conformance.tasks.helpers import after, put

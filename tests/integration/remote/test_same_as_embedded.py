@@ -12,6 +12,8 @@ from holdfast.core.submit import PAYLOAD_BYTES_MAX, RESULT_BYTES_MAX
 from holdfast.core.task import ENDED, Task
 from holdfast.errors import HoldfastError
 from holdfast.queue.queue import Queue
+from holdfast.store.store import Store
+from holdfast.sync.worker.reads import checkpoints
 from tests.integration.remote.support import ADMIN, SECONDS, Server
 
 
@@ -39,7 +41,17 @@ ODD: dict[str, Callable[[], Any]] = {
     "object": lambda: Ellipsis,
 }
 """Values that a database, a codec, a terminal or a bound may refuse."""
-SAMPLES = ("save", "save and go on", "progress", "result", "raise", "cancel", "snooze", "once")
+SAMPLES = (
+    "save",
+    "save and go on",
+    "checkpoint",
+    "progress",
+    "result",
+    "raise",
+    "cancel",
+    "snooze",
+    "once",
+)
 
 
 async def odd(use: str, name: str, ctx: Context) -> object:
@@ -53,6 +65,8 @@ async def odd(use: str, name: str, ctx: Context) -> object:
             except HoldfastError as error:
                 await ctx.save("second")
                 return [error.code, type(error).__name__]
+        case "checkpoint":
+            await ctx.checkpoint("plan", value, note="for later")
         case "progress":
             await ctx.progress(0.5, note=value if isinstance(value, str) else repr(value)[:50])
         case "result":
@@ -81,6 +95,16 @@ async def outcomes(queue: Queue, kind: str) -> dict[tuple[str, str], str]:
         )
         await asyncio.gather(*[handle.wait() for handle in handles])
     return {key: handle.id for key, handle in zip(keys, handles, strict=True)}
+
+
+async def reports(store: Store, task: Task) -> dict[str, object]:
+    """What its handler reported, in rows and events."""
+    points = await checkpoints(store, task.id)
+    history = await store.feed.history(task.id)
+    return {
+        "points": [(row.nth, row.type, row.note, row.data_json) for row in points],
+        "events": [event.kind for event in history],
+    }
 
 
 def shown(task: Task) -> dict[str, object]:
@@ -117,10 +141,11 @@ async def test_odd_values_have_the_same_outcome_behind_a_gateway(gateway: Server
             remote_ids = await outcomes(remote, "remote")
         store = (await local.open()).store
         rows = await store.reads.get([*embedded_ids.values(), *remote_ids.values()])
+        seen = {id: shown(task) | await reports(store, task) for id, task in rows.items()}
     different = {
-        key: (shown(rows[embedded_ids[key]]), shown(rows[remote_ids[key]]))
+        key: (seen[embedded_ids[key]], seen[remote_ids[key]])
         for key in embedded_ids
-        if shown(rows[embedded_ids[key]]) != shown(rows[remote_ids[key]])
+        if seen[embedded_ids[key]] != seen[remote_ids[key]]
     }
     assert different == {}
     assert all(task.status in ENDED for task in rows.values())

@@ -134,6 +134,21 @@ async def test_plain_functions_run_in_threads(queue: TaskQueue) -> None:
         assert (task.progress, task.checkpoint) == ({"done": 0.5, "note": "half"}, {"page": 3})
 
 
+@pytest.mark.parametrize("name", ["", " ", "auto", "decision", "x" * 201, "a\0b", 5])
+async def test_a_name_that_is_none_for_checkpoints(queue: TaskQueue, name: Any) -> None:
+    async with harness(queue) as h:
+
+        async def plan(task: Task, ctx: Context) -> None:
+            await ctx.checkpoint(name, 1)
+
+        queue.register_handler("plan", plan, max_attempts=1)
+        handle = await queue.enqueue("plan")
+        await h.run_until_idle()
+        task = await handle.get()
+        assert (task.status, task.checkpoint) == (Status.FAILED, None)
+        assert "type" in (task.error or "")
+
+
 async def test_a_checkpoint_survives_an_attempt(queue: TaskQueue) -> None:
     pages: list[object] = []
 

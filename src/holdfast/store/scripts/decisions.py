@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core import codec, decision as rules, gate
 from holdfast.core.audit import AuditEntry
-from holdfast.core.command import Instruction, Suspend, Wake
+from holdfast.core.command import Instruction, NamedPoint, Suspend, Wake
 from holdfast.core.decision import Choice, Decision, DecisionState, Question
 from holdfast.core.event import NewEvent
 from holdfast.core.runner_rules import HANDLER
@@ -23,13 +23,11 @@ from holdfast.core.transition import Refusal
 from holdfast.errors import NotFound
 from holdfast.store.beside import Beside, begin, end
 from holdfast.store.script import Script, call
-from holdfast.store.scripts import apply, audit
+from holdfast.store.scripts import apply, audit, checkpoints
 from holdfast.store.scripts.decision_rows import event_of, put, read_decision
 from holdfast.store.scripts.nodes import affinity_to
 from holdfast.store.scripts.work import Recorder, Work
 
-CHECKPOINTS_MAX: Final = 20
-"""Checkpoints of a task that are kept."""
 NO_DATA: Final = "null"
 CHECKPOINT: Final = "decision"
 """The type of a checkpoint that comes with a question."""
@@ -195,22 +193,10 @@ def shown_data(data_json: str, task: Task) -> str:
 
 
 def _add_checkpoint(work: Work, task: Task, decision: Decision, data_json: str) -> Script[None]:
-    rows = yield call(
-        "add_checkpoint",
-        id=decision.id,
-        task_id=task.id,
-        fence=task.fence,
-        attempt=task.attempts,
-        type=CHECKPOINT,
-        note=decision.question,
-        data_json=data_json,
-        now=work.now,
-    )
-    nth = int(rows[0][0])
-    if nth > CHECKPOINTS_MAX:
-        yield call("drop_old_checkpoints", task_id=task.id, through=nth - CHECKPOINTS_MAX)
-    data = {"checkpoint_id": decision.id, "type": CHECKPOINT, "note": decision.question}
-    work.mention([event_of("checkpoint.created", task, work.now, data)])
+    point = NamedPoint(decision.id, CHECKPOINT, decision.question)
+    yield from checkpoints.add(task, point, data_json, work.now)
+    data = {"checkpoint_id": point.id, "type": point.type, "note": point.note}
+    work.mention([event_of("checkpoint.created", work.tasks[task.id], work.now, data)])
 
 
 def _entry(decision: Decision, act: audit.Act, now: float) -> AuditEntry:

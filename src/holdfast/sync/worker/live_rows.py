@@ -16,8 +16,8 @@ from holdfast.core.output import HEAD_BYTES, Piece, Placed, Placement
 from holdfast.core.task import Task
 from holdfast.core.worker.wire import CheckpointChange, OutputChunk
 from holdfast.store.script import Script, call, call_rows
+from holdfast.store.scripts.checkpoints import CHECKPOINTS_MAX
 
-CHECKPOINTS_MAX: Final = 20
 _PACKAGE: Final = "holdfast.sync.worker"
 
 

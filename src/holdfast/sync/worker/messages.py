@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.core import speaking
 from holdfast.core.check import check_choice
-from holdfast.core.command import Instruction, Report
+from holdfast.core.command import AUTO, Instruction, NamedPoint, Report
 from holdfast.core.event import NewEvent
 from holdfast.core.node_identity import NodeState
 from holdfast.core.output import Placement, StreamName
@@ -346,18 +346,14 @@ class _Effect:
         if owner is not None:
             text = f"checkpoint {change.checkpoint_id} belongs to another task"
             return None if owner == task.id else Refusal(task.id, "conflict", text, (), task)
-        self._live.add_checkpoint(task, change, data_json)
-        report = Instruction(task.id, Report(checkpoint_json=data_json), fence=task.fence)
-        ruling = apply.carry_out(self._work, report)
+        point = None
+        if change.type != AUTO or change.decision is not None:
+            self._live.add_checkpoint(task, change, data_json)
+            point = NamedPoint(change.checkpoint_id, change.type, change.note)
+        report = Report(checkpoint_json=data_json, point=point)
+        ruling = apply.carry_out(self._work, Instruction(task.id, report, fence=task.fence))
         if isinstance(ruling, Refusal) and ruling.code != _SUCCESS:
             return ruling
-        self._mention(
-            "checkpoint.created",
-            task,
-            checkpoint_id=change.checkpoint_id,
-            type=change.type,
-            note=change.note,
-        )
         if change.decision is not None:
             current = self._work.tasks[task.id]
             return (yield from self._batch.ask_decision(self._work, current, change, data_json))
