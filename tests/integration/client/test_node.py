@@ -252,6 +252,21 @@ async def test_a_claim_runs_and_completes(lab: Lab) -> None:
     assert (task.status, task.result) == ("completed", {"answer": 42})
 
 
+async def test_a_claim_reports_its_totals(lab: Lab) -> None:
+    node = await lab.node("a")
+    node.create("task-1")
+    await node.sync()
+    async with await node.claim("task-1") as claim:
+        claim.metrics(tokens_used=1200)
+        claim.metrics(cost=0.5)
+        with pytest.raises(InvalidInput):
+            claim.metrics(cost=-1.0)
+        await claim.complete()
+    token = await lab.site.token("viewer")
+    shown = await lab.site.ask("GET", "/tasks/task-1", token=token)
+    assert shown.json()["metrics"] == {"tokens_used": 1200, "cost": 0.5}
+
+
 async def test_a_result_waits_for_the_network(lab: Lab) -> None:
     node = await lab.node("a")
     node.create("task-1")

@@ -8,6 +8,7 @@ of this claim. Never: two results of one claim.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
@@ -142,7 +143,14 @@ class Claim:
         self, done: float, *, phase: str | None = None, iteration: int | None = None
     ) -> None:
         """What the next heartbeat reports. InvalidInput for what the server would refuse."""
-        given: Fields = {"progress": done, "phase": phase, "iteration": iteration}
+        self._note({"progress": done, "phase": phase, "iteration": iteration})
+
+    def metrics(self, **totals: float) -> None:
+        """Totals of this attempt, e.g. `tokens_used=1200`, which the next heartbeat reports. They only rise;
+        those of several attempts add up. Without a connection they are not kept."""
+        self._note({"metrics": {**self._report.get("metrics", {}), **totals}})
+
+    def _note(self, given: Fields) -> None:
         given = {name: value for name, value in given.items() if value is not None}
         decode_item(encode_item({"id": self.task_id, "expectedVersion": 1, **given}))
         self._report |= given
@@ -159,6 +167,9 @@ class Claim:
     async def _finish(self, status: str, **outcome: Any) -> None:
         if self._is_ended:
             raise Conflict(f"the claim of task {self.task_id} has ended already")
+        if "metrics" in self._report:
+            with suppress(HoldfastError):
+                await self._beat()
         self._node.set_status(self.task_id, status, **outcome)
         self._end()
         try:
