@@ -16,7 +16,7 @@ from holdfast.core.transition import Refusal
 from holdfast.core.worker.wire import TaskChange
 from holdfast.gateway.feed.feed import PONG_SECONDS
 from holdfast.gateway.feed.requests import PING_SECONDS
-from holdfast.gateway.operations.tasks import TaskBody
+from holdfast.gateway.operations.new_tasks import TaskBody
 from holdfast.gateway.server import _uvicorn
 from holdfast.gateway.settings import ServerSettings
 from holdfast.queue import views

@@ -11,21 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.core import close_codes
-from holdfast.core.access import DenialReason, Denied, Principal, visible_projects
+from holdfast.core.access import DenialReason, Denied
 from holdfast.core.channel import (
-    Channel,
     ChannelKind,
-    ChannelObject,
-    may_subscribe,
-    topics_for,
 )
 from holdfast.core.subscription import (
     Flow,
     FlowBounds,
-    StreamFilter,
     StreamReset,
     after_bookmark,
     after_frame,
@@ -42,6 +37,7 @@ from holdfast.gateway.feed.lanes import Lane, LaneKey, Matcher, Member, merged_e
 from holdfast.gateway.feed.ports import Directory, Outlet, Session
 from holdfast.gateway.feed.reading import next_page
 from holdfast.gateway.feed.server_frames import Bye
+from holdfast.gateway.feed.targets import Target, filter_for, find_targets
 
 WS: Final = "ws"
 SSE: Final = "sse"
@@ -49,13 +45,6 @@ POLL: Final = "poll"
 RECHECK_SECONDS: Final = 60.0
 AGAIN_SECONDS: Final = 1.0
 log = logging.getLogger("holdfast.feed")
-
-
-class Target(NamedTuple):
-    """A channel and its object."""
-
-    channel: Channel
-    found: ChannelObject
 
 
 class Subscription(Member):
@@ -372,29 +361,3 @@ class Connection:
             self._leave(subscription)
             subscription.shape(after, subscription.style)
             self._catch_up(subscription)
-
-
-MISSING: Final = Denied(DenialReason.PROJECT, "")
-"""The answer for an object that does not exist: a client cannot tell it from a foreign one."""
-
-
-async def find_targets(
-    directory: Directory, principal: Principal, channels: Sequence[Channel]
-) -> list[Target] | Denied:
-    """The objects of the channels, if the principal may read them all."""
-    targets = []
-    for channel in channels:
-        found = await directory.find(channel, principal)
-        if found is None:
-            return MISSING
-        verdict = may_subscribe(principal, channel, found)
-        if isinstance(verdict, Denied):
-            return verdict
-        targets.append(Target(channel, found))
-    return targets
-
-
-def filter_for(principal: Principal, targets: Sequence[Target], like: StreamFilter) -> StreamFilter:
-    """The filter of a subscription to these targets, with the rest of another filter."""
-    topics = frozenset(topic for target in targets for topic in topics_for(principal, target.found))
-    return StreamFilter(topics, visible_projects(principal), like.kinds, like.classes, like.query)

@@ -19,15 +19,10 @@ from holdfast.core.search import Query
 from holdfast.core.subscription import MERGE_SECONDS, StreamFilter, StreamReset, start_at
 from holdfast.core.wire import parse_position
 from holdfast.gateway.feed.broadcaster import Broadcaster
-from holdfast.gateway.feed.connection import (
-    Connection,
-    Subscription,
-    Target,
-    filter_for,
-    find_targets,
-)
+from holdfast.gateway.feed.connection import Connection, Subscription
 from holdfast.gateway.feed.frames import Style
 from holdfast.gateway.feed.lanes import LaneKey, Member
+from holdfast.gateway.feed.targets import Target, filter_for, find_targets
 
 NOW: Final = "now"
 QUERY_ID: Final = "query"
