@@ -235,10 +235,12 @@ def decided(decision: Decision, choice: Choice, now: float) -> Decision:
             return current
         raise AlreadyDecided(already_text(current), decision=current)
     if choice.expected_version not in (None, current.version):
-        raise VersionConflict(
+        stale = VersionConflict(
             f"decision {current.id} is at version {current.version}, not {choice.expected_version}: "
             "read it again"
         )
+        stale.current = {"state": current.state.value, "version": current.version}
+        raise stale
     _check_fits(current.options, current.schema_json, choice.choice_json, "choice")
     after = _ended(current, DecisionState.DECIDED, choice.actor, choice.reason, now)
     return replace(after, choice_json=choice.choice_json, data_json=choice.data_json)

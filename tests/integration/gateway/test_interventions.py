@@ -124,6 +124,20 @@ async def test_a_decision_without_data_shows_what_its_task_has_saved(site: Site)
     assert (await site.ask("GET", f"/tasks/{task.id}")).json()["checkpoint"] == {"done": 3}
 
 
+async def test_an_answer_to_another_version_of_a_decision(site: Site) -> None:
+    _, id = await asking(site)
+    current = {"state": "open", "version": 1}
+    body = {"choice": "yes", "expected_version": 9}
+    stale = await site.ask("POST", f"/decisions/{id}", body)
+    assert problem(stale) == (409, "version-conflict")
+    assert stale.json()["current"] == current
+    matched = await site.ask(
+        "POST", f"/decisions/{id}", {"choice": "yes"}, headers={"If-Match": '"v9"'}
+    )
+    assert problem(matched) == (412, "precondition-failed")
+    assert matched.json()["current"] == current
+
+
 async def test_a_decision_is_listed_read_and_answered(site: Site) -> None:
     task, id = await asking(site, data={"hosts": 14}, assignees=["role:approver"])
     approver, viewer = await site.token("approver"), await site.token("viewer")

@@ -76,13 +76,14 @@ async def answer(call: Call, decision_id: str, body: ChoiceBody) -> Answer:
         names = ", ".join(decision.assignees)
         raise Forbidden(f"decision {decision_id} is for {names}: you are {call.principal.name}")
     await _check_four_eyes(call, decision)
-    after = await call.services.parts.decisions.answer(
-        decision_id,
-        body.choice,
-        _by(call, actor, body),
-        data=body.data,
-        act=Act(O.DECISIONS_DECIDE.value, call.request_id),
-    )
+    with call.preconditions():
+        after = await call.services.parts.decisions.answer(
+            decision_id,
+            body.choice,
+            _by(call, actor, body),
+            data=body.data,
+            act=Act(O.DECISIONS_DECIDE.value, call.request_id),
+        )
     return _answer(call, after)
 
 
