@@ -83,6 +83,9 @@ def test_a_project_that_does_not_exist_is_named_with_the_nearest(cli: Cli) -> No
         assert refused.returncode == NotFound.exit_code, refused.stderr
         assert "no project 'wbe': did you mean web?" in refused.stderr
     assert cli.run("token", "create", "ci", "--project", "web").returncode == 0
+    late = cli.run("token", "create", "j", "--kind", "join", "--expires", "30d")
+    assert late.returncode == 2
+    assert "--expires is 30d: a join token lives at most 7d" in late.stderr
     assert cli.run("sync", "status").returncode == 0
     for noun in ("task", "conflict"):
         assert cli.run(noun, "list", "--project", "web").returncode == 0

@@ -21,6 +21,8 @@ from holdfast.core.access import ALL_PROJECTS, Principal
 from holdfast.core.rights import Operation, PrincipalKind, Role
 from holdfast.errors import BadConfig
 
+JOIN_SECONDS_MAX: Final = 7 * 86_400.0
+"""The longest lifetime of a join token."""
 SECRET_BYTES: Final = 32
 SECRET_CHARS: Final = 43
 BOOTSTRAP_CHARS_MIN: Final = 32

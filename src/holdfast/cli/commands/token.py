@@ -16,6 +16,7 @@ from holdfast.cli.output.table import Column
 from holdfast.cli.problem import Usage
 from holdfast.cli.projects import check_projects
 from holdfast.core.access import ALL_PROJECTS
+from holdfast.core.token import JOIN_SECONDS_MAX
 
 
 class Kind(StrEnum):
@@ -36,7 +37,7 @@ def create(
         Kind, Parameter(help="user, or join: with it workers and nodes register.")
     ] = Kind.USER,
     role: Annotated[
-        str | None, Parameter(help="One or more: viewer,operator,approver,admin.")
+        str | None, Parameter(help="One or more: viewer,operator,approver,admin; default: viewer.")
     ] = None,
     project: Annotated[str | None, Parameter(help="One or more projects; default: all.")] = None,
     scope: Annotated[str | None, Parameter(help="Only these operations.")] = None,
@@ -51,6 +52,9 @@ def create(
     if kind is Kind.JOIN:
         if role is not None or scope is not None:
             raise Usage("--role and --scope are for tokens of users: a join token only registers")
+        if seconds is not None and seconds > JOIN_SECONDS_MAX:
+            days = JOIN_SECONDS_MAX // 86_400
+            raise Usage(f"--expires is {expires}: a join token lives at most {days:.0f}d")
         joining = {"name": name, "project": project, "uses": uses, "expires_in_seconds": seconds}
         given = {field: value for field, value in joining.items() if value is not None}
         _show(common, answer_of(common, "POST", v1("join-tokens"), {**given, "reason": reason}))

@@ -15,7 +15,7 @@ from holdfast.core.check import check_number, check_page, check_whole
 from holdfast.core.event import Event, Position
 from holdfast.core.rights import Operation, Role
 from holdfast.core.task import DEFAULT_PROJECT, Status
-from holdfast.core.token import TokenKind
+from holdfast.core.token import JOIN_SECONDS_MAX, TokenKind
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, parse_id_cursor, parse_position
 from holdfast.errors import FeedReset, InvalidInput
 from holdfast.gateway import redacting
@@ -32,7 +32,6 @@ from holdfast.sync.worker.types import register_types
 O: Final = Operation  # noqa: E741
 WAIT_SECONDS_MAX: Final = 30.0
 NAMES_MAX: Final = 200
-JOIN_SECONDS_MAX: Final = 7 * 86_400.0
 
 
 class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
