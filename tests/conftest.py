@@ -24,6 +24,7 @@ import pytest
 
 from proof.lab.folders import scratch
 from proof.lab.servers import Postgres, Redis
+from tests.spread import spread
 
 if TYPE_CHECKING:
     from holdfast.clock import VirtualClock
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile("holdfast", deadline=None)
 hypothesis.settings.load_profile("holdfast")
 
+HEAVY = frozenset({"tests/sim/test_campaign.py"})
 REDLOCK_NODES = 5
 MIGRATED = "migrated"
 
@@ -54,6 +56,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection() -> None:
     """What is collected stays in memory: garbage collection only costs time meanwhile."""
     gc.disable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spreads the campaign of the simulator: at the end, it would have the cores alone for minutes."""
+    items[:] = spread(items, lambda item: item.nodeid.partition("::")[0], HEAVY)
 
 
 def pytest_collection_finish() -> None:
