@@ -11,6 +11,7 @@ import pytest
 
 from proof.ablations import ABLATIONS
 from proof.ablations.catch import caught
+from tests.sim.proof_page import table
 
 CHUNK = 10
 SEEDS = int(os.environ.get("HOLDFAST_SIM_SEEDS", "200"))
@@ -41,5 +42,7 @@ def test_all_laws_hold_under_faults_and_runs_are_repeatable(first_seed: int) -> 
 
 @pytest.mark.parametrize("name", sorted(ABLATIONS))
 def test_a_missing_safeguard_breaks_a_law(name: str) -> None:
-    """Uses seeds with which the complete product breaks no law."""
-    assert caught(name, seeds_max=20) is not None
+    """Uses seeds with which the complete product breaks no law. The seed that noticed it when the table was
+    made most likely still does."""
+    noticed = {row[0].strip("`"): int(row[2]) for row in table("Is it able to fail?")}
+    assert caught(name, seeds_max=20, first=noticed[name] - 1) is not None

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
 from holdfast.sim.checkers import CHECKERS
 from proof.ablations import ABLATIONS
 from proof.chaos.cases import CASES
-
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/explanation/proof.md").read_text("utf-8")
-
-
-def table(heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading, without its header row."""
-    below = PAGE.partition(f"\n## {heading}\n")[2]
-    match = re.search(r"(?:^\|.*\n)+", below, re.MULTILINE)
-    assert match is not None
-    return [[cell.strip() for cell in row.split("|")[1:-1]] for row in match[0].splitlines()[2:]]
+from tests.sim.proof_page import ROOT, table
 
 
 def test_every_law_has_a_row() -> None:
