@@ -22,9 +22,10 @@ import msgspec
 from holdfast.client.address import check_token, read_addresses
 from holdfast.client.calls import Answer, text_of
 from holdfast.client.problems import asks_to_retry, problem
-from holdfast.client.unanswered import no_answer, unanswered
+from holdfast.client.unanswered import no_answer, unanswered, unanswered_in_time
 from holdfast.clock import Clock
 from holdfast.core.address import shown_url
+from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
 from holdfast.core.watching import backoff_seconds
 from holdfast.errors import BadConfig, HoldfastError, InvalidInput
@@ -146,8 +147,15 @@ class Http:
                 self.next_gateway(url)
         if isinstance(failure, HoldfastError):
             raise failure
-        names = ", ".join(shown_url(url) for url in self.urls)
-        raise unanswered(names, failure) from failure
+        raise unanswered(self._names, failure) from failure
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(shown_url(url) for url in self.urls)
+
+    def frozen(self) -> GatewayUnavailable:
+        """The error for gateways that accept a request and do not answer it."""
+        return unanswered_in_time(self._names)
 
     def stream(
         self, url: str, query: Mapping[str, str], read_seconds: float

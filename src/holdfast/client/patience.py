@@ -1,11 +1,12 @@
 """Requests of a caller that waits long: they outlast a gateway that restarts. An internal module.
 
 Promises: while no gateway answers, the request is repeated for a bounded time and each repeat is announced.
-A refusal is raised at once.
+A gateway that accepts a request and does not answer uses the same time. A refusal is raised at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -22,23 +23,29 @@ PAUSE_SECONDS_MAX: Final = 8.0
 
 
 async def patiently(http: Http, request: Callable[[], Awaitable[T]], seconds: float | None) -> T:
-    """The answer. `seconds`: how long to go on while no gateway answers; None: without end."""
+    """The answer. `seconds`: how long to go on while no gateway answers; None: without end, 0: no repeat.
+    The time counts from the first request, also while one waits for its answer."""
     clock = http.clock
-    failed_at: float | None = None
+    began_at = clock.monotonic()
     pause = PAUSE_SECONDS
+    left = seconds or None
     while True:
         try:
-            return await request()
+            async with asyncio.timeout(left) as bound:
+                return await request()
+        except TimeoutError as error:
+            if not bound.expired():
+                raise
+            raise http.frozen() from error
         except HoldfastError as error:
             if not is_passing(error):
                 raise
-            now = clock.monotonic()
-            failed_at = now if failed_at is None else failed_at
-            left = None if seconds is None else seconds - (now - failed_at)
+            left = None if seconds is None else seconds - (clock.monotonic() - began_at)
             if left is not None and left <= 0:
                 raise
             http.on_retry(f"{error}; trying again" + ("" if left is None else f" for {left:.0f} s"))
         await clock.sleep(pause if left is None else min(pause, left))
+        left = None if seconds is None else max(0.0, seconds - (clock.monotonic() - began_at))
         pause = min(pause * 2, PAUSE_SECONDS_MAX)
 
 

@@ -35,8 +35,13 @@ def unanswered(names: str, error: BaseException | None) -> GatewayUnavailable:
     """The error for gateways that did not answer. `names`: their addresses, as they are shown."""
     said = repr(error)
     if type(error).__name__ == "ReadTimeout":
-        return GatewayUnavailable(f"no gateway answers at {names} in time: {_FROZEN}")
+        return unanswered_in_time(names)
     hint = next(
         (hint for sign, hint in _HINTS if sign in said), "is `holdfast server` running there?"
     )
     return GatewayUnavailable(f"no gateway answers at {names}: {said}; {hint}")
+
+
+def unanswered_in_time(names: str) -> GatewayUnavailable:
+    """The error for gateways that accept a request and do not answer it."""
+    return GatewayUnavailable(f"no gateway answers at {names} in time: {_FROZEN}")

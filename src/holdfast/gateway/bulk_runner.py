@@ -26,7 +26,7 @@ LOOK_SECONDS: Final = 5.0
 IDLE_SECONDS: Final = 30.0
 TAKEN_MAX: Final = 10
 """Runs that one look takes over."""
-log: Final = logging.getLogger("holdfast")
+log: Final = logging.getLogger("holdfast.gateway")
 
 
 class _Driven(NamedTuple):

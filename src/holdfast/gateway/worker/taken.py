@@ -27,7 +27,7 @@ READ_RUNS: Final = 1_000
 """Runs that one statement looks up."""
 PAUSE_SECONDS: Final = 0.05
 """The shortest time between two looks at the store."""
-log = logging.getLogger("holdfast.worker")
+log = logging.getLogger("holdfast.gateway")
 Lose = Callable[[str, LostRun], None]
 """Says to a worker that it has lost a run."""
 

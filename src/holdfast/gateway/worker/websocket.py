@@ -26,7 +26,7 @@ from holdfast.gateway.worker.session import FLUSH_SECONDS, Received, WorkerSessi
 
 FRAME_BYTES_MAX: Final = 4_194_304
 """Above the largest result with its escapes."""
-log = logging.getLogger("holdfast.worker")
+log = logging.getLogger("holdfast.gateway")
 
 
 async def serve_websocket(
