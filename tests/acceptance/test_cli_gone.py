@@ -41,7 +41,7 @@ MADE = {"task": TASK, "created": True, "pressure": "accepted"}
 @pytest.fixture(autouse=True)
 def short_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "ANSWER_SECONDS", 0.2)
-    monkeypatch.setattr(session, "GONE_SECONDS", 1.0)
+    monkeypatch.setattr(session, "GONE_SECONDS", 2.0)
     monkeypatch.setattr(patience, "PAUSE_SECONDS", 0.1)
     monkeypatch.setattr(admin, "WAIT_SECONDS", 0.1)
     monkeypatch.setattr(waiters, "POLL_SECONDS", 0.1)

@@ -30,8 +30,9 @@ async def patiently(http: Http, request: Callable[[], Awaitable[T]], seconds: fl
     pause = PAUSE_SECONDS
     left = seconds or None
     while True:
+        bound = asyncio.timeout(left)
         try:
-            async with asyncio.timeout(left) as bound:
+            async with bound:
                 return await request()
         except TimeoutError as error:
             if not bound.expired():
