@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from holdfast.core.dependency import DependencyPolicy, Edge
     from holdfast.core.event import Event, Position
     from holdfast.core.task import Priority, Status, Task
-    from holdfast.engine.context import BlockingContext, Context
+    from holdfast.engine.blocking_context import BlockingContext
+    from holdfast.engine.context import Context
     from holdfast.engine.handlers import Reject
     from holdfast.errors import HoldfastError
     from holdfast.queue.handle import TaskHandle
@@ -33,7 +34,8 @@ else:
             "holdfast.core.dependency": ("DependencyPolicy", "Edge"),
             "holdfast.core.event": ("Event", "Position"),
             "holdfast.core.task": ("Priority", "Status", "Task"),
-            "holdfast.engine.context": ("BlockingContext", "Context"),
+            "holdfast.engine.blocking_context": ("BlockingContext",),
+            "holdfast.engine.context": ("Context",),
             "holdfast.engine.handlers": ("Reject",),
             "holdfast.errors": ("HoldfastError",),
             "holdfast.queue.handle": ("TaskHandle",),

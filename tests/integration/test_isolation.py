@@ -13,9 +13,11 @@ import psutil
 import pytest
 
 from holdfast import Cancel, Status, Task, TaskQueue
+from holdfast.core.output import StreamName
 from holdfast.core.task import FailureKind
 from holdfast.engine import process
 from holdfast.errors import BadConfig, IllegalTransition, InvalidInput, TaskFailed, UnknownType
+from holdfast.sync.worker.reads import output_page
 from tests.acceptance.apps import journal
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.harness import Feed, Worker
@@ -46,9 +48,19 @@ async def test_the_context_is_the_same_in_all_three(url: str, kind: str) -> None
         assert found["fence"] == 2
         assert found["saved"] == {"attempt": 2}
         done = await task.get()
-        assert (done.checkpoint, done.progress) == ({"attempt": 2}, {"done": 0.5, "note": "half"})
+        progress = {"done": 0.5, "note": "half", "phase": "test", "iteration": 1}
+        assert (done.checkpoint, done.progress) == ({"attempt": 2}, progress)
         kinds = [event.kind for event in await queue.history(task)]
-        assert kinds.count("task.progress") == kinds.count("task.checkpoint") == 2
+        assert kinds.count("task.progress") == 4
+        assert kinds.count("task.output") == 8
+        assert kinds.count("task.checkpoint") == kinds.count("task.metrics") == 2
+        store = (await queue.open()).store
+        page = await output_page(store, done, StreamName.STDOUT, start=0, size=1_000)
+        assert (page.fence, page.data) == (2, b"line 0\nline 1\nline 2\n")
+        page = await output_page(store, done, StreamName.STDERR, start=0, size=1_000)
+        assert page.data == b"\xff\0"
+        totals = {"tokens_used": 2400.0, "cost": 1.0, "pages": 0.0}
+        assert await store.reads.metrics(done.id) == totals
         assert kinds.count("checkpoint.created") == 2
 
 

@@ -62,9 +62,18 @@ class NamedPoint(msgspec.Struct, frozen=True, gc=False):
     note: str = ""
 
 
+class OutputPart(msgspec.Struct, frozen=True, gc=False):
+    """Bytes of a stream of a run."""
+
+    stream: str
+    start: int
+    """The offset of the first byte. A part that was stored before is recognised by it."""
+    data: bytes
+
+
 class Report(msgspec.Struct, frozen=True, gc=False):
-    """Progress or a checkpoint of a running task. The version stays: an operator who read the task may still
-    change it. A report that equals what the row has is a repeat."""
+    """Progress, a checkpoint, output or totals of a running task. The version stays: an operator who read the
+    task may still change it. A report that equals what the row has is a repeat."""
 
     progress_json: str | None = None
     checkpoint_json: str | None = None
@@ -74,6 +83,10 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     """The runner says that it runs: a stuck task runs again, also without progress."""
     point: NamedPoint | None = None
     """The name of the checkpoint, which has a row. None: only the latest value is kept."""
+    output: OutputPart | None = None
+    """Bytes for a stream of the run. They and totals leave the task as it is: the store adds other rows."""
+    totals: dict[str, float] = {}
+    """Totals of the run by name. They only rise."""
 
 
 class GetStuck(msgspec.Struct, frozen=True, gc=False):

@@ -7,16 +7,22 @@ not repeated, in this attempt and in every later one.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from msgspec import UNSET
 
 from holdfast.core import codec, once as once_flow
-from holdfast.core.callables import PLAIN_EFFECT, answer_of, check_plain, plain
-from holdfast.core.check import check_callable, check_name, check_number, check_text, shown
+from holdfast.core.callables import answer_of
+from holdfast.core.check import (
+    check_callable,
+    check_name,
+    check_number,
+    check_text,
+    check_whole,
+    shown,
+)
 from holdfast.core.command import OWN_POINTS, Instruction, NamedPoint, Report
 from holdfast.core.decide import Refusal, Ruling, applied
 from holdfast.core.decision import Decision, DecisionState, Question, make_question
@@ -30,14 +36,18 @@ from holdfast.core.ledger import (
     step_key,
 )
 from holdfast.core.once import BeginStep, EndStep, ErrorPolicy, OnError, RunStep, Step
-from holdfast.core.steps import adrive, drive, settled
+from holdfast.core.output import StreamName
+from holdfast.core.steps import adrive, settled
 from holdfast.core.submit import PAYLOAD_BYTES_MAX, encode_payload
 from holdfast.core.task import Task
+from holdfast.core.totals import check_totals
+from holdfast.core.wire import WHOLE_MAX
+from holdfast.core.worker.changes import PHASE_CHARS_MAX
+from holdfast.engine.output_writer import OutputWriter
 from holdfast.errors import DecisionExpired, InvalidInput, LeaseLost
 from holdfast.store.decisions import Asked
 from holdfast.store.uncancelled import UncancelledWrites
 
-T = TypeVar("T")
 PROGRESS_BYTES_MAX = 4_096
 POINT_PREFIX = "ckp_"
 POINT_CHARS_MAX = 200
@@ -78,6 +88,7 @@ class Context:
     __slots__ = (
         "_cancelled",
         "_carrier",
+        "_output",
         "_questions",
         "_services",
         "_steps",
@@ -92,6 +103,7 @@ class Context:
         self._questions = 0
         self.is_suspended = False
         """Whether the run has ended because the task waits for a decision."""
+        self._output: OutputWriter | None = None
         self._cancelled: threading.Event | None = None
         self._carrier: object = None
         """The handler's connection of the latest step with `tx`."""
@@ -121,13 +133,34 @@ class Context:
             self._cancelled = threading.Event()
         self._cancelled.set()
 
-    async def progress(self, done: float, note: str = "") -> None:
-        """Reports the progress, from 0 to 1, as an event."""
+    async def progress(
+        self, done: float, note: str = "", *, phase: str | None = None, iteration: int | None = None
+    ) -> None:
+        """Reports the progress, from 0 to 1, as an event. `phase`, e.g. "test", and `iteration`, a number,
+        hold until a later call of this attempt gives others; an empty phase removes it."""
         value: dict[str, object] = {"done": check_number("progress", done, most=1.0)}
-        if check_text("note", note):
-            value["note"] = note
+        value["note"] = check_text("note", note)  # an empty one removes the note of the call before
+        if phase is not None:
+            value["phase"] = check_text("phase", phase, most=PHASE_CHARS_MAX)
+        if iteration is not None:
+            value["iteration"] = check_whole("iteration", iteration, least=0, most=WHOLE_MAX)
         text = encode_payload(value, what="progress", limit=PROGRESS_BYTES_MAX)
-        await self._report(Report(progress_json=text))
+        await self._report(Report(progress_json=text, merge=True))
+
+    async def output(self, data: str | bytes, stream: str = StreamName.STDOUT) -> None:
+        """Appends text or bytes to a stream of this attempt: "stdout", "stderr" or "log". They are durable
+        when this returns, and readers of the task see them while it runs. Of a long stream the first 256 KiB
+        and the last 768 KiB are kept. A call takes up to 1 MiB, and each 32 KiB are a transaction: collect
+        small pieces."""
+        if self._output is None:
+            self._output = OutputWriter(self._report)
+        await self._output.write(stream, data)
+
+    async def metrics(self, **totals: float) -> None:
+        """Reports totals of this attempt, e.g. `tokens_used=1200, cost=0.03`. They only rise; those of
+        several attempts add up."""
+        if checked := check_totals(totals):
+            await self._report(Report(totals=checked))
 
     async def save(self, checkpoint: object) -> None:
         """Saves a checkpoint for the next attempt. It is durable when this returns."""
@@ -296,80 +329,3 @@ class Context:
             self.request_cancel()
             raise LeaseLost(ruling.message)
         self.task = now
-
-
-class BlockingContext:
-    """The context of a handler in a thread. Calls block until the event loop answers."""
-
-    __slots__ = ("_context", "_loop")
-
-    def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
-        self._context = context
-        self._loop = loop
-
-    @property
-    def task(self) -> Task:
-        return self._context.task
-
-    @property
-    def attempt(self) -> int:
-        return self._context.attempt
-
-    @property
-    def fence(self) -> int:
-        return self._context.fence
-
-    @property
-    def saved(self) -> codec.Json:
-        return self._context.saved
-
-    @property
-    def cancel_requested(self) -> bool:
-        return self._context.cancel_requested
-
-    def progress(self, done: float, note: str = "") -> None:
-        """See `Context.progress`."""
-        self._wait(lambda: self._context.progress(done, note))
-
-    def save(self, checkpoint: object) -> None:
-        """See `Context.save`."""
-        self._wait(lambda: self._context.save(checkpoint))
-
-    def checkpoint(self, type: str, data: object = None, note: str = "") -> str:
-        """See `Context.checkpoint`."""
-        return self._wait(lambda: self._context.checkpoint(type, data, note))
-
-    def decide(self, question: str, **options: Any) -> Decision:
-        """See `Context.decide`."""
-        return self._wait(lambda: self._context.decide(question, **options))
-
-    def parents(self) -> dict[str, Task]:
-        """See `Context.parents`."""
-        return self._wait(self._context.parents)
-
-    def once(
-        self,
-        step: str,
-        effect: Callable[[EntryLease], object],
-        *,
-        request: object = None,
-        on_error: ErrorPolicy = OnError.FORGET,
-        tx: object = None,
-    ) -> codec.Json:
-        """See `Context.once`; the effect runs in this thread."""
-        check_plain("effect", effect, PLAIN_EFFECT)
-        context = self._context
-        entry_request = context.step_request(step, request)
-
-        def perform(part: Step) -> object:
-            if isinstance(part, RunStep):
-                return plain("effect", effect(part.lease), PLAIN_EFFECT)
-            return self._wait(lambda: context.do_step(entry_request, part, tx))
-
-        return drive(once_flow.call(on_error=on_error, in_tx=tx is not None), perform)
-
-    def _wait(self, start: Callable[[], Awaitable[T]]) -> T:
-        async def call() -> T:
-            return await start()
-
-        return asyncio.run_coroutine_threadsafe(call(), self._loop).result()

@@ -48,15 +48,11 @@ class ContextServices:
         self.entries = EntryStore(store)
 
     async def report(self, instruction: Instruction) -> Ruling:
-        rulings = await self._outlast(lambda: self._apply(instruction))
-        self._bus.publish(FEED)
-        return rulings[0]
-
-    async def _apply(self, instruction: Instruction) -> list[Ruling]:
         report = instruction.command
-        if isinstance(report, Report) and report.point is not None:
-            return [await self._store.runs.save_point(instruction, report, report.point)]
-        return await self._store.apply([instruction])
+        assert isinstance(report, Report)
+        ruling = await self._outlast(lambda: self._store.runs.report(instruction, report))
+        self._bus.publish(FEED)
+        return ruling
 
     def new_id(self) -> str:
         return self._store.ids.task(self._store.now()).replace("-", "")

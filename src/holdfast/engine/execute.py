@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.core.task import Task
-from holdfast.engine.context import BlockingContext, Context
+from holdfast.engine.blocking_context import BlockingContext
+from holdfast.engine.context import Context
 from holdfast.engine.handlers import IN_THREAD, Handler
 from holdfast.engine.loop import log
 from holdfast.engine.process import ProcessHost

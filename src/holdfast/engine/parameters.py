@@ -15,7 +15,8 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 import msgspec
 
 from holdfast.core.check import shown
-from holdfast.engine.context import BlockingContext, Context
+from holdfast.engine.blocking_context import BlockingContext
+from holdfast.engine.context import Context
 from holdfast.errors import BadConfig, InvalidInput
 
 CONTEXT_NAMES: Final = ("ctx", "context")

@@ -14,6 +14,7 @@ from holdfast.core.callables import PLAIN_EFFECT, check_plain, plain
 from holdfast.core.codec import Json, dumps, loads
 from holdfast.core.ledger import EntryLease
 from holdfast.core.once import ErrorPolicy, OnError, RunStep, Step
+from holdfast.core.output import StreamName
 from holdfast.core.steps import drive
 from holdfast.core.task import Task
 from holdfast.engine import process_wire as wire
@@ -34,8 +35,16 @@ class PipeContext:
         self.saved = task.checkpoint
         self.cancel_requested = False
 
-    def progress(self, done: float, note: str = "") -> None:
-        self._ask("progress", (done, note))
+    def progress(
+        self, done: float, note: str = "", *, phase: str | None = None, iteration: int | None = None
+    ) -> None:
+        self._ask("progress", (done, note, phase, iteration))
+
+    def output(self, data: str | bytes, stream: str = StreamName.STDOUT) -> None:
+        self._ask("output", (data, stream))
+
+    def metrics(self, **totals: float) -> None:
+        self._ask("metrics", totals)
 
     def save(self, checkpoint: object) -> None:
         self._ask("save", checkpoint)

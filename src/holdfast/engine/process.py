@@ -251,7 +251,14 @@ async def _served(kind: str, value: Any, context: Context) -> tuple[str, object]
 async def _serve(kind: str, value: Any, context: Context) -> object:
     match kind:
         case "progress":
-            await context.progress(*value)
+            done, note, phase, iteration = value
+            await context.progress(done, note, phase=phase, iteration=iteration)
+            return None
+        case "output":
+            await context.output(*value)
+            return None
+        case "metrics":
+            await context.metrics(**value)
             return None
         case "save":
             await context.save(value)

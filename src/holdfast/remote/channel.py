@@ -19,6 +19,7 @@ from holdfast.client.unanswered import unanswered
 from holdfast.core import close_codes
 from holdfast.core.address import shown_url
 from holdfast.core.errors import GatewayUnavailable
+from holdfast.core.worker.json_form import encode
 from holdfast.core.worker.wire import (
     PROTOCOL,
     ErrorFrame,
@@ -77,7 +78,7 @@ class WebSocketChannel:
         from websockets.exceptions import ConnectionClosed
 
         try:
-            await self._connection.send(msgspec.json.encode(message), text=True)
+            await self._connection.send(encode(message), text=True)
         except ConnectionClosed as error:
             raise self._ended(error) from None
 

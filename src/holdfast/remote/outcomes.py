@@ -36,6 +36,8 @@ from holdfast.core.worker.wire import (
     ChangeRefused,
     CheckpointChange,
     FailureReport,
+    MetricsChange,
+    OutputChunk,
     TaskChange,
 )
 from holdfast.remote.link import Link
@@ -102,12 +104,18 @@ def outcome_change(task: Task, instruction: Instruction) -> TaskChange:
 
 
 def report_change(instruction: Instruction, report: Report, ids: Ids) -> Change:
-    """The change that stands for progress or a checkpoint."""
-    fence = instruction.fence or 0
+    """The change that stands for a report."""
+    task_id, fence = instruction.task_id, instruction.fence or 0
+    if (part := report.output) is not None:
+        return OutputChunk(
+            task_id=task_id, fence=fence, stream=part.stream, start=part.start, data=part.data
+        )
+    if report.totals:
+        return MetricsChange(task_id=task_id, fence=fence, other=report.totals)
     if report.checkpoint_json is not None:
         point = report.point or NamedPoint(ids.secret(), AUTO)
         return CheckpointChange(
-            task_id=instruction.task_id,
+            task_id=task_id,
             fence=fence,
             checkpoint_id=point.id,
             type=point.type,
@@ -116,10 +124,12 @@ def report_change(instruction: Instruction, report: Report, ids: Ids) -> Change:
         )
     progress = codec.loads_object(report.progress_json or "{}")
     return TaskChange(
-        task_id=instruction.task_id,
+        task_id=task_id,
         fence=fence,
         progress=progress.get("done"),
-        note=progress.get("note", ""),  # a report without a note removes the one before it
+        phase=progress.get("phase"),
+        iteration=progress.get("iteration"),
+        note=progress.get("note"),
     )
 
 

@@ -22,6 +22,7 @@ from holdfast.store.fast.finish import finish as fast_finish
 from holdfast.store.port import RowHeld
 from holdfast.store.scripts.apply import held_by_another
 from holdfast.store.scripts.checkpoints import PointExists, PointRow
+from holdfast.store.scripts.live import LiveReport
 from holdfast.store.scripts.sync_log import ExpiryLog
 
 HELD_LEASE_SECONDS: Final = 1.0
@@ -59,6 +60,13 @@ class RunStore:
     async def owned(self, node: str) -> list[tuple[str, int, float]]:
         """The runs of a node in the store: (id, fence, started at)."""
         return await self._access.driver.read(lambda: self._access.dialect.owned(node))
+
+    async def report(self, instruction: Instruction, report: Report) -> Ruling:
+        """Applies the report of a run, with its rows beside the task."""
+        if report.point is not None:
+            return await self.save_point(instruction, report, report.point)
+        beside = LiveReport(report) if report.output is not None or report.totals else None
+        return (await self._apply([instruction], beside=beside))[0]
 
     async def save_point(
         self, instruction: Instruction, report: Report, point: NamedPoint

@@ -274,7 +274,7 @@ def _beat(
     if sign.metrics:
         work.mention([reported(work.tasks[task.id], node.id, task.fence, sign.metrics, now)])
         rows = [(task.id, node.id, task.fence, *pair) for pair in sorted(sign.metrics.items())]
-        yield call_rows("holdfast.sync.worker:put_metrics", rows)
+        yield call_rows("put_metrics", rows)
     if text is not None or sign.metrics:
         yield from apply.finish(work, ids.record(now), dialect)
     yield call(

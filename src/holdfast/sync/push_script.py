@@ -331,7 +331,7 @@ def _write(
     if rows:
         yield call_rows(own("add_log"), rows, project=project, node=sender.node, now=now)
     if state.metrics:
-        yield call_rows("holdfast.sync.worker:put_metrics", state.metrics)
+        yield call_rows("put_metrics", state.metrics)
     yield from write_tally(project, state.tally)
     return tick
 

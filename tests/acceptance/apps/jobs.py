@@ -73,7 +73,11 @@ def process_pid(task: Task) -> int:
 async def async_life(task: Task, ctx: Context) -> Any:
     """Uses all features of a context."""
     before = ctx.saved
-    await ctx.progress(0.5, "half")
+    await ctx.progress(0.4, "begun", phase="build", iteration=1)
+    await ctx.progress(0.5, "half", phase="test")
+    await asyncio.gather(*[ctx.output(f"line {n}\n") for n in range(3)])
+    await ctx.output(b"\xff\0", stream="stderr")
+    await ctx.metrics(tokens_used=1200, cost=0.5, pages=0)
     point = await ctx.checkpoint("begun", {"by": "a name"}, note="half")
     assert (point[:4], ctx.saved) == ("ckp_", {"by": "a name"})
     await ctx.save({"attempt": ctx.attempt})
@@ -85,7 +89,12 @@ async def async_life(task: Task, ctx: Context) -> Any:
 
 def blocking_life(task: Task, ctx: BlockingContext) -> Any:
     before = ctx.saved
-    ctx.progress(0.5, "half")
+    ctx.progress(0.4, "begun", phase="build", iteration=1)
+    ctx.progress(0.5, "half", phase="test")
+    for n in range(3):
+        ctx.output(f"line {n}\n")
+    ctx.output(b"\xff\0", stream="stderr")
+    ctx.metrics(tokens_used=1200, cost=0.5, pages=0)
     point = ctx.checkpoint("begun", {"by": "a name"}, note="half")
     assert (point[:4], ctx.saved) == ("ckp_", {"by": "a name"})
     ctx.save({"attempt": ctx.attempt})

@@ -59,7 +59,7 @@ async def test_output_of_an_ended_task_goes_before_the_task(store: Store) -> Non
         await plugin.create(name)
         claimed = await plugin.claim(name)
         row = (claimed.task.task_id, claimed.task.fence, "stdout", 0, 2, "6f6b")
-        await execute(store, "holdfast.sync.worker:insert_output", [row], now=store.now())
+        await execute(store, "insert_output", [row], now=store.now())
         if name == "ended":
             done = await plugin.one(
                 id=name, expected_version=1, status="completed", fence=claimed.task.fence

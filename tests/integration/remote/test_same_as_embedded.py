@@ -8,12 +8,13 @@ from typing import Any
 
 from holdfast import Cancel, Context, Snooze, TaskQueue
 from holdfast.app import use_gateway
+from holdfast.core.output import StreamName
 from holdfast.core.submit import PAYLOAD_BYTES_MAX, RESULT_BYTES_MAX
 from holdfast.core.task import ENDED, Task
 from holdfast.errors import HoldfastError
 from holdfast.queue.queue import Queue
 from holdfast.store.store import Store
-from holdfast.sync.worker.reads import checkpoints
+from holdfast.sync.worker.reads import checkpoints, output_page
 from tests.integration.remote.support import ADMIN, SECONDS, Server
 
 
@@ -41,17 +42,38 @@ ODD: dict[str, Callable[[], Any]] = {
     "object": lambda: Ellipsis,
 }
 """Values that a database, a codec, a terminal or a bound may refuse."""
+LIVE = ("phase", "output", "stream", "metrics")
 SAMPLES = (
     "save",
     "save and go on",
     "checkpoint",
     "progress",
+    *LIVE,
     "result",
     "raise",
     "cancel",
     "snooze",
     "once",
 )
+
+
+async def odd_live(use: str, value: Any, ctx: Context) -> object:
+    match use:
+        case "phase":
+            await ctx.progress(0.1, "first", phase="build", iteration=1)
+            await ctx.progress(0.2, phase=value)
+            await ctx.progress(0.3, iteration=value)
+        case "output":
+            await ctx.output("before ")
+            await ctx.output(value)
+            await asyncio.gather(*[ctx.output(f"line {n}\n", "log") for n in range(5)])
+        case "stream":
+            await ctx.output(b"\xff\0" * 20_000)
+            await ctx.output("more", stream=value)
+        case "metrics":
+            await ctx.metrics(tokens_used=3, cost=0, other=1)
+            await ctx.metrics(tokens_used=2, cost=value)
+    return "went on"
 
 
 async def odd(use: str, name: str, ctx: Context) -> object:
@@ -83,6 +105,8 @@ async def odd(use: str, name: str, ctx: Context) -> object:
                 return value
 
             return await ctx.once("step", step) == value
+        case _:
+            return await odd_live(use, value, ctx)
     return "went on"
 
 
@@ -103,7 +127,17 @@ async def reports(store: Store, task: Task) -> dict[str, object]:
     history = await store.feed.history(task.id)
     return {
         "points": [(row.nth, row.type, row.note, row.data_json) for row in points],
+        "output": {
+            name: (await output_page(store, task, name, start=0, size=1_048_576)).data
+            for name in StreamName
+        },
+        "metrics": await store.reads.metrics(task.id),
         "events": [event.kind for event in history],
+        "live": [
+            (event.kind, {**event.data, "node": ""})
+            for event in history
+            if event.kind in ("task.output", "task.metrics", "task.progress")
+        ],
     }
 
 

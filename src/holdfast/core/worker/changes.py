@@ -33,6 +33,7 @@ from holdfast.core.worker.wire import (
 from holdfast.errors import InvalidInput, PayloadTooLarge
 
 SUBTASKS_MAX: Final = 50
+PHASE_CHARS_MAX: Final = 200
 REPORTED_KINDS: Final = (
     FailureKind.ERROR,
     FailureKind.TIMEOUT,
@@ -121,7 +122,7 @@ def progress_of(change: TaskChange) -> dict[str, Any]:
     if change.progress is not None:
         value["done"] = check_number("progress", change.progress, most=1.0)
     if change.phase is not None:
-        value["phase"] = check_text("phase", change.phase, most=200)
+        value["phase"] = check_text("phase", change.phase, most=PHASE_CHARS_MAX)
     if change.iteration is not None:
         value["iteration"] = check_whole("iteration", change.iteration, least=0, most=WHOLE_MAX)
     if change.note is not None:

@@ -18,13 +18,12 @@ import msgspec
 from holdfast.core import speaking
 from holdfast.core.check import check_choice
 from holdfast.core.command import AUTO, Instruction, NamedPoint, Report
-from holdfast.core.event import NewEvent
 from holdfast.core.node_identity import NodeState
 from holdfast.core.output import Placement, StreamName
 from holdfast.core.speaking import NodeStanding, Voice
 from holdfast.core.task import LEASED, QUEUED, Task
 from holdfast.core.totals import reported
-from holdfast.core.transition import Refusal, new_event
+from holdfast.core.transition import Refusal
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker.bounds import WrongChange, bounded
 from holdfast.core.worker.changes import (
@@ -50,10 +49,11 @@ from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.decisions import shown_data
 from holdfast.store.scripts.holders import fences_of
+from holdfast.store.scripts.live import REFUSED, Stream, output_event
 from holdfast.store.scripts.work import Work
 from holdfast.sync.tally import write_tally
 from holdfast.sync.worker.figures import tallies
-from holdfast.sync.worker.live_rows import LiveRows, Stream, own
+from holdfast.sync.worker.live_rows import LiveRows, own
 from holdfast.sync.worker.ordering import Change, in_order, lock_of
 from holdfast.sync.worker.plain import Inbound, completion, known_completions
 from holdfast.sync.worker.refusals import shown
@@ -319,12 +319,12 @@ class _Effect:
             text = f"a chunk has at most {CHUNK_BYTES_MAX} bytes: send several"
             return Refusal(task.id, "too-large", text, (), task)
         stream = Stream(task.id, task.fence, change.stream)
-        placed = yield from self._live.add_output(stream, change)
+        placed = yield from self._live.output.add(stream, change.start, change.data)
         ends[stream.label] = placed.end
         if placed.outcome is Placement.APPEND:
-            where = {"stream": change.stream, "start": placed.start, "size": len(placed.data)}
-            self._mention("task.output", task, **where)
-        template = _OUTPUT_REFUSED.get(placed.outcome)
+            node, now = self._message.node, self._batch.now
+            self._work.mention([output_event(task, change.stream, placed, now, node=node)])
+        template = REFUSED.get(placed.outcome)
         if template is None:
             return None
         detail = template.format(start=change.start, end=placed.end)
@@ -334,7 +334,7 @@ class _Effect:
         totals = metrics_of(change)
         if totals:
             node, now = self._message.node, self._batch.now
-            self._live.add_metrics(task, node, totals)
+            self._live.metrics.add(task, node, totals)
             self._work.mention([reported(task, node, task.fence, totals, now)])
         return None
 
@@ -359,22 +359,10 @@ class _Effect:
             return (yield from self._batch.ask_decision(self._work, current, change, data_json))
         return None
 
-    def _mention(self, kind: str, task: Task, **data: object) -> None:
-        event: NewEvent = new_event(
-            kind, task, self._batch.now, node=self._message.node, fence=task.fence, **data
-        )
-        self._work.mention([event])
-
     def _shown(self, change: Change, refusal: Refusal, fence: int) -> ChangeRefused:
         task = self._work.tasks.get(refusal.task_id)
         may_see = task is not None and task.project == self._message.project
         return shown(change, refusal, fence, task if may_see else None)
-
-
-_OUTPUT_REFUSED: Final = {
-    Placement.GAP: "output starts at {start}, but it ends at {end}: send from there",
-    Placement.MISMATCH: "the bytes from {start} on differ from those that were sent before",
-}
 
 
 __all__ = ["AskDecision", "Batch", "Inbound", "MessageAnswer", "apply_messages"]

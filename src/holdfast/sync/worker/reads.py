@@ -45,7 +45,7 @@ async def output(
     rows = await store.read(
         lambda: one(
             call(
-                own("output_pieces"),
+                "output_pieces",
                 task_id=task_id,
                 fence=fence,
                 stream=stream,
@@ -97,7 +97,7 @@ async def output_page(
     else:
         check_whole("fence", fence, least=0, most=WHOLE_MAX)
         key = (task.id, fence, stream)
-        ends = await store.read(lambda: one(call_rows(own("output_ends"), [key])))
+        ends = await store.read(lambda: one(call_rows("output_ends", [key])))
         end = ends[0][3] or 0
     pieces = await output(store, task.id, fence, stream, start=start, size=size)
     through = min(start + size, max(end, start))

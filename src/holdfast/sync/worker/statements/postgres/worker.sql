@@ -1,4 +1,4 @@
--- Messages of workers: receivers, output, metrics, checkpoints.
+-- Messages of workers: receivers, checkpoints.
 
 -- name: lock_receivers
 -- With the latest registration of each node: it fences older incarnations before the new one has said hello. The
@@ -30,49 +30,6 @@ ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation, applied_thr
     boot_id = excluded.boot_id, at = excluded.at
 WHERE holdfast_receiver.incarnation < excluded.incarnation
 RETURNING node;
-
--- name: output_ends
--- Where each stream ends; no row for an empty one.
--- index: holdfast_output_pkey
--- returns: task_id fence stream ends
-SELECT r.task_id, r.fence, r.stream,
-    (SELECT o.start + o.size FROM holdfast_output o
-     WHERE o.task_id = r.task_id AND o.fence = r.fence AND o.stream = r.stream
-     ORDER BY o.start DESC LIMIT 1) AS ends
-FROM {rows: task_id text, fence bigint, stream text};
-
--- name: output_pieces
--- The rows that overlap a range of a stream. Bytes travel as hexadecimal text.
--- index: holdfast_output_pkey
--- returns: start size data_hex
-SELECT start, size, encode(data, 'hex') AS data_hex FROM holdfast_output
-WHERE task_id = :task_id::text AND fence = :fence::bigint AND stream = :stream::text AND start < :until::bigint
-  AND start + size > :since::bigint
-ORDER BY start;
-
--- name: insert_output
--- Bytes travel as hexadecimal text; NULL stays NULL.
--- index: holdfast_output_pkey
-INSERT INTO holdfast_output (task_id, fence, stream, start, size, data, at)
-SELECT r.task_id, r.fence, r.stream, r.start, r.size, decode(r.data_hex, 'hex'), :now::float8
-FROM {rows: task_id text, fence bigint, stream text, start bigint, size bigint, data_hex text};
-
--- name: fold_output
--- Removes the rows of the middle. One row with their size replaces them.
--- index: holdfast_output_pkey
--- returns: start size
-DELETE FROM holdfast_output
-WHERE task_id = :task_id::text AND fence = :fence::bigint AND stream = :stream::text AND start >= :head::bigint
-  AND start + size <= :through::bigint
-RETURNING start, size;
-
--- name: put_metrics
--- Totals only rise: a repeated or late report changes nothing.
--- index: holdfast_task_metric_pkey
-INSERT INTO holdfast_task_metric (task_id, node, fence, name, value)
-SELECT r.task_id, r.node, r.fence, r.name, r.value
-FROM {rows: task_id text, node text, fence bigint, name text, value double precision}
-ON CONFLICT (task_id, node, fence, name) DO UPDATE SET value = greatest(holdfast_task_metric.value, excluded.value);
 
 -- name: checkpoint_numbers
 -- The last number of each task; no row without checkpoints.

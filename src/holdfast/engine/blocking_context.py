@@ -1,0 +1,109 @@
+"""The context of a handler in a thread.
+
+Promises: those of `Context`, which carries out every call in the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from holdfast.core import codec, once as once_flow
+from holdfast.core.callables import PLAIN_EFFECT, check_plain, plain
+from holdfast.core.decision import Decision
+from holdfast.core.ledger import EntryLease
+from holdfast.core.once import ErrorPolicy, OnError, RunStep, Step
+from holdfast.core.output import StreamName
+from holdfast.core.steps import drive
+from holdfast.core.task import Task
+from holdfast.engine.context import Context
+
+T = TypeVar("T")
+
+
+class BlockingContext:
+    """The context of a handler in a thread. Calls block until the event loop answers."""
+
+    __slots__ = ("_context", "_loop")
+
+    def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
+        self._context = context
+        self._loop = loop
+
+    @property
+    def task(self) -> Task:
+        return self._context.task
+
+    @property
+    def attempt(self) -> int:
+        return self._context.attempt
+
+    @property
+    def fence(self) -> int:
+        return self._context.fence
+
+    @property
+    def saved(self) -> codec.Json:
+        return self._context.saved
+
+    @property
+    def cancel_requested(self) -> bool:
+        return self._context.cancel_requested
+
+    def progress(
+        self, done: float, note: str = "", *, phase: str | None = None, iteration: int | None = None
+    ) -> None:
+        """See `Context.progress`."""
+        self._wait(lambda: self._context.progress(done, note, phase=phase, iteration=iteration))
+
+    def output(self, data: str | bytes, stream: str = StreamName.STDOUT) -> None:
+        """See `Context.output`."""
+        self._wait(lambda: self._context.output(data, stream))
+
+    def metrics(self, **totals: float) -> None:
+        """See `Context.metrics`."""
+        self._wait(lambda: self._context.metrics(**totals))
+
+    def save(self, checkpoint: object) -> None:
+        """See `Context.save`."""
+        self._wait(lambda: self._context.save(checkpoint))
+
+    def checkpoint(self, type: str, data: object = None, note: str = "") -> str:
+        """See `Context.checkpoint`."""
+        return self._wait(lambda: self._context.checkpoint(type, data, note))
+
+    def decide(self, question: str, **options: Any) -> Decision:
+        """See `Context.decide`."""
+        return self._wait(lambda: self._context.decide(question, **options))
+
+    def parents(self) -> dict[str, Task]:
+        """See `Context.parents`."""
+        return self._wait(self._context.parents)
+
+    def once(
+        self,
+        step: str,
+        effect: Callable[[EntryLease], object],
+        *,
+        request: object = None,
+        on_error: ErrorPolicy = OnError.FORGET,
+        tx: object = None,
+    ) -> codec.Json:
+        """See `Context.once`; the effect runs in this thread."""
+        check_plain("effect", effect, PLAIN_EFFECT)
+        context = self._context
+        entry_request = context.step_request(step, request)
+
+        def perform(part: Step) -> object:
+            if isinstance(part, RunStep):
+                return plain("effect", effect(part.lease), PLAIN_EFFECT)
+            return self._wait(lambda: context.do_step(entry_request, part, tx))
+
+        return drive(once_flow.call(on_error=on_error, in_tx=tx is not None), perform)
+
+    def _wait(self, start: Callable[[], Awaitable[T]]) -> T:
+        async def call() -> T:
+            return await start()
+
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result()
