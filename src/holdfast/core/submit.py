@@ -6,6 +6,7 @@ Never: reads the store (types, parents and limits are checked in the store's tra
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -42,6 +43,32 @@ class Submission(msgspec.Struct, frozen=True, gc=False):
     an id that the caller chose): the store looks up nothing."""
     id_given: bool = False
     """The caller chose the id. A node may give the same name to another task at this moment."""
+
+
+def parents_of(group: Sequence[Submission]) -> dict[str, set[str]]:
+    """The parents that tasks of each project name, without those in the group."""
+    inside = {submission.task.id for submission in group}
+    parents: dict[str, set[str]] = {}
+    for submission in group:
+        names = {edge.parent_id for edge in submission.edges} - inside
+        parents.setdefault(submission.task.project, set()).update(names)
+    return parents
+
+
+def with_parents(
+    group: Sequence[Submission], ids: Mapping[str, Mapping[str, str]]
+) -> list[Submission]:
+    """The group with the ids of parents in place of their names. `ids`: by project and name. The last of two
+    edges to one parent counts. The hash stays: it is of what the caller gave."""
+    renamed = []
+    for submission in group:
+        of_project = ids.get(submission.task.project, {})
+        edges: dict[str, Edge] = {}
+        for edge in submission.edges:
+            parent_id = of_project.get(edge.parent_id, edge.parent_id)
+            edges[parent_id] = replace(edge, parent_id=parent_id)
+        renamed.append(replace(submission, edges=tuple(edges.values())))
+    return renamed
 
 
 def submit(

@@ -6,11 +6,13 @@ with one writer, idle workers of this process start plain tasks in the commit th
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from holdfast.bus.port import WORK, Bus, of_children
-from holdfast.core.submit import Submission
+from holdfast.core.submit import Submission, parents_of, with_parents
 from holdfast.engine.direct_start import DirectStart
+from holdfast.errors import UnknownDependency
 from holdfast.queue.batcher import Batcher
 from holdfast.store.beside import Beside
 from holdfast.store.store import Inserted, Store
@@ -32,7 +34,9 @@ class NewTasks:
     async def insert(self, group: list[Submission], beside: Beside | None = None) -> list[Inserted]:
         """Inserts the group in one transaction, which also sends the hint, and the rows of `beside`."""
         notification = self._bus.notify_in_tx(WORK)
-        inserted = await self._store.insert(group, hint=notification.hint, beside=beside)
+        inserted = await self._by_name(
+            group, lambda tasks: self._store.insert(tasks, hint=notification.hint, beside=beside)
+        )
         self._bus.committed(notification)
         return inserted
 
@@ -41,7 +45,30 @@ class NewTasks:
         hint = self._bus.notify_in_tx(WORK, must=True).hint
         if any(submission.edges for submission in group):
             hint = of_children(hint)
-        return await self._store.insert(group, tx=tx, hint=hint)
+        return await self._by_name(group, lambda tasks: self._store.insert(tasks, tx=tx, hint=hint))
+
+    async def _by_name(
+        self,
+        group: list[Submission],
+        insert: Callable[[list[Submission]], Awaitable[list[Inserted]]],
+    ) -> list[Inserted]:
+        """Inserts the group. The names of parents are resolved only if no task has such an id: most callers
+        give ids."""
+        try:
+            return await insert(group)
+        except UnknownDependency:
+            parents = {
+                project: await self._store.reads.named(sorted(names), [project])
+                for project, names in parents_of(group).items()
+            }
+            ids = {
+                project: {name: task.id for name, task in tasks.items()}
+                for project, tasks in parents.items()
+            }
+            renamed = with_parents(group, ids)
+            if renamed == group:
+                raise
+            return await insert(renamed)
 
     async def _insert_one(self, submission: Submission) -> Inserted:
         """Inserts the plain task of a single caller."""

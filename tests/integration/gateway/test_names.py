@@ -177,3 +177,29 @@ async def test_a_queue_takes_the_name_that_a_node_gave(site: Site) -> None:
     assert (await queue.tasks.wait("task-1", 5.0)).id == task.id
     with pytest.raises(NotFound, match="task-2"):
         await queue.tasks.cancel("task-2", by)
+
+
+async def test_dependencies_take_the_names_that_nodes_gave(site: Site) -> None:
+    for node, project in (("n1", "web"), ("n2", "shop")):
+        await v2(site, "/nodes/register", {"nodeId": node, "projectId": project})
+        assert (await push(site, node, project, id="task-1", expectedVersion=0))["success"]
+    ids = {row["project"]: row["id"] for row in (await site.ask("GET", "/tasks")).json()["items"]}
+    child = {"type": "mail", "project": "web", "depends_on": ["task-1"]}
+    named = [{"id": "task-1", "policy": "ignore"}, ids["web"]]
+    for body in (child, {**child, "idempotency_key": "k"}, {**child, "depends_on": named}):
+        made = await site.ask("POST", "/tasks", body)
+        assert made.status_code == 201, made.text
+        task = (await site.ask("GET", f"/tasks/{made.json()['task']['id']}")).json()
+        assert task["status"] == "blocked"
+        assert [edge["id"] for edge in task["depends_on"]] == [ids["web"]]
+    again = await site.ask("POST", "/tasks", {**child, "idempotency_key": "k"})
+    assert (again.status_code, again.json()["created"]) == (200, False)
+    batch = [{**child, "id": "first"}, {**child, "depends_on": ["first", "task-1"]}]
+    many = await site.ask("POST", "/tasks/batch", {"tasks": batch})
+    assert many.status_code == 201, many.text
+    last = (await site.ask("GET", f"/tasks/{many.json()['items'][1]['id']}")).json()
+    assert {edge["id"] for edge in last["depends_on"]} == {"first", ids["web"]}
+    for parent in ("task-2", ids["shop"]):
+        missing = await site.ask("POST", "/tasks", {**child, "depends_on": [parent]})
+        assert (missing.status_code, missing.json()["code"]) == (422, "unknown-dependency")
+        assert parent in missing.json()["detail"]
