@@ -100,6 +100,9 @@ class TaskOptions(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 NO_TIMEOUT: Final = 0.0
 DEFAULT_PROJECT: Final = "default"
+EXTERNAL: Final = "external"
+"""The type and the queue of tasks that nodes create without naming others. No worker takes such a task; a
+node claims it by its id."""
 
 
 def timeout_of(options: TaskOptions, default: float | None) -> float | None:

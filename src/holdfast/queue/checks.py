@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core.length import length
 from holdfast.core.node import definitions, difference
 from holdfast.core.schedule import CODE, SILENT_SECONDS
-from holdfast.core.task import Status
+from holdfast.core.task import EXTERNAL, Status
 from holdfast.engine.execute import ABANDONED_MAX
 from holdfast.queue.nodes import Node
 from holdfast.queue.queue import Queue
@@ -90,10 +90,11 @@ async def hints(queue: Queue, _: float) -> Check:
 
 
 async def nodes(queue: Queue, _: float) -> Check:
-    """A live worker for queued tasks."""
+    """A live worker for queued tasks. Those that nodes claim by id need none."""
     every = await queue.get_nodes(live=False)
     live = [node for node in every if node.is_live and node.types]
-    queued = (await queue.get_stats()).queued
+    stats = await queue.get_stats()
+    queued = stats.queued - stats.by_type.get(EXTERNAL, {}).get(Status.QUEUED.value, 0)
     if live and (idle := await _unserved(queue, live)):
         return idle
     if live:
@@ -200,6 +201,8 @@ async def waiting(queue: Queue, max_wait: float) -> Check:
     resources = await queue.open()
     oldest: tuple[float, str] | None = None
     for view in await queue.get_queues():
+        if view.name == EXTERNAL:
+            continue
         due_at = (await resources.store.backlog.first_due([view.name])).due_at
         if not view.is_paused and due_at is not None:
             age = resources.store.now() - due_at
@@ -221,7 +224,7 @@ async def projects(queue: Queue, _: float) -> Check:
         return Check("projects", Level.OK, "no worker is live")
     if any(node.project is None and node.projects is None for node in nodes):
         return Check("projects", Level.OK, "the workers serve all projects")
-    counts = await (await queue.open()).store.reads.waiting_projects()
+    counts = await (await queue.open()).store.reads.waiting_projects(without=EXTERNAL)
     unserved = [
         f"'{name}' ({_count(n, 'task')} {'waits' if n == 1 else 'wait'})"
         for name, n in counts

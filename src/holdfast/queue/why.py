@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.core import limit as limits
 from holdfast.core.gate import decision_of, is_assigned
-from holdfast.core.task import ENDED, Status, Task
+from holdfast.core.task import ENDED, EXTERNAL, Status, Task
 from holdfast.errors import NotFound
 from holdfast.queue.nodes import Node, nodes_at
 from holdfast.store.situation import Situation
@@ -208,6 +208,8 @@ def _no_handler(view: Situation) -> list[Reason]:
             f"'{task.project}', or with the database and `--project {task.project}`"
         )
         return [Reason("project-unserved", text, {"project": task.project, "served": others})]
+    if task.type == EXTERNAL:
+        return [Reason("external", "no worker takes it: a node claims it by its id")]
     text = f"no live node has a handler for '{task.type}': start a worker that registers it"
     return [Reason("no-handler", text, {"type": task.type, "live_nodes": len(nodes)})]
 

@@ -131,9 +131,11 @@ class Reads:
         rows = await self._access.rows("project_counters", project=project)
         return [tuple(row) for row in rows]
 
-    async def waiting_projects(self) -> list[tuple[str, int]]:
-        """The projects with queued tasks, as of the last count, and how many they have."""
-        return [(row[0], int(row[1])) for row in await self._access.rows("waiting_projects")]
+    async def waiting_projects(self, *, without: str) -> list[tuple[str, int]]:
+        """The projects with queued tasks, as of the last count, and how many they have. Tasks of the type
+        `without` do not count."""
+        rows = await self._access.rows("waiting_projects", without=without)
+        return [(row[0], int(row[1])) for row in rows]
 
     async def dead_groups(self, limit: int) -> list[DeadLetterGroup]:
         """Dead letters by error fingerprint, the largest group first."""

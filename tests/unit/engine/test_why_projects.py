@@ -10,9 +10,13 @@ import pytest
 from holdfast import TaskQueue
 from holdfast.core.codec import dumps
 from holdfast.core.command import Reassign
+from holdfast.core.exchange.item import Item
+from holdfast.core.speaking import Voice
 from holdfast.errors import BadConfig
 from holdfast.queue import checks
 from holdfast.queue.by import By
+from holdfast.sync.exchange import Exchange
+from holdfast.sync.nodes import Nodes, Registration
 
 
 @pytest.fixture
@@ -47,6 +51,20 @@ async def test_a_task_of_a_project_without_a_worker(queue: TaskQueue) -> None:
     await worker(queue, "web")
     assert [reason.code for reason in (await queue.why(lost)).reasons] == ["waiting"]
     assert (await checks.projects(queue, 60.0)).level is checks.Level.OK
+
+
+async def test_tasks_that_nodes_claim_by_id_need_no_worker(queue: TaskQueue) -> None:
+    store = (await queue.open()).store
+    await Nodes(store).register(Registration(node="n1", project="web"), By("test"))
+    item = Item(id="task-1", expected_version=0, payload=1)
+    await Exchange(store).push(Voice("n1"), "web", [item])
+    assert (await checks.nodes(queue, 60.0)).text.startswith("no worker is live")
+    await worker(queue, "default")
+    for check in (checks.nodes, checks.projects, checks.waiting):
+        assert (await check(queue, -1.0)).level is checks.Level.OK
+    why = await queue.why("task-1")
+    assert [reason.code for reason in why.reasons] == ["external"]
+    assert "a node claims it by its id" in str(why)
 
 
 async def test_a_process_may_serve_some_projects_only(queue: TaskQueue) -> None:

@@ -21,7 +21,7 @@ from holdfast.core.exchange.strategy import ContentChange
 from holdfast.core.failure import plain
 from holdfast.core.request import EnqueueRequest
 from holdfast.core.submit import METADATA_BYTES_MAX, RESULT_BYTES_MAX, encode_payload
-from holdfast.core.task import Failure, FailureKind
+from holdfast.core.task import EXTERNAL, Failure, FailureKind
 from holdfast.core.totals import check_totals
 from holdfast.core.wire import WHOLE_MAX, check_new_id
 from holdfast.errors import InvalidInput
@@ -30,8 +30,6 @@ LABELS_MAX: Final = 100
 """Labels that one item adds and removes, and labels of one task."""
 LABEL_CHARS_MAX: Final = 100
 ERROR_CHARS_MAX: Final = 2_000
-EXTERNAL: Final = "external"
-"""The type and the queue of tasks that nodes create without naming others."""
 
 
 class ItemError(msgspec.Struct, frozen=True):

@@ -118,8 +118,8 @@ GROUP BY queue, type, priority, status HAVING sum(n) <> 0;
 -- name: waiting_projects
 -- index: holdfast_counter (primary key), read as a whole
 -- returns: project n
-SELECT project, sum(n)::bigint AS n FROM holdfast_counter WHERE status = 'queued'
-GROUP BY project HAVING sum(n) > 0 ORDER BY project;
+SELECT project, sum(n)::bigint AS n FROM holdfast_counter
+WHERE status = 'queued' AND type <> :without::text GROUP BY project HAVING sum(n) > 0 ORDER BY project;
 
 -- name: project_counters
 -- index: holdfast_counter_pkey

@@ -94,8 +94,8 @@ GROUP BY queue, status HAVING sum(n) <> 0;
 -- name: waiting_projects
 -- index: holdfast_counter (primary key), read as a whole
 -- returns: project n
-SELECT project, sum(n) AS n FROM holdfast_counter WHERE status = 'queued'
-GROUP BY project HAVING sum(n) > 0 ORDER BY project;
+SELECT project, sum(n) AS n FROM holdfast_counter
+WHERE status = 'queued' AND type <> :without GROUP BY project HAVING sum(n) > 0 ORDER BY project;
 
 -- name: adjust_counters
 -- index: holdfast_counter (primary key)
