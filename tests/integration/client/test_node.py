@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast.client.node.claim import Claim
+from holdfast.client.node.claim import RENEWAL, Claim
 from holdfast.client.node.identity import read_identity, write_identity
 from holdfast.client.node.node import Node
 from holdfast.core.errors import AlreadyLocked
@@ -294,6 +294,42 @@ async def test_a_claim_that_is_left_is_released(lab: Lab) -> None:
     async with await b.claim("task-1") as claim:
         assert claim.fence > 0
         await claim.release("enough")
+
+
+async def test_a_claim_is_renewed_without_a_block_until_it_ends(lab: Lab) -> None:
+    node = await lab.node("a")
+    for name in ("task-1", "task-2", "task-3"):
+        node.create(name)
+    await node.sync()
+    ended, left, open_still = [await node.claim(f"task-{n}", 5.0) for n in (1, 2, 3)]
+    beats = heartbeats(lab.links["a"])
+    for claim in (ended, left):
+        claim.progress(0.5)
+        async with asyncio.timeout(WAIT_SECONDS):
+            await beats.get()
+    await ended.complete()
+    assert await left.release()
+    assert renewals() == 1, "a claim that has ended is not renewed"
+    await node.close()
+    assert renewals() == 0
+    assert not open_still.lost.is_set()
+
+
+def renewals() -> int:
+    return sum(task.get_name() == RENEWAL for task in asyncio.all_tasks() if not task.done())
+
+
+def heartbeats(link: Link) -> asyncio.Queue[str]:
+    """The heartbeats that the gateway answers from now on."""
+    beats: asyncio.Queue[str] = asyncio.Queue()
+
+    def notice(path: str) -> bool:
+        if path.endswith("/heartbeat"):
+            beats.put_nowait(path)
+        return False
+
+    link.loses = notice
+    return beats
 
 
 async def test_an_operator_reaches_the_runner(lab: Lab) -> None:

@@ -28,6 +28,8 @@ from holdfast.errors import Conflict, HoldfastError, LeaseLost, NotFound, StoreU
 
 BEATS: Final = 3
 """Renewals in the time of one lease."""
+RENEWAL: Final = "holdfast-claim"
+"""The name of the asyncio task that renews a claim."""
 
 
 class Command(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -56,7 +58,8 @@ class Runner(Protocol):
 
 
 class Claim:
-    """One claim. Use it in `async with`; leaving without an end releases the task."""
+    """One claim. It is renewed until it ends: by `complete`, `fail` or `release`, or because it is lost, or
+    because the node is closed. Use it in `async with`: leaving without an end releases the task."""
 
     def __init__(
         self, node: Runner, wire: SyncWire, journal: Journal, held: HeldClaim, clock: Clock
@@ -103,6 +106,7 @@ class Claim:
         claim._held = msgspec.structs.replace(held, fence=int(lock["fence"]))
         claim._extend(asked_at, int(lock["expiresInMs"]))
         journal.keep_claim(claim._held)
+        claim._beats = asyncio.create_task(claim._keep(), name=RENEWAL)
         return claim
 
     @property
@@ -116,7 +120,6 @@ class Claim:
         return self._held.fence or 0
 
     async def __aenter__(self) -> Self:
-        self._beats = asyncio.create_task(self._keep())
         return self
 
     async def __aexit__(
@@ -125,9 +128,7 @@ class Claim:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._beats is not None:
-            self._beats.cancel()
-            await asyncio.gather(self._beats, return_exceptions=True)
+        await self.stop_renewal()
         if self._is_ended:
             return
         if self.lost.is_set():
@@ -172,6 +173,7 @@ class Claim:
                 await self._beat()
         self._node.set_status(self.task_id, status, **outcome)
         self._end()
+        await self.stop_renewal()
         try:
             await self._node.sync()
         except StoreUnavailable:
@@ -182,6 +184,7 @@ class Claim:
         """Gives the task back. Returns whether it was still held."""
         body = self._body(reason=check_text("reason", reason))
         self._end()
+        await self.stop_renewal()
         try:
             return bool((await self._wire.release(self.task_id, body)).get("released"))
         except StoreUnavailable:
@@ -203,6 +206,17 @@ class Claim:
         self._wake.set()
 
     # -- the lease ---------------------------------------------------------------------------------
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether its lease is extended."""
+        return self._beats is not None and not self._beats.done()
+
+    async def stop_renewal(self) -> None:
+        """Lets the lease end by itself, unless the claim has ended."""
+        if self._beats is not None:
+            self._beats.cancel()
+            await asyncio.gather(self._beats, return_exceptions=True)
 
     async def _keep(self) -> None:
         """Renews until the claim is lost."""

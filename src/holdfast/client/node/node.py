@@ -81,6 +81,7 @@ class Node:
         self._join_token = None if join_token is None else check_token(join_token)
         self._boot_id = identity.boot_id or http.ids.secret()
         self._incarnation: int | None = None
+        self._claims: list[Claim] = []
         self.lost: list[Fields] = []
         """Claims of an earlier start that the server did not give back."""
 
@@ -146,7 +147,10 @@ class Node:
         return self._identity.node_id
 
     async def close(self) -> None:
-        """Closes the connections and the folder."""
+        """Closes the connections and the folder. Claims are not renewed any more; the next start asks for
+        those that have not ended."""
+        for claim in self._claims:
+            await claim.stop_renewal()
         await self._http.close()
         self._journal.close()
 
@@ -288,16 +292,19 @@ class Node:
         return await Exchange(self._journal, wire, self.node_id, self._http.clock).sync()
 
     async def claim(self, task_id: str, lease_seconds: float = LEASE_SECONDS) -> Claim:
-        """Locks a task for this node. AlreadyLocked if another node has it. Use it in `async with`."""
+        """Locks a task for this node, and renews the lock until the claim ends. AlreadyLocked if another node
+        has it. Use it in `async with`."""
         wire = await self._wire()
         held = {claim.task_id: claim for claim in self._journal.claims()}.get(task_id)
         if held is None:
             # The id is on the disk before it is sent: a repeat asks for the same claim.
             held = HeldClaim(task_id, self._http.ids.secret(), None)
             self._journal.keep_claim(held)
-        return await Claim.take(
+        claim = await Claim.take(
             self, wire, self._journal, held, lease_seconds=lease_seconds, clock=self._http.clock
         )
+        self._claims = [claim, *(other for other in self._claims if other.is_renewed)]
+        return claim
 
     async def _wire(self) -> SyncWire:
         """The calls of this node, after it has registered this start."""
