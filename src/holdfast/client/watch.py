@@ -45,6 +45,10 @@ SUBPROTOCOL: Final = Subprotocol("holdfast.v1")
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 PING_SECONDS: Final = 20.0
 
+NO_LOGIN: Final = "the token is unknown, expired or revoked: ask an administrator for another"
+NO_RIGHT: Final = "check the address, and whether the roles and projects of the token allow it"
+NO_FEED: Final = "check that the client and the gateway are of the same version"
+
 OnReset = Literal["raise", "snapshot"]
 WatchState = Literal["live", "catching_up", "reconnecting"]
 
@@ -171,17 +175,23 @@ class Watch:
         self._is_connected = False
         match ended.action:
             case CloseAction.LOG_IN:
-                raise problem(401, {"detail": str(ended)}) from None
+                raise problem(401, {"detail": self._refusal_text(ended, NO_LOGIN)}) from None
             case CloseAction.FORBIDDEN:
-                raise problem(403, {"detail": str(ended)}) from None
+                raise problem(403, {"detail": self._refusal_text(ended, NO_RIGHT)}) from None
             case CloseAction.GIVE_UP:
-                raise Conflict(f"the gateway refuses the feed: {ended}") from None
+                raise Conflict(self._refusal_text(ended, NO_FEED)) from None
             case CloseAction.RECONNECT:
                 jitter = self._http.ids.random_unit()
                 pause = backoff_seconds(self._failures, jitter, ended.retry_after_ms)
                 self._failures += 1
                 self._http.next_gateway(url)
                 await self._http.clock.sleep(pause)
+
+    def _refusal_text(self, ended: _Ended, advice: str) -> str:
+        text = f"the gateway ended the watch of {self._channel}: {ended}; {advice}"
+        return (
+            text if self.position is None else f"{text}; it continues at position {self.position}"
+        )
 
     async def _session(self, connection: Feed) -> AsyncGenerator[WatchItem, None]:
         """The items of one connection. Raises _Ended when it is over."""
@@ -313,13 +323,13 @@ async def _receive(connection: Feed, bye: dict[str, Any]) -> dict[str, Any]:
 def _refused(error: InvalidHandshake) -> _Ended:
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
-        return _Ended(after_refusal(status), f"the gateway answered {status}")
+        return _Ended(after_refusal(status), f"it answered {status}")
     return _Ended(CloseAction.RECONNECT, f"no connection: {error!r}")
 
 
 def _ended(error: ConnectionClosed, bye: dict[str, Any]) -> _Ended:
     close = error.rcvd
     code = close.code if close is not None else None
-    reason = str(bye.get("reason") or (close.reason if close is not None else "") or "closed")
-    text = reason if code is None else f"{reason} ({code})"
+    reason = bye.get("reason") or (close.reason if close is not None else "")
+    text = str(reason or ("no answer" if code is None else f"it closed with code {code}"))
     return _Ended(after_close(code), text, bye.get("retry_after_ms"))

@@ -214,8 +214,24 @@ async def test_a_final_close_ends_the_watch(code: int, error: type[Exception]) -
     async with served(feed) as server, Watch(http(server), "task:t1") as watch:
         await take(watch, 1)
         cut(server, code)
-        with pytest.raises(error):
+        with pytest.raises(error) as raised:
             await take(watch, 1)
+        text = str(raised.value)
+        assert "task:t1" in text, "what ended"
+        assert "cut by the test" in text, "why"
+        assert "position e1:1" in text, "where to go on"
+        assert str(code) not in text
+
+
+async def test_a_refused_token_says_what_to_do() -> None:
+    feed, door = ScriptedFeed(), Door(person("ann"))
+    async with served(feed, door=door) as server:
+        with pytest.raises(Unauthenticated) as raised:
+            await take(Watch(http(server, token="eve"), "task:t1"), 1)
+    text = str(raised.value)
+    assert "watch of task:t1" in text
+    assert "unknown, expired or revoked" in text
+    assert "ask an administrator for another" in text
 
 
 async def test_a_refused_subscription_that_may_succeed_later_is_tried_again() -> None:
