@@ -210,6 +210,34 @@ async def test_snapshots_of_a_project_and_of_a_person(url: str) -> None:
             assert (await client.until("snapshot"))[-1]["payload"]["decisions"] == []
 
 
+async def test_a_channel_of_a_name_of_several_projects_is_ambiguous(url: str) -> None:
+    async with opened(url) as (queue,):
+        store = (await queue.parts.sessions.open()).store
+        ids = {}
+        for project in ("web", "shop"):
+            plugin = await Plugin(store, f"p-{project}", project).start()
+            await plugin.create()
+            ids[project] = await plugin.id_of("task-1")
+        door = Door(person(), person("bob", projects=("web",)), person("eve", projects=("else",)))
+        async with gateway(queue, door) as server:
+            async with server.client() as client:
+                refused = (await client.subscribe("task:task-1"))[-1]
+                assert (refused["code"], refused["retryable"]) == ("ambiguous-id", False)
+                assert all(id in refused["detail"] for id in ids.values())
+            async with server.client(token="bob") as client:
+                await client.subscribe("task:task-1")
+                assert (await client.until("snapshot"))[-1]["payload"]["id"] == ids["web"]
+                # Another task of the name does not end the subscription.
+                door.people["bob"] = person("bob", projects=("web", "shop"))
+                await client.send("auth", token="bob")
+                await client.until("authenticated")
+                await queue.parts.tasks.cancel(ids["web"], By("test"))
+                frames = await client.until("task.status_changed", "reset")
+                assert frames[-1]["type"] == "task.status_changed"
+            async with server.client(token="eve") as client:
+                assert (await client.subscribe("task:task-1"))[-1]["code"] == "not-found"
+
+
 async def ask(ctx: Context) -> None:
     await ctx.decide("Deploy?", options=["yes", "no"], assignees=["user:ann"])
 

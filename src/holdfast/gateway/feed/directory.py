@@ -7,6 +7,7 @@ access.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from holdfast.core.access import ALL_PROJECTS, Principal, visible_projects
@@ -118,11 +119,12 @@ class StoreDirectory:
         name, projects = channel.name, visible_projects(principal)
         try:
             task = await self._tasks.look_up(name, projects)
-            if task is None and projects is not None:
-                # A task of a foreign project: the rules of access decide what is said about it.
-                task = await self._tasks.look_up(name)
-        except (AmbiguousId, InvalidInput):
+        except InvalidInput:
             return None
+        if task is None and projects is not None:
+            # A task of a foreign project: the rules of access decide what is said about it.
+            with suppress(AmbiguousId):
+                task = await self._tasks.look_up(name)
         if task is None:
             return None
         project = getattr(task, "project", "") or DEFAULT_PROJECT

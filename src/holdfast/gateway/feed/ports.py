@@ -78,7 +78,7 @@ class Directory(Protocol):
 
     async def find(self, channel: Channel, principal: Principal) -> ChannelObject | None:
         """The object; None if there is none. A client id of a task is looked up in the projects of the
-        principal."""
+        principal: AmbiguousId if several of them have it."""
         ...
 
     def snapshot(

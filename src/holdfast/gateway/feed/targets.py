@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from holdfast.core.access import DenialReason, Denied, Principal, visible_projects
 from holdfast.core.channel import Channel, ChannelObject, may_subscribe, topics_for
 from holdfast.core.subscription import StreamFilter
@@ -18,6 +20,7 @@ class Target(NamedTuple):
     """A channel and its object."""
 
     channel: Channel
+    """By the store's id: later another task may get the name that the client gave."""
     found: ChannelObject
 
 
@@ -37,7 +40,8 @@ async def find_targets(
         verdict = may_subscribe(principal, channel, found)
         if isinstance(verdict, Denied):
             return verdict
-        targets.append(Target(channel, found))
+        id = found.topic.partition(":")[2]
+        targets.append(Target(msgspec.structs.replace(channel, name=id), found))
     return targets
 
 
