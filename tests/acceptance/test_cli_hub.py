@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import TaskQueue
+from holdfast.core.codec import dumps
 from holdfast.core.exchange.item import Item
 from holdfast.core.speaking import Voice
 from holdfast.errors import NotFound
@@ -64,6 +65,34 @@ def test_a_task_is_found_by_the_name_that_a_node_gave(cli: Cli) -> None:
     assert (paused["id"], paused["desired"]) == (task["id"], "paused")
     missing = cli.run("task", "show", "u")
     assert (missing.returncode, "the name 'u'" in missing.stderr) == (5, True)
+
+
+async def report(url: str, node: str, **info: object) -> None:
+    """A process with the database says that it is alive."""
+    queue = TaskQueue(url)
+    try:
+        await (await queue.open()).store.heartbeat(node, dumps(info), [], 60.0)
+    finally:
+        await queue.stop()
+
+
+def test_a_process_of_the_store_is_shown_with_what_it_does(cli: Cli) -> None:
+    url = cli.env["HOLDFAST_URL"]
+    asyncio.run(report(url, "gateway-1"))
+    asyncio.run(report(url, "worker-1", types=["mail"], queues=["default"], workers=4, busy=1))
+    shown = cli.run("node", "show", "gateway-1").stdout
+    assert " ".join(shown.split()[:2]) == "gateway-1 live"
+    assert "process with the database" in shown
+    assert "none: it runs no tasks" in shown
+    assert "capabilities" not in shown
+    lines = dict(
+        line.split(None, 1) for line in cli.run("node", "show", "worker-1").stdout.splitlines()
+    )
+    assert (lines["running"], lines["workers"], lines["queues"]) == ("1", "4", "default")
+    assert lines["types"] == "mail"
+    refused = cli.run("node", "cordon", "gateway-1")
+    assert refused.returncode == 5
+    assert "process with the database" in refused.stderr
 
 
 def test_a_project_that_does_not_exist_is_named_with_the_nearest(cli: Cli) -> None:

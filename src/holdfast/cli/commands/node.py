@@ -18,13 +18,13 @@ def list_(*, common: Common = COMMON) -> None:
     Printer(common).rows(items, COLUMNS, empty="no nodes: no worker is live")
 
 
-def _started(item: dict[str, Any]) -> str:
+def started(item: dict[str, Any]) -> str:
     """How long ago the node started. The time of the answer is when it was seen, and how long ago that is."""
     seen_at = datetime.fromisoformat(item["seen_at"]).timestamp()
     return relative(item["started_at"], seen_at + item["seen_seconds_ago"])
 
 
-def _state(item: dict[str, Any]) -> str:
+def state_of(item: dict[str, Any]) -> str:
     """The state that an operator gave the node, else whether it is heard of."""
     state = item.get("state")
     if state not in (None, "live"):
@@ -34,9 +34,9 @@ def _state(item: dict[str, Any]) -> str:
 
 COLUMNS = [
     Column("ID", lambda item: item["id"]),
-    Column("STATE", _state),
+    Column("STATE", state_of),
     Column("SEEN", lambda item: f"{length(item['seen_seconds_ago'])} ago"),
-    Column("STARTED", _started),
+    Column("STARTED", started),
     Column("BUSY", lambda item: f"{item['busy']}/{item['workers']}"),
     Column("QUEUES", lambda item: ", ".join(item["queues"]), flex=True),
     Column("TYPES", lambda item: ", ".join(item["types"]), flex=True),

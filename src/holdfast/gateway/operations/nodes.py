@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.core.node_identity import NodeState
 from holdfast.core.rights import Operation
+from holdfast.errors import NotFound
 from holdfast.gateway.operations.admin import ReasonBody
 from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.queue.nodes import Node
@@ -55,6 +56,14 @@ async def _row(call: Call, node_id: str) -> Node:
     raise missing("node", node_id)
 
 
+async def _unchangeable(call: Call, node_id: str) -> NotFound:
+    """Why a node has no state that an operator could change."""
+    await _row(call, node_id)
+    return NotFound(
+        f"node {node_id} has not registered: it is a process with the database, stop it where it runs"
+    )
+
+
 def _is_visible(call: Call, view: NodeView | None) -> bool:
     return view is None or call.projects is None or view.row.project in call.projects
 
@@ -64,7 +73,7 @@ async def _change(call: Call, node_id: str, body: ReasonBody, *, state: NodeStat
     nodes = call.services.nodes
     before = (await nodes.find([node_id])).get(node_id)
     if before is None:
-        raise missing("node", node_id)
+        raise await _unchangeable(call, node_id)
     project = before.row.project
     actor = call.authorise(O.NODES_MANAGE, project=project, noun="node", id=node_id).actor
     seen, now = await _row(call, node_id), call.services.now()
