@@ -128,6 +128,24 @@ def test_every_test_that_a_page_names_exists() -> None:
         assert f"def {test}(" in (ROOT / file).read_text("utf-8"), f"{name}: {file}::{test}"
 
 
+def test_every_bound_is_where_the_page_says() -> None:
+    wrong = []
+    for line in page("limits.md").splitlines():
+        folder = ""
+        for name in re.findall(r"`([\w.]+)`", (line.split("|") + [""] * 4)[3]):
+            module, _, constant = (name if "." in name else f"{folder}.{name}").rpartition(".")
+            if constant.isupper() and module:
+                folder = module
+                path = SRC / f"{module.replace('.', '/')}.py"
+                if not path.exists() or not re.search(
+                    rf"^{constant}\b.* = ", path.read_text(), re.MULTILINE
+                ):
+                    wrong.append(f"{module}.{constant}")
+            elif "." in name and not (SRC / f"{name.replace('.', '/')}.py").exists():
+                wrong.append(name)
+    assert wrong == []
+
+
 def test_every_file_that_an_explanation_names_exists() -> None:
     missing = [
         f"{path.name}: {name}"
