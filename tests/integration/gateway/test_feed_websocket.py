@@ -92,6 +92,7 @@ async def test_hello_then_snapshot_then_live() -> None:
             "task_id": "t1",
             "from": "queued",
             "to": "running",
+            "desired": "run",
             "node": "n1",
             "attempt": 1,
         }
