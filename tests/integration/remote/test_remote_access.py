@@ -128,6 +128,8 @@ async def test_a_drained_worker_says_so_and_waits(
     try:
         async with queue:
             node = engine_of(queue).link.node
+            url = f"http://{gateway.address.partition('://')[2]}"
+            assert f"connected to gateway {url} as {node}" in caplog.messages
             held = await queue.enqueue("hold")
             await asyncio.wait_for(running.wait(), SECONDS)
             await gateway.ask("POST", f"/nodes/{node}/drain", json={"reason": "test"})
