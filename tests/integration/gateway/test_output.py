@@ -94,7 +94,7 @@ async def test_checkpoints_are_listed_oldest_first(site: Site) -> None:
             task_id=task,
             fence=1,
             checkpoint_id=f"c{n}",
-            type="auto",
+            type="phase",
             data_json=f"[{n}]",
             note="so far",
         )
