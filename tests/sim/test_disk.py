@@ -97,3 +97,17 @@ def test_a_claim_that_ends_an_old_lease_is_two_changes(database: Database) -> No
     ]
     versions = [(change.before_version, change.version) for change in database.history[1:]]
     assert versions == [(first + n, first + n + 1) for n in range(3)]
+
+
+def test_what_a_power_loss_destroyed_is_judged_even_if_the_disk_refuses_the_next_start(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file without syncs comes back empty. Its schema is written again, which a full disk refuses."""
+    assert put(database, "t00")
+    disk = database.disk
+    assert disk is not None
+    monkeypatch.setattr(disk, "die", dict)
+    disk.full = 1.0
+    database.power_loss()
+    assert disk.full == 1.0
+    assert database.lost == ["t00 was at version 1, now None"]

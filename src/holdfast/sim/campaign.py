@@ -46,6 +46,8 @@ MUST_MEET: Final = {
 """The counter that shows that a kind of fault occurred."""
 
 
+RUN_ENDS: Final = "the run ends"
+"""Broken when an error ends a run. The other laws are not judged then."""
 BATCH: Final = 50
 """Seeds for each process between two checks of `is_over`."""
 CAMPAIGN: Final = 20
@@ -129,7 +131,7 @@ def run_plan(
     finally:
         logger.setLevel(before)
     if isinstance(outcome, Exception):
-        broken = {"the run ends": [repr(outcome)]}
+        broken = {RUN_ENDS: [repr(outcome)]}
         return Verdict(plan.seed, broken, "", 0.0, 0, 0, 0, {}, faults=tuple(happened))
     broken = judge(outcome)
     return Verdict(

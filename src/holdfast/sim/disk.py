@@ -7,6 +7,8 @@ run. Never: used outside the simulator.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -137,6 +139,15 @@ class Disk(apsw.VFS):
     def syncs_at_last(self) -> bool:
         """Whether a sync during which the power fails is durable although it raised."""
         return self._last.chance(0.5)
+
+    @contextmanager
+    def in_order(self) -> Iterator[None]:
+        """The disk has space and every sync succeeds."""
+        before, self.full, self.failing = (self.full, self.failing), 0.0, 0.0
+        try:
+            yield
+        finally:
+            self.full, self.failing = before
 
     def die(self) -> dict[str, bytes]:
         """The power fails: returns the content of each file afterwards. All operations fail until

@@ -225,9 +225,19 @@ class Database:
             self._connection.close()
         self.driver._writer = None
         self.disk.revive(contents)
-        self.driver._open_writer()
+        self._start(self.disk)
         self._connection.execute(WATCH)
         self._compare()
+
+    def _start(self, disk: Disk) -> None:
+        """Opens the database. If its disk refuses a write, the database starts again after the disk was put
+        in order, as a supervisor and an operator would do. What was lost is judged after the start."""
+        try:
+            self.driver._open_writer()
+        except StoreUnavailable:
+            self._trace.sometimes("started-again")
+            with disk.in_order():
+                self.driver._open_writer()
 
     def _compare(self) -> None:
         """Compares the rows with the state before, apart from transactions with an unknown outcome."""
