@@ -24,9 +24,9 @@ from holdfast.queue.queue import Queue
 
 if TYPE_CHECKING:
     import uvicorn
-    from fastapi import FastAPI
 
     from holdfast.gateway.gateway import Gateway
+    from holdfast.gateway.rest.cut_off import CutOff
     from holdfast.gateway.settings import ServerSettings
 
 log = logging.getLogger("holdfast.gateway")
@@ -92,6 +92,7 @@ class Server:
 
     async def _run(self, listener: socket.socket, on_ready: Callable[[Listening], None]) -> None:
         from holdfast.gateway.compose import compose, open_services
+        from holdfast.gateway.rest.cut_off import CutOff
 
         services = await open_services(self._queue, self._settings, self._metrics)
         try:
@@ -101,7 +102,8 @@ class Server:
             async with AsyncExitStack() as running:
                 for part in (services.figures.running, services.bulk.running, *made.running):
                     await running.enter_async_context(part())
-                await self._serve(listener, made.gateway, made.app(), running, on_ready)
+                app = CutOff(made.app(), services.request_id)
+                await self._serve(listener, made.gateway, app, running, on_ready)
         finally:
             await self._leave()
 
@@ -119,7 +121,7 @@ class Server:
         self,
         listener: socket.socket,
         gateway: Gateway,
-        app: FastAPI,
+        app: CutOff,
         running: AsyncExitStack,
         on_ready: Callable[[Listening], None],
     ) -> None:
