@@ -183,10 +183,13 @@ class Resume(msgspec.Struct, frozen=True, gc=False):
 
 
 class Retry(msgspec.Struct, frozen=True, gc=False):
-    """An operator makes a task due now: a waiting one, a stuck one, or a dead letter with new attempts."""
+    """An operator makes a task due: a waiting one, a stuck one, or a dead letter with new attempts."""
 
     actor: str
     reason: str = ""
+    delay_seconds: float = 0.0
+    payload_json: str | None = None
+    """None: the payload stays."""
 
 
 class Reassign(msgspec.Struct, frozen=True, gc=False):

@@ -149,12 +149,10 @@ def command_of(
             return c.Pause(actor, reason)
         case InterventionType.RESUME:
             return c.Resume(actor, reason, affinity)
-        case InterventionType.RETRY if args:
+        case InterventionType.RETRY:
             payload = args.get("payload")
             text = None if payload is None else encode_payload(payload)
-            return c.Replay(actor, args.get("delay_seconds", 0.0), text, reason)
-        case InterventionType.RETRY:
-            return c.Retry(actor, reason)
+            return c.Retry(actor, reason, args.get("delay_seconds", 0.0), text)
         case InterventionType.REASSIGN:
             seconds = args.get("fallback_seconds", FALLBACK_SECONDS)
             return c.Reassign(actor, args["to_node"], seconds or None, reason)

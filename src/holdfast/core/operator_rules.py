@@ -115,19 +115,26 @@ def _decision_needed(task: Task) -> Refusal:
 
 
 def retry(task: Task, command: c.Retry, now: float) -> Ruling:
-    """Makes the task due now."""
+    """Makes the task due now or after the delay. A new payload has a separate event, except for a dead
+    letter, whose replay says it."""
+    due_at = now + command.delay_seconds
     match task.status:
-        case Status.QUEUED if task.due_at <= now:
-            return already(task)
+        case Status.QUEUED if task.due_at <= now and not command.delay_seconds:
+            return _with_payload(already(task), task, command, now)
         case Status.QUEUED:
             event = _signed_event("task.rescheduled", task, command, now)
-            event.data["due_at"] = now
-            return Transition(task, changed(task, now, due_at=now), (event,))
+            event.data["due_at"] = due_at
+            moved = Transition(task, changed(task, now, due_at=due_at), (event,))
+            return _with_payload(moved, task, command, now)
         case Status.STUCK:
-            after = taken_away(task, now, due_at=now)
-            return Transition(task, after, (_signed_event("task.resumed", task, command, now),))
+            event = _signed_event("task.resumed", task, command, now)
+            moved = Transition(task, taken_away(task, now, due_at=due_at), (event,))
+            return _with_payload(moved, task, command, now)
         case Status.FAILED:
-            return replay(task, c.Replay(command.actor, reason=command.reason), now)
+            again = c.Replay(
+                command.actor, command.delay_seconds, command.payload_json, command.reason
+            )
+            return replay(task, again, now)
         case Status.PAUSED if gate.decision_of(task) is not None:
             return _decision_needed(task)
         case _:
@@ -136,6 +143,20 @@ def retry(task: Task, command: c.Retry, now: float) -> Ruling:
                 "illegal-transition",
                 "only a queued, stuck or failed task can be retried; resume a paused one",
             )
+
+
+def _with_payload(ruling: Ruling, task: Task, command: c.Retry, now: float) -> Ruling:
+    """The ruling with the payload of the command, as one change of the task."""
+    if command.payload_json in (None, task.payload_json):
+        return ruling
+    moved = ruling if isinstance(ruling, Transition) else None
+    waiting = task if moved is None else moved.after
+    change = c.Edit(command.actor, payload_json=command.payload_json, reason=command.reason)
+    edited = edit(waiting, change, now)
+    if moved is None or not isinstance(edited, Transition):
+        return edited
+    after = replace(edited.after, version=moved.after.version)
+    return Transition(task, after, (*moved.events, *edited.events))
 
 
 def _signed_event(

@@ -223,6 +223,16 @@ TABLE: dict[str, tuple[InterventionType, dict[str, object], tuple[str, ...]]] = 
     "pause": (T.PAUSE, {}, ("blocked", "queued", "paused", "same", "queued", NO, NO, NO)),
     "resume": (T.RESUME, {}, (NO, NO, NO, "queued", "queued", NO, NO, NO)),
     "retry": (T.RETRY, {}, (NO, "same", NO, NO, "queued", "queued", NO, NO)),
+    "retry later": (
+        T.RETRY,
+        {"delay_seconds": 5.0},
+        (NO, "queued", NO, NO, "queued", "queued", NO, NO),
+    ),
+    "retry with a payload": (
+        T.RETRY,
+        {"payload": {"n": 2}},
+        (NO, "queued", NO, NO, "queued", "queued", NO, NO),
+    ),
     "reassign": (
         T.REASSIGN,
         {"to_node": "node-b"},

@@ -249,3 +249,48 @@ def test_a_reservation_ends_and_any_node_may_claim() -> None:
     ended = decide(reserved.after, c.Instruction("t", c.Unassign()), NOW + 60)
     assert isinstance(ended, Transition)
     assert (ended.after.gate, ended.after.assigned_to) == (None, None)
+
+
+RETRIED = (S.QUEUED, S.STUCK, S.FAILED)
+
+
+@pytest.mark.parametrize("status", RETRIED)
+@pytest.mark.parametrize("delay", [0.0, 30.0])
+@pytest.mark.parametrize("payload", [None, '{"n":2}'])
+def test_a_retry_takes_a_delay_and_a_payload_in_every_status(
+    status: S, delay: float, payload: str | None
+) -> None:
+    before = replace(task_in(status), payload_json='{"n":1}', due_at=NOW + 60.0)
+    command = c.Retry("ann", "r", delay, payload)
+    ruling = decide(before, c.Instruction(before.id, command), NOW)
+    assert isinstance(ruling, Transition)
+    after = ruling.after
+    assert (after.status, after.due_at) == (S.QUEUED, NOW + delay)
+    assert after.payload_json == (payload or '{"n":1}')
+    assert after.version == before.version + 1
+    assert all(event.data["actor"] == "ann" for event in ruling.events)
+    diffs = [event.data["before"] for event in ruling.events if "before" in event.data]
+    assert len(diffs) == (payload is not None)
+
+
+def test_a_retry_of_a_due_task_with_its_payload_changes_nothing() -> None:
+    before = replace(task_in(S.QUEUED), payload_json='{"n":1}', due_at=NOW)
+    ruling = decide(before, c.Instruction(before.id, c.Retry("ann", "r", 0.0, '{"n":1}')), NOW)
+    assert isinstance(ruling, Refusal)
+    assert ruling.code == "already-applied"
+
+
+@pytest.mark.parametrize("status", [s for s in S if s not in RETRIED])
+def test_a_retry_is_refused_in_the_same_words_with_a_delay(status: S) -> None:
+    before = task_in(status)
+    rulings = [
+        decide(before, c.Instruction(before.id, command), NOW)
+        for command in (
+            c.Retry("ann", "r"),
+            c.Retry("ann", "r", 5.0),
+            c.Retry("ann", "r", 0.0, "1"),
+        )
+    ]
+    assert rulings[0] == rulings[1] == rulings[2]
+    assert isinstance(rulings[0], Refusal)
+    assert "can be retried" in rulings[0].message

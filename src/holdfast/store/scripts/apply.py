@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from holdfast.core.command import Instruction, Replay, Report
+from holdfast.core.command import Instruction, Report
 from holdfast.core.decide import Refusal, Ruling, Transition, decide
 from holdfast.core.event import NewEvent
 from holdfast.core.transition import HELD
@@ -20,7 +20,7 @@ from holdfast.store.beside import Beside, begin
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import cascade, limits
 from holdfast.store.scripts.decision_rows import cancel_left
-from holdfast.store.scripts.revive import on_their_way
+from holdfast.store.scripts.revive import AGAIN, on_their_way
 from holdfast.store.scripts.sync_log import log_expired
 from holdfast.store.scripts.work import Recorder, Work, held as held_by_others
 
@@ -84,7 +84,7 @@ def _answer(
 ) -> Ruling:
     if instruction.task_id in held:
         return held_by_another(instruction.task_id)
-    if instruction.task_id in coming and isinstance(instruction.command, Replay):
+    if instruction.task_id in coming and isinstance(instruction.command, AGAIN):
         return _comes_back(instruction)
     return carry_out(work, instruction)
 

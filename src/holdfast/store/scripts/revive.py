@@ -9,15 +9,19 @@ parents can still end, and dead because of a parent only while a parent is dead,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from holdfast.core import dependency
-from holdfast.core.command import Instruction, Replay, Revive
+from holdfast.core.command import Instruction, Replay, Retry, Revive
 from holdfast.core.decide import Transition, decide
 from holdfast.core.dependency import DependencyPolicy, OpenEdge
 from holdfast.core.task import FAILED, Status, Task
 from holdfast.core.upkeep_rules import failed_with_parent
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import Work
+
+AGAIN: Final = (Replay, Retry)
+"""Commands that start a dead letter again."""
 
 
 def came_back(transition: Transition) -> bool:
@@ -46,7 +50,7 @@ def bring_back(work: Work, because: Mapping[str, str]) -> Script[None]:
 def on_their_way(work: Work, instructions: Iterable[Instruction]) -> Script[set[str]]:
     """Dead letters in these replays that a cascade will revive anyway, because all their parents are back. A
     replay would start them before those parents have ended."""
-    replayed = (work.tasks.get(o.task_id) for o in instructions if isinstance(o.command, Replay))
+    replayed = (work.tasks.get(o.task_id) for o in instructions if isinstance(o.command, AGAIN))
     fallen_ids = sorted(
         {task.id for task in replayed if task is not None and failed_with_parent(task)}
     )
