@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import CloseCode, Frame
+from websockets.frames import Close, CloseCode, Frame
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
@@ -24,6 +24,8 @@ from holdfast.core.subscription import FlowBounds
 
 EXTENSION: Final = "holdfast.outlet"
 """The extension of the ASGI scope that carries the protocol."""
+LINGER_SECONDS: Final = 0.5
+"""How long a connection is read on after a frame that is too large."""
 
 
 class _Frames(ServerProtocol):
@@ -43,6 +45,7 @@ class FeedProtocol(WebSocketsSansIOProtocol):
             max_size=self.config.ws_max_size,
             logger=logging.getLogger("uvicorn.error"),
         )
+        self._is_draining = False
         self.on_full: Callable[[], None] | None = None
         self.on_drained: Callable[[], None] | None = None
         self.on_lost: Callable[[], None] | None = None
@@ -57,8 +60,30 @@ class FeedProtocol(WebSocketsSansIOProtocol):
         super().handle_close(event)
 
     def handle_parser_exception(self) -> None:
+        """Sends the close frame and drops what the client still sends. A transport that is closed with unread
+        bytes would drop the close frame."""
         self._lost()
-        super().handle_parser_exception()
+        sent = self.conn.close_sent
+        if sent is None:
+            super().handle_parser_exception()
+        elif not self._is_draining:
+            self._is_draining = True
+            self._end(sent)
+
+    def _end(self, sent: Close) -> None:
+        self.stop_keepalive()
+        if not self.close_sent:
+            self.close_sent = True
+            self.queue.put_nowait(
+                {"type": "websocket.disconnect", "code": sent.code, "reason": sent.reason}
+            )
+            self.transport.write(b"".join(self.conn.data_to_send()))
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+        if self.close_timer is not None:
+            self.close_timer.cancel()
+        self.close_timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def shutdown(self) -> None:
         self._lost()
