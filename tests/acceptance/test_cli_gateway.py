@@ -13,7 +13,9 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -502,6 +504,28 @@ def test_a_certificate_that_is_not_trusted(tmp_path: Path) -> None:
     assert "the certificate of the gateway is not trusted" in done.said
     assert "?ca=FILE" in done.said
     assert trusted.code == 0, trusted
+
+
+@pytest.mark.parametrize("answers", ["nothing", "a page"])
+def test_doctor_names_a_server_that_is_no_gateway(tmp_path: Path, answers: str) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(404 if answers == "nothing" else 200)
+            self.end_headers()
+            self.wfile.write(b"<html>welcome</html>")
+
+        def log_message(self, *_: object) -> None:
+            """Keeps quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Other) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        done = run_inside(tmp_path, "doctor", "--gateway", url, "--token", ADMIN)
+        server.shutdown()
+        thread.join()
+    assert done.code == 1
+    assert "is not a gateway of Holdfast" in done.said
 
 
 def test_doctor_checks_the_way_to_the_gateway(world: World) -> None:

@@ -22,7 +22,7 @@ from holdfast.core.task import ENDED, Task
 from holdfast.engine.basis import EngineConfig
 from holdfast.engine.boot import refuse_second_run
 from holdfast.engine.handlers import Handler
-from holdfast.errors import Conflict, EngineFailed, NotRunning, WrongLoop
+from holdfast.errors import BadConfig, Conflict, EngineFailed, NotFound, NotRunning, WrongLoop
 from holdfast.metrics import Meter
 from holdfast.queue.define import Definitions, TypeOptions
 from holdfast.queue.settings import WORKERS_MAX, Settings, SettingsInForce
@@ -91,7 +91,15 @@ class RemoteRuntime:
     async def open(self) -> None:
         """Checks that a gateway answers and accepts the token."""
         refuse_second_run()
-        await self._http.call("GET", path_of("whoami"))
+        try:
+            who = (await self._http.call("GET", path_of("whoami"))).body
+        except NotFound:
+            who = None
+        if not isinstance(who, dict) or "roles" not in who:
+            raise BadConfig(
+                f"the server at {self._gateways.urls[0]} is not a gateway of Holdfast: check the address and "
+                "the port"
+            )
 
     async def now(self) -> float:
         """The time of the store."""
