@@ -239,3 +239,32 @@ def test_a_child_may_be_blocked_while_the_cascade_of_its_parent_is_unfinished(
     assert list(law(replace(cut, left=[left])))
     other = settled._replace(id="other", was=None)
     assert list(law(replace(cut, left=[left, ended], history=[*cut.history, other])))
+
+
+def test_an_aged_task_may_start_beside_others_and_before_more_urgent_ones(good: Outcome) -> None:
+    """A gateway joins the claims of several workers in one transaction."""
+    law = CHECKERS["the most urgent starts first"]
+    task = next(iter(good.tasks.values()))
+    tasks = {
+        name: replace(task, id=name, priority=priority)
+        for name, priority in (("old", 3), ("first", 2), ("second", 2), ("low", 3))
+    }
+    row = next(change for change in good.history if claimed(change))._replace(
+        gate=None, limits=None
+    )
+    due = {"old": 0.0, "first": 1_000.0, "second": 1_001.0, "low": 1_000.0}
+    queued = [
+        row._replace(id=name, was=None, status="queued", due_at=due_at, transaction=n)
+        for n, (name, due_at) in enumerate(due.items())
+    ]
+
+    def started(*names: str) -> Outcome:
+        claims = [
+            row._replace(id=name, started_at=1_002.0, due_at=due[name], transaction=9)
+            for name in names
+        ]
+        return replace(good, tasks=tasks, history=[*queued, *claims])
+
+    assert not list(law(started("old", "first")))
+    assert list(law(started("old", "second")))
+    assert list(law(started("old", "low")))
