@@ -242,6 +242,8 @@ class Dispatcher(Loop):
                 claimed = await self._store.by_id.claim_assigned(self.request(limit))
                 self.claimed += len(claimed.tasks)
                 self._pool.give(claimed.tasks)
+        if claimed.parked:
+            self.wake()  # The next look reads when the limit that refused them opens.
 
     @property
     def is_idle(self) -> bool:

@@ -119,6 +119,31 @@ async def test_keys_under_limits_do_not_wait_for_each_other(queue: TaskQueue) ->
         assert len(running) == 21
 
 
+async def test_a_reserved_task_that_a_rate_refuses_starts_when_the_rate_permits(
+    queue: TaskQueue,
+) -> None:
+    """The dispatcher learns when the limit opens, and does not wait for its next poll."""
+    starts: list[float] = []
+    async with harness(queue) as h:
+
+        async def note(task: Task) -> None:
+            starts.append(h.now())
+
+        queue.register_handler("note", note, rate="60/m")
+        await queue.enqueue("note")
+        await h.run_until_idle()
+        second = await queue.enqueue("note")
+        node = (await queue.get_nodes())[0].id
+        await queue.intervene(second.id, "REASSIGN", "there", args={"to_node": node})
+        dispatcher = h.engine.dispatcher
+        while dispatcher.is_woken:
+            await dispatcher.step()
+        await dispatcher.claim_reserved()
+        assert dispatcher.is_woken
+        await h.advance(1.0)
+        assert len(starts) == 2
+
+
 async def test_a_rate_spreads_starts_over_time(queue: TaskQueue) -> None:
     starts: list[float] = []
     async with harness(queue) as h:
