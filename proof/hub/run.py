@@ -83,6 +83,7 @@ class Run:
         await self._start(self.gateways[1:])
         async with Client(self.urls, ADMIN) as client:
             join = await client.tokens.create_join(uses=1_000, reason="hub")
+            await client.projects.create(PROJECT, reason="hub")
             plugins = await client.tokens.create_join(project=PROJECT, uses=1_000, reason="hub")
         self._make_workers(join.token or "")
         await self._start(self.workers)

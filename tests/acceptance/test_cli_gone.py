@@ -92,7 +92,7 @@ def said(folder: Path, answers: Answers, *args: str) -> Done:
 
 def known(**bodies: Any) -> Answers:
     """Answers these paths, with `_` for a slash, and no other."""
-    return lambda _method, path: {"whoami": {}, **bodies}.get(path.replace("/", "_"))
+    return lambda _method, path: {"whoami": {"roles": []}, **bodies}.get(path.replace("/", "_"))
 
 
 def test_a_gateway_that_does_not_answer_ends_a_command_after_two_tries(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_wait_for_a_task_ends_and_names_the_task(tmp_path: Path) -> None:
         asked.append(f"{method} {path}")
         if method == "POST":
             return MADE
-        return {"whoami": {}, "tasks": {"items": [TASK], "next": None}}.get(path)
+        return {"whoami": {"roles": []}, "tasks": {"items": [TASK], "next": None}}.get(path)
 
     done = said(tmp_path, answers, "enqueue", "add", "--wait")
     assert done.code == 10, done
@@ -139,7 +139,7 @@ def test_a_tail_that_ends_names_the_position_to_go_on_from(tmp_path: Path) -> No
     )
 
     def answers(_method: str, path: str) -> Any:
-        return {} if path == "whoami" else next(pages, None)
+        return {"roles": []} if path == "whoami" else next(pages, None)
 
     done = said(tmp_path, answers, "events", "tail", "--follow")
     assert done.code == 10, done
@@ -161,7 +161,7 @@ def test_a_tail_goes_on_after_the_gateway_is_back(tmp_path: Path) -> None:
     pages = iter([page, page, None, None, {"items": [event], "next": "e1:8", "head": "e1:8"}])
 
     def answers(_method: str, path: str) -> Any:
-        return {} if path == "whoami" else next(pages)
+        return {"roles": []} if path == "whoami" else next(pages)
 
     done = said(tmp_path, answers, "events", "tail", "--follow", "--limit", "1", "--after", HEAD)
     assert done.code == 0, done
@@ -176,7 +176,7 @@ def test_an_operation_is_named_at_its_start_and_when_its_gateway_is_gone(
     def answers(method: str, path: str) -> Any:
         if method == "POST":
             return OPERATION
-        return {"whoami": {}, "operations": {"items": []}}.get(path)
+        return {"whoami": {"roles": []}, "operations": {"items": []}}.get(path)
 
     done = said(tmp_path, answers, *command.split())
     assert done.code == 10, done

@@ -117,8 +117,16 @@ CONTEXT = Surface(
         "assignees": "some names",
         "schema": "schema?",
         "data": "json",
+        "phase": "phase?",
+        "iteration": "whole?",
+        "output.data": "output",
+        "stream": "stream",
+        "tokens": "total",
+        "checkpoint.type": "because",
     },
     good={
+        "output.data": "x",
+        "type": "plan",
         "done": 0.5,
         "checkpoint": 1,
         "step": "s",
@@ -127,6 +135,7 @@ CONTEXT = Surface(
         "options": ["yes", "no"],
     },
     leave_out=frozenset({"do_step", "request_cancel", "step_ask"}),
+    options={"totals": {"tokens": 1}},
 )
 
 

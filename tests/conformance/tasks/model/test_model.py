@@ -73,6 +73,8 @@ ELSEWHERE = {
     "runs.expired",
     # A new epoch ends what the model knows of the feed: tests/conformance/tasks/test_feed_whole.py.
     "feed.new_epoch",
+    # Output, totals and named checkpoints of a run: tests/conformance/live.
+    *("runs.report", "runs.save_point"),
 }
 READS_OF_TASKS = {"reads.get", "reads.find"}
 OF_TASKS = ("task.", "queue.", "schedule.")
