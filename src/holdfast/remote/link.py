@@ -23,13 +23,13 @@ from holdfast.core.lease import renewal_interval
 from holdfast.core.task import RunId
 from holdfast.core.token import TokenKind, token_kind
 from holdfast.core.watching import backoff_seconds
-from holdfast.core.worker.log import Change
 from holdfast.core.worker.protocol import Window
 from holdfast.core.worker.wire import (
     PROTOCOL,
     AnswerFrame,
     Ask,
     CallFrame,
+    Change,
     CommandAck,
     CommandFrame,
     DrainFrame,

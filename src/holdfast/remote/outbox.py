@@ -15,9 +15,10 @@ from typing import Final, TypeAlias, assert_never
 from msgspec.structs import replace
 
 from holdfast.core.worker import log as rules
-from holdfast.core.worker.log import Change, WorkerLog
+from holdfast.core.worker.log import WorkerLog
 from holdfast.core.worker.protocol import Window
 from holdfast.core.worker.wire import (
+    Change,
     ChangeRefused,
     CheckpointChange,
     MetricsChange,

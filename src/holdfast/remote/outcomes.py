@@ -31,8 +31,8 @@ from holdfast.core.decide import Refusal, Ruling, decide
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
 from holdfast.core.task import Failure, FailureKind, Task
-from holdfast.core.worker.log import Change
 from holdfast.core.worker.wire import (
+    Change,
     ChangeRefused,
     CheckpointChange,
     FailureReport,

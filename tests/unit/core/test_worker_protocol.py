@@ -17,6 +17,7 @@ from holdfast.core.worker.protocol import (
     receive,
 )
 from holdfast.core.worker.wire import (
+    Change,
     ChangeRefused,
     CheckpointChange,
     MetricsChange,
@@ -239,7 +240,7 @@ CHANGES = st.one_of(
 def test_merging_keeps_what_may_not_be_lost(drawn: list[object]) -> None:
     """Firm changes stay in order and whole, output keeps its bytes, progress and metrics keep the latest."""
     ends: dict[str, int] = {}
-    changes: list[logs.Change] = []
+    changes: list[Change] = []
     for item in drawn:
         if isinstance(item, tuple):
             task_id, data = item
@@ -250,7 +251,7 @@ def test_merging_keeps_what_may_not_be_lost(drawn: list[object]) -> None:
         else:
             assert isinstance(item, TaskChange | CheckpointChange | MetricsChange)
             changes.append(item)
-    waiting: tuple[logs.Change, ...] = ()
+    waiting: tuple[Change, ...] = ()
     for change in changes:
         waiting = logs.merged(waiting, change)
     for task_id in "ab":
@@ -262,12 +263,12 @@ def test_merging_keeps_what_may_not_be_lost(drawn: list[object]) -> None:
         assert max_tokens(after) == max_tokens(before)
 
 
-def _bytes(changes: list[logs.Change]) -> bytes:
+def _bytes(changes: list[Change]) -> bytes:
     chunks = sorted((c.start or 0, c.data) for c in changes if isinstance(c, OutputChunk))
     return b"".join(data for _, data in chunks)
 
 
-def _latest(changes: list[logs.Change]) -> dict[str, object]:
+def _latest(changes: list[Change]) -> dict[str, object]:
     state: dict[str, object] = {}
     for change in changes:
         if isinstance(change, TaskChange):
@@ -276,7 +277,7 @@ def _latest(changes: list[logs.Change]) -> dict[str, object]:
     return state
 
 
-def max_tokens(changes: list[logs.Change]) -> int:
+def max_tokens(changes: list[Change]) -> int:
     return max([c.tokens_used for c in changes if isinstance(c, MetricsChange)], default=0)
 
 
@@ -284,7 +285,7 @@ def test_progress_does_not_pass_a_status() -> None:
     first = TaskChange(task_id="a", fence=1, progress=0.1)
     status = TaskChange(task_id="a", fence=1, status="paused")
     later = TaskChange(task_id="a", fence=1, progress=0.2)
-    waiting: tuple[logs.Change, ...] = ()
+    waiting: tuple[Change, ...] = ()
     for change in (first, status, later):
         waiting = logs.merged(waiting, change)
     assert waiting == (first, status, later)

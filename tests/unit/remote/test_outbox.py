@@ -8,9 +8,9 @@ from collections import deque
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.core.worker.log import Change
 from holdfast.core.worker.protocol import Receiver, Reception, Window, ack_of, receive
 from holdfast.core.worker.wire import (
+    Change,
     ChangeRefused,
     CheckpointChange,
     MetricsChange,

@@ -16,8 +16,7 @@ from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
 from holdfast.core.task import Priority, RunId, Status, Task
 from holdfast.core.transition import HELD
-from holdfast.core.worker.log import Change
-from holdfast.core.worker.wire import ChangeRefused, CheckpointChange
+from holdfast.core.worker.wire import Change, ChangeRefused, CheckpointChange
 from holdfast.engine.owned_run import OwnedRun
 from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.errors import (

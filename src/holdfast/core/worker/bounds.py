@@ -15,6 +15,7 @@ from holdfast.core.check import SECONDS_MAX, check_choice, check_name, check_num
 from holdfast.core.output import StreamName
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker.wire import (
+    Change,
     Changes,
     CheckpointChange,
     MetricsChange,
@@ -24,7 +25,6 @@ from holdfast.core.worker.wire import (
 from holdfast.errors import InvalidInput
 
 MILLISECONDS_MAX: Final = int(SECONDS_MAX * 1_000)
-Change = TaskChange | OutputChunk | CheckpointChange | MetricsChange
 
 
 class WrongChange(msgspec.Struct, frozen=True):

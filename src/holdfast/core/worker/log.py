@@ -8,7 +8,7 @@ merged and never overtaken by another change of their run. Never: I/O; the calle
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from holdfast.core.worker.protocol import Window
 from holdfast.core.worker.wire import (
     CHANGES_MAX,
     CHUNK_BYTES_MAX,
+    Change,
     Changes,
     CheckpointChange,
     MetricsChange,
@@ -26,7 +27,6 @@ from holdfast.core.worker.wire import (
     TaskChange,
 )
 
-Change: TypeAlias = TaskChange | OutputChunk | CheckpointChange | MetricsChange
 OVERHEAD_BYTES: Final = 256
 """What a message is taken to need beside its output and texts."""
 

@@ -153,6 +153,10 @@ class MetricsChange(_Message, frozen=True, kw_only=True):
     other: dict[str, float] = {}
 
 
+Change: TypeAlias = TaskChange | OutputChunk | CheckpointChange | MetricsChange
+"""One report of a running task."""
+
+
 class Changes(_Message, frozen=True, kw_only=True):
     """What one message reports."""
 

@@ -35,6 +35,7 @@ from holdfast.core.worker.changes import (
 from holdfast.core.worker.protocol import Receiver, Reception, ack_of, receive
 from holdfast.core.worker.wire import (
     CHUNK_BYTES_MAX,
+    Change,
     ChangeRefused,
     Changes,
     CheckpointChange,
@@ -54,7 +55,7 @@ from holdfast.store.scripts.work import Work
 from holdfast.sync.tally import write_tally
 from holdfast.sync.worker.figures import tallies
 from holdfast.sync.worker.live_rows import LiveRows, own
-from holdfast.sync.worker.ordering import Change, in_order, lock_of
+from holdfast.sync.worker.ordering import in_order, lock_of
 from holdfast.sync.worker.plain import Inbound, completion, known_completions
 from holdfast.sync.worker.refusals import shown
 

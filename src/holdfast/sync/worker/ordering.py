@@ -6,14 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.core.worker.changes import is_report
 from holdfast.core.worker.wire import (
+    Change,
     Changes,
     CheckpointChange,
-    MetricsChange,
-    OutputChunk,
     TaskChange,
 )
-
-Change = TaskChange | OutputChunk | CheckpointChange | MetricsChange
 
 
 def in_order(changes: Changes) -> Iterator[Change]:

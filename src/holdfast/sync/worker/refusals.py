@@ -8,13 +8,13 @@ from holdfast.core import codec, gate
 from holdfast.core.task import Task
 from holdfast.core.transition import Refusal
 from holdfast.core.worker.wire import (
+    Change,
     ChangeRefused,
     CheckpointChange,
     MetricsChange,
     OutputChunk,
     TaskChange,
 )
-from holdfast.sync.worker.ordering import Change
 
 _WHAT: Final[dict[type, str]] = {
     TaskChange: "task",
