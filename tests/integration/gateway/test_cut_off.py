@@ -41,7 +41,7 @@ async def stop_beside_clients(server: Process, signals: tuple[signal.Signals, ..
         httpx2.AsyncClient(base_url=server.url, headers=server.auth, timeout=30.0) as client,
         websockets.connect(
             socket_url,
-            subprotocols=["holdfast.v1"],  # type: ignore[list-item]
+            subprotocols=[websockets.Subprotocol("holdfast.v1")],
             additional_headers=server.auth,
         ) as socket,
         client.stream("GET", STREAM) as stream,

@@ -56,7 +56,9 @@ async def watch(server: Process) -> None:
     async with httpx2.AsyncClient(base_url=server.url, headers=server.auth) as client:
         ticket = (await client.post("/api/v1/ws-tickets")).json()["ticket"]
         url = server.url.replace("http", "ws") + f"/api/v1/ws?ticket={ticket}"
-        async with websockets.connect(url, subprotocols=["holdfast.v1"]) as socket:  # type: ignore[list-item]
+        async with websockets.connect(
+            url, subprotocols=[websockets.Subprotocol("holdfast.v1")]
+        ) as socket:
             assert json.loads(await socket.recv())["type"] == "hello"
             await socket.send(json.dumps({"type": "subscribe", "channel": "system:events"}))
             async with client.stream("GET", "/api/v1/stream?channel=system:events") as stream:
@@ -66,7 +68,9 @@ async def watch(server: Process) -> None:
                 async for line in stream.aiter_lines():
                     if "token.created" in line:
                         break
-        async with websockets.connect(url, subprotocols=["holdfast.v1"]) as socket:  # type: ignore[list-item]
+        async with websockets.connect(
+            url, subprotocols=[websockets.Subprotocol("holdfast.v1")]
+        ) as socket:
             assert await close_code(socket) == 4401, "a ticket counts once"
         denied = await client.get("/api/v1/stream", headers={"Origin": "https://elsewhere.example"})
         assert denied.status_code == 403
@@ -89,7 +93,7 @@ def test_a_stop_ends_live_connections(tmp_path: Path) -> None:
         url = server.url.replace("http", "ws") + "/api/v1/ws"
         async with websockets.connect(
             url,
-            subprotocols=["holdfast.v1"],  # type: ignore[list-item]
+            subprotocols=[websockets.Subprotocol("holdfast.v1")],
             additional_headers=server.auth,
         ) as socket:
             await socket.recv()
