@@ -111,6 +111,10 @@ class Expire(msgspec.Struct, frozen=True, gc=False):
     """The lease ran out: the runner is presumed dead."""
 
 
+class Admit(msgspec.Struct, frozen=True, gc=False):
+    """What a blocked task waited for, beside other tasks, has come: its job lets it start."""
+
+
 class Stall(msgspec.Struct, frozen=True, gc=False):
     """The runner made no progress until its deadline. It keeps its claim."""
 
@@ -251,7 +255,7 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
 OperatorCommand: TypeAlias = (
     Abort | Pause | Resume | Retry | Replay | Edit | Reassign | Unlock | Force
 )
-UpkeepCommand: TypeAlias = Expire | Stall | Unassign | Wake | Settle | Revive | ChangeCause
+UpkeepCommand: TypeAlias = Expire | Admit | Stall | Unassign | Wake | Settle | Revive | ChangeCause
 Command: TypeAlias = RunnerCommand | UpkeepCommand | OperatorCommand
 
 

@@ -82,6 +82,7 @@ def claim(
     """Queued to running, under a new fence. The store selects the task, so there is nothing to rule on. A
     claim with an id has its own lease duration."""
     timeout = task.progress_timeout_seconds
+    is_pinned = task.assigned_to is not None and task.options.pinned
     after = with_status(
         task,
         RUNNING,
@@ -96,7 +97,7 @@ def claim(
         lease_seconds=None if claim_id is None else lease_seconds,
         progress_json=None,
         progress_due_at=None if timeout is None else now + timeout,
-        assigned_to=None,
+        assigned_to=task.assigned_to if is_pinned else None,
         assigned_until=None,
     )
     return Transition(task, after, (started(after, now),))
@@ -132,6 +133,7 @@ _RUNNER: Final[dict[type, CommandRule]] = {
     c.Suspend: runner_rules.suspend,
 }
 _OTHERS: Final[dict[type, CommandRule]] = {
+    c.Admit: upkeep_rules.admit,
     c.Stall: upkeep_rules.stall,
     c.Unassign: upkeep_rules.unassign,
     c.Wake: upkeep_rules.wake,

@@ -96,6 +96,11 @@ class TaskOptions(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     max_deaths: int = 3
     rules: tuple[tuple[str, LimitRule], ...] = ()
     """The limits that the task counts against. A limit whose row was pruned is restored from here."""
+    pinned: bool = False
+    """Whether the task stays reserved for the node of `assigned_to` after a claim: no other can run it."""
+    lost_after_seconds: float | None = None
+    """A run that has got its go is never repeated by an ended lease: its outcome is unknown for this long,
+    then it is lost (`start_once.py`). None: an ended lease returns the task to the queue."""
 
 
 NO_TIMEOUT: Final = 0.0

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.core import command as c, failure as failures, gate, runner_rules
+from holdfast.core import command as c, failure as failures, gate, runner_rules, start_once
 from holdfast.core.affinity import preferring, reservation
 from holdfast.core.event import PAUSED
 from holdfast.core.task import LEASED, Failure, FailureKind, Status, Task
@@ -34,6 +34,8 @@ def expire(task: Task, fence: int | None, now: float) -> Ruling:
         return refuse(task, "conflict", "it has no lease to expire")
     if fence != task.fence or task.lease_until > now:
         return refuse(task, "conflict", "its lease was renewed, or it runs under another fence")
+    if task.options.lost_after_seconds is not None:
+        return start_once.expire(task, now)
     deaths = task.deaths + 1
     dying = replace(task, deaths=deaths, attempts=task.attempts - 1)
     if deaths >= task.options.max_deaths:
@@ -48,6 +50,17 @@ def expire(task: Task, fence: int | None, now: float) -> Ruling:
     after = queued(dying, now, due_at=due_at, fence=task.fence + 1)
     lost = new_event("task.lost", task, now, node=task.node, deaths=deaths, next_retry_at=due_at)
     return Transition(task, after, (lost,))
+
+
+def admit(task: Task, command: c.Admit, now: float) -> Ruling:
+    """A blocked task without open dependencies is queued."""
+    if task.status is not Status.BLOCKED or task.waiting_on:
+        return refuse(task, "conflict", "it does not wait to be admitted")
+    after = queued(task, now, due_at=max(task.due_at, now))
+    event = new_event("task.unblocked", task, now)
+    if task.held_by is not None:
+        event.data["desired"] = PAUSED
+    return Transition(task, after, (event,))
 
 
 def stall(task: Task, command: c.Stall, now: float) -> Ruling:

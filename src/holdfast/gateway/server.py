@@ -208,10 +208,15 @@ class _Nothing:
 
 
 def _listener(settings: ServerSettings) -> socket.socket:
-    """A socket at the address. BadConfig if it cannot be had."""
+    """A socket at the address. BadConfig if it cannot be had. Connections inherit TCP_NODELAY: without it, an
+    answer of two writes on a kept connection waits for the client's delayed acknowledgement, about 40 ms."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+        listener = socket.create_server(
+            (settings.host, settings.port), family=family, backlog=BACKLOG
+        )
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
     except OSError as error:
         raise BadConfig(
             f"the server cannot listen on {settings.host}:{settings.port} ({error.strerror}): choose another "

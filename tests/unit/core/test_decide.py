@@ -54,6 +54,7 @@ runner_commands: st.SearchStrategy[Command] = st.one_of(
 )
 other_commands: st.SearchStrategy[Command] = st.one_of(
     st.just(c.Expire()),
+    st.just(c.Admit()),
     st.builds(c.Settle, st.just("p"), st.sampled_from(Status), st.booleans(), words),
     st.builds(c.Revive, st.just("p"), st.integers(1, 3)),
     st.builds(c.Abort, st.just("ann"), words),
@@ -257,6 +258,7 @@ def test_every_command_has_its_rule() -> None:
         c.GetStuck: c.GetStuck(),
         c.Suspend: c.Suspend("node:n"),
         c.Expire: c.Expire(),
+        c.Admit: c.Admit(),
         c.Settle: c.Settle("p", Status.COMPLETED, True),
         c.Revive: c.Revive("p", 1),
         c.ChangeCause: c.ChangeCause("p", "failed", "boom"),

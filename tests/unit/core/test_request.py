@@ -39,6 +39,8 @@ OTHER_OPTIONS: Final[dict[str, Any]] = {
     "retry_cap_seconds": 99.0,
     "max_deaths": 9,
     "rules": RULES,
+    "pinned": True,
+    "lost_after_seconds": 9.0,
 }
 REQUEST: Final = EnqueueRequest(type="work", payload={"n": 1}, idempotency_key="k")
 

@@ -20,6 +20,7 @@ from holdfast.store.beside import Beside, begin
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import cascade, limits
 from holdfast.store.scripts.decision_rows import cancel_left
+from holdfast.store.scripts.followers import end_executions
 from holdfast.store.scripts.revive import AGAIN, on_their_way
 from holdfast.store.scripts.sync_log import log_expired
 from holdfast.store.scripts.work import Recorder, Work, held as held_by_others
@@ -137,6 +138,7 @@ def finish(
     yield from limits.give_back(work)
     yield from cancel_left(work)
     yield from log_expired(work.expired, work.now)
+    yield from end_executions(work)
     if then is not None:
         work.mention((yield from then(work.now)))
     yield from work.save(recorder, record_id)

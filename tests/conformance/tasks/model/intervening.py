@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
+from msgspec.structs import replace
 
 from holdfast.core import command as c
 from holdfast.core.task import Status
@@ -86,6 +87,20 @@ class Intervening(Enqueueing, Running):
         assert code(self.ask(task_id, c.Abort("ann"))) == "moved"
         self.model.end(task_id, Status.ABORTED)
         self.did("stall")
+
+    @rule()
+    def admit(self) -> None:
+        """A task that waits for its job is queued when the job lets it start."""
+        self.tick()
+        submission = self.asked(queue="jobs")
+        submission = replace(submission, task=replace(submission.task, status=Status.BLOCKED))
+        self.add(submission)
+        task_id = submission.task.id
+        assert code(self.ask(task_id, c.Admit())) == "moved"
+        assert code(self.ask(task_id, c.Admit())) == "conflict"
+        assert code(self.ask(task_id, c.Abort("ann"))) == "moved"
+        self.model.end(task_id, Status.ABORTED)
+        self.did("admit")
 
     @RUNS
     @rule(number=picks)

@@ -109,7 +109,9 @@ class Operating(Hands):
         heads = [self.run(store.feed.head()) for store in self.stores]
         assert heads[0].offset == heads[1].offset
         for store, head in zip(self.stores, heads, strict=True):
-            skimmed = self.run(store.feed.skim(Position(head.epoch, 0), 10_000, ["task."]))
+            skimmed = self.run(
+                store.feed.skim(Position(head.epoch, 0), 10_000, ["task.", "queue."])
+            )
             assert isinstance(skimmed, Skimmed)
             assert skimmed.position == skimmed.head == head
             assert bool(skimmed.prefixes) == (head.offset > 0)

@@ -55,6 +55,7 @@ RULES = {
         "claim_reserved",
         "get_stuck",
         "stall",
+        "admit",
         "suspend",
         "unlock",
         "retry",

@@ -1,0 +1,41 @@
+"""What the settings say about the fleet, as plain data. The server builds it from `[fleet]`.
+
+Promises: every value has a default that is safe: without a rule that matches, a job needs an approval.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+REQUIRED: Final = "required"
+
+
+class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
+    """The values of `[fleet]`. Command types and approval rules are added by the modules that define them."""
+
+    max_in_flight: int = 50
+    not_after_seconds: float = 3_600.0
+    exec_timeout_seconds: float = 60.0
+    grace_seconds: float = 10.0
+    exec_max_retries: int = 3
+    base_backoff_seconds: float = 1.0
+    max_backoff_seconds: float = 60.0
+    lease_seconds: float = 60.0
+    lost_after_seconds: float = 900.0
+    outage_grace_seconds: float = 300.0
+    accept_within_seconds: float = 10.0
+    heartbeat_seconds: float = 25.0
+    approval_default: str = REQUIRED
+    approval_expires_seconds: float = 3_600.0
+    break_glass_max_hosts: int = 20
+    stale_blocks: str = "strict"
+    """What an agent does whose list of blocks is older than five minutes: `strict` or `best_effort`."""
+    outbox_seconds: float = 1.0
+    """How often the outbox is read without a hint (the beat interval)."""
+    plan_batch: int = 500
+    """Executions that one transaction of the planner admits."""
+
+
+RULES: Final = FleetRules()

@@ -1,0 +1,205 @@
+-- The fleet: hosts, blocks, jobs and their executions, approvals, agents, outbox, webhooks, outputs.
+
+CREATE TABLE holdfast_host (
+    id          text PRIMARY KEY,
+    project     text NOT NULL,
+    name        text NOT NULL,
+    driver      text NOT NULL CHECK (driver IN ('agent', 'ssh', 'simulated')),
+    address     text NOT NULL,
+    labels_json text NOT NULL,
+    facts_json  text NOT NULL,
+    state       text NOT NULL CHECK (state IN ('active', 'cordoned', 'gone')),
+    created_at  real NOT NULL,
+    updated_at  real NOT NULL,
+    version     integer NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX holdfast_host_name ON holdfast_host (project, name);
+
+CREATE TABLE holdfast_host_group (
+    project    text NOT NULL,
+    name       text NOT NULL,
+    selector   text NOT NULL,
+    created_at real NOT NULL,
+    version    integer NOT NULL,
+    PRIMARY KEY (project, name)
+) STRICT;
+
+-- Every change raises holdfast_project.block_epoch.
+CREATE TABLE holdfast_block (
+    id           text PRIMARY KEY,
+    project      text NOT NULL,
+    host_id      text,
+    selector     text,
+    command_type text NOT NULL,
+    reason       text NOT NULL,
+    owner        text NOT NULL,
+    effect       text NOT NULL CHECK (effect IN ('refuse', 'hold')),
+    on_running   text NOT NULL CHECK (on_running IN ('finish', 'pause', 'abort')),
+    on_lift      text NOT NULL CHECK (on_lift IN ('requeue', 'drop', 'reapprove')),
+    window_json  text,
+    expires_at   real,
+    lifted_at    real,
+    lifted_by    text NOT NULL,
+    created_at   real NOT NULL,
+    version      integer NOT NULL,
+    CHECK ((host_id IS NULL) <> (selector IS NULL))
+) STRICT;
+CREATE INDEX holdfast_block_active ON holdfast_block (project, id) WHERE lifted_at IS NULL;
+CREATE INDEX holdfast_block_lifted ON holdfast_block (lifted_at) WHERE lifted_at IS NOT NULL;
+CREATE INDEX holdfast_block_expires ON holdfast_block (expires_at)
+    WHERE lifted_at IS NULL AND expires_at IS NOT NULL;
+
+CREATE TABLE holdfast_job (
+    id               text PRIMARY KEY,
+    project          text NOT NULL,
+    external_id      text,
+    request_hash     text NOT NULL,
+    spec_json        text NOT NULL,
+    -- ids of the pinned hosts, in the order of the executions' nth
+    targets_json     text NOT NULL,
+    excluded_json    text NOT NULL,
+    digest           text NOT NULL,
+    approval_state   text NOT NULL CHECK (approval_state IN (
+                         'NOT_REQUIRED', 'WAIT_APPROVAL', 'APPROVED', 'REJECTED', 'EXPIRED', 'VOID')),
+    approval_id      text,
+    status           text NOT NULL CHECK (status IN (
+                         'NEW', 'WAIT_APPROVAL', 'RUNNING', 'PAUSED', 'HALTING', 'SUCCESS', 'PARTIAL', 'FAILED',
+                         'CANCELLED', 'REJECTED', 'EXPIRED')),
+    halt_json        text,
+    rollout_json     text,
+    counts_json      text NOT NULL,
+    hosts            integer NOT NULL,
+    created_by       text NOT NULL,
+    reason           text NOT NULL,
+    parent_id        text,
+    break_glass_json text,
+    created_at       real NOT NULL,
+    started_at       real,
+    finished_at      real,
+    not_after        real NOT NULL,
+    -- when the rollout looks at the job without an event
+    due_at           real,
+    version          integer NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX holdfast_job_external ON holdfast_job (project, external_id) WHERE external_id IS NOT NULL;
+CREATE INDEX holdfast_job_project ON holdfast_job (project, id);
+CREATE INDEX holdfast_job_due ON holdfast_job (due_at) WHERE finished_at IS NULL AND due_at IS NOT NULL;
+CREATE INDEX holdfast_job_open ON holdfast_job (id) WHERE finished_at IS NULL;
+CREATE INDEX holdfast_job_finished ON holdfast_job (finished_at) WHERE finished_at IS NOT NULL;
+
+-- What the fleet knows of an execution beside its task. The status lives in the task only; ended_at is set by
+-- the transaction that ends the task, whatever ends it.
+CREATE TABLE holdfast_execution (
+    task_id     text PRIMARY KEY,
+    job_id      text NOT NULL,
+    nth         integer NOT NULL,
+    host_id     text NOT NULL,
+    host        text NOT NULL,
+    wave        integer,
+    token       integer,
+    outcome     text,
+    detail      text NOT NULL DEFAULT '',
+    exit_code   integer,
+    signal      integer,
+    output_json text,
+    late_json   text,
+    go_at       real,
+    ended_at    real,
+    tallied     integer NOT NULL DEFAULT 0
+) STRICT;
+CREATE UNIQUE INDEX holdfast_execution_job ON holdfast_execution (job_id, nth);
+CREATE INDEX holdfast_execution_host ON holdfast_execution (host_id, task_id);
+-- Ends that the rollout has not counted.
+CREATE INDEX holdfast_execution_ended ON holdfast_execution (job_id) WHERE ended_at IS NOT NULL AND tallied = 0;
+-- Admitted executions that have not ended: what a running job waits for.
+CREATE INDEX holdfast_execution_open ON holdfast_execution (job_id) WHERE wave IS NOT NULL AND ended_at IS NULL;
+
+CREATE TABLE holdfast_approval (
+    id            text PRIMARY KEY,
+    project       text NOT NULL,
+    job_id        text NOT NULL,
+    digest        text NOT NULL,
+    rule_json     text NOT NULL,
+    state         text NOT NULL CHECK (state IN ('pending', 'approved', 'rejected', 'expired', 'void')),
+    requested_by  text NOT NULL,
+    excluded_json text NOT NULL,
+    created_at    real NOT NULL,
+    expires_at    real NOT NULL,
+    ended_at      real,
+    version       integer NOT NULL,
+    CHECK ((state = 'pending') = (ended_at IS NULL))
+) STRICT;
+CREATE INDEX holdfast_approval_pending ON holdfast_approval (expires_at) WHERE state = 'pending';
+CREATE INDEX holdfast_approval_job ON holdfast_approval (job_id);
+
+CREATE TABLE holdfast_vote (
+    approval_id  text NOT NULL,
+    voter        text NOT NULL,
+    verdict      text NOT NULL CHECK (verdict IN ('approve', 'reject')),
+    reason       text NOT NULL,
+    digest       text NOT NULL,
+    roles_json   text NOT NULL,
+    at           real NOT NULL,
+    withdrawn_at real,
+    PRIMARY KEY (approval_id, voter)
+) STRICT;
+
+-- The agent of a host, beside its node. The row commits with the effects of a sync.
+CREATE TABLE holdfast_agent (
+    host_id           text PRIMARY KEY,
+    project           text NOT NULL,
+    journal_id        text NOT NULL,
+    boot_id           text NOT NULL,
+    version           text NOT NULL,
+    incarnation       integer NOT NULL,
+    seq               integer NOT NULL,
+    block_epoch       integer NOT NULL,
+    capabilities_json text NOT NULL,
+    seen_at           real NOT NULL,
+    enrolled_at       real NOT NULL
+) STRICT;
+CREATE INDEX holdfast_agent_seen ON holdfast_agent (seen_at);
+
+CREATE TABLE holdfast_outbox (
+    id           integer PRIMARY KEY AUTOINCREMENT,
+    kind         text NOT NULL CHECK (kind IN ('PLAN_JOB', 'RUN_EXECUTION', 'WEBHOOK')),
+    subject      text NOT NULL,
+    payload_json text NOT NULL,
+    created_at   real NOT NULL,
+    due_at       real NOT NULL,
+    claimed_by   text,
+    claim_until  real,
+    attempts     integer NOT NULL DEFAULT 0,
+    error        text NOT NULL DEFAULT '',
+    done_at      real
+) STRICT;
+CREATE INDEX holdfast_outbox_due ON holdfast_outbox (due_at) WHERE done_at IS NULL;
+CREATE INDEX holdfast_outbox_done ON holdfast_outbox (done_at) WHERE done_at IS NOT NULL;
+CREATE INDEX holdfast_outbox_subject ON holdfast_outbox (subject, id);
+
+-- in: a source of signed requests. out: an endpoint that gets events.
+CREATE TABLE holdfast_webhook (
+    id           text PRIMARY KEY,
+    project      text NOT NULL,
+    direction    text NOT NULL CHECK (direction IN ('in', 'out')),
+    name         text NOT NULL,
+    url          text NOT NULL,
+    kinds_json   text NOT NULL,
+    -- the newest secret first; two while one replaces the other
+    secrets_json text NOT NULL,
+    state        text NOT NULL CHECK (state IN ('active', 'disabled')),
+    -- the position of the feed that deliveries have been made up to
+    position     text,
+    created_by   text NOT NULL,
+    created_at   real NOT NULL,
+    version      integer NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX holdfast_webhook_name ON holdfast_webhook (project, direction, name);
+
+-- Outputs of ended executions, each content once.
+CREATE TABLE holdfast_blob (
+    sha256 text PRIMARY KEY,
+    size   integer NOT NULL,
+    data   blob NOT NULL,
+    refs   integer NOT NULL
+) STRICT;
