@@ -171,9 +171,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     external_id: str | None
     request_hash: str
     spec_json: str
-    """The checked request (`job_spec.JobSpec`)."""
-    targets_json: str
-    """Ids of the pinned hosts, in the order of `nth`."""
+    """The checked request (`job_spec.JobSpec`). The pinned targets are the hosts of the executions."""
     excluded_json: str = "[]"
     """Hosts that were selected and are not targets: `[{host, reason, detail}]`."""
     digest: str
@@ -215,6 +213,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the host when the job was made."""
     wave: int | None = None
     """The wave that admitted it, from 1. None: not admitted yet."""
+    block_id: str | None = None
+    """The block that holds it: its task is held by `block:<id>` until the block ends."""
     token: int | None = None
     """The fence of the slot under which it was last offered."""
     outcome: str | None = None

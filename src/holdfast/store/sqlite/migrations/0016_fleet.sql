@@ -55,8 +55,6 @@ CREATE TABLE holdfast_job (
     external_id      text,
     request_hash     text NOT NULL,
     spec_json        text NOT NULL,
-    -- ids of the pinned hosts, in the order of the executions' nth
-    targets_json     text NOT NULL,
     excluded_json    text NOT NULL,
     digest           text NOT NULL,
     approval_state   text NOT NULL CHECK (approval_state IN (
@@ -88,7 +86,7 @@ CREATE INDEX holdfast_job_open ON holdfast_job (id) WHERE finished_at IS NULL;
 CREATE INDEX holdfast_job_finished ON holdfast_job (finished_at) WHERE finished_at IS NOT NULL;
 
 -- What the fleet knows of an execution beside its task. The status lives in the task only; ended_at is set by
--- the transaction that ends the task, whatever ends it.
+-- the transaction that ends the task, whatever ends it. The executions of a job are its pinned targets.
 CREATE TABLE holdfast_execution (
     task_id     text PRIMARY KEY,
     job_id      text NOT NULL,
@@ -96,6 +94,8 @@ CREATE TABLE holdfast_execution (
     host_id     text NOT NULL,
     host        text NOT NULL,
     wave        integer,
+    -- the block that holds it
+    block_id    text,
     token       integer,
     outcome     text,
     detail      text NOT NULL DEFAULT '',
@@ -111,6 +111,7 @@ CREATE UNIQUE INDEX holdfast_execution_job ON holdfast_execution (job_id, nth);
 CREATE INDEX holdfast_execution_host ON holdfast_execution (host_id, task_id);
 -- Ends that the rollout has not counted.
 CREATE INDEX holdfast_execution_ended ON holdfast_execution (job_id) WHERE ended_at IS NOT NULL AND tallied = 0;
+CREATE INDEX holdfast_execution_held ON holdfast_execution (block_id) WHERE block_id IS NOT NULL;
 -- Admitted executions that have not ended: what a running job waits for.
 CREATE INDEX holdfast_execution_open ON holdfast_execution (job_id) WHERE wave IS NOT NULL AND ended_at IS NULL;
 
@@ -173,7 +174,7 @@ CREATE TABLE holdfast_outbox (
     error        text NOT NULL DEFAULT '',
     done_at      real
 ) STRICT;
-CREATE INDEX holdfast_outbox_due ON holdfast_outbox (due_at) WHERE done_at IS NULL;
+CREATE INDEX holdfast_outbox_due ON holdfast_outbox (kind, due_at) WHERE done_at IS NULL;
 CREATE INDEX holdfast_outbox_done ON holdfast_outbox (done_at) WHERE done_at IS NOT NULL;
 CREATE INDEX holdfast_outbox_subject ON holdfast_outbox (subject, id);
 
