@@ -26,7 +26,9 @@ class AgentEnrol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     host: str
     """The name of the host."""
     boot_id: str
+    """Names the boot of the host: no process outlives it."""
     journal_id: str
+    """Names the journal: another one proves nothing about earlier tokens."""
     version: str = ""
     facts: dict[str, object] = {}
     labels: dict[str, str] = {}
@@ -43,7 +45,7 @@ class AgentEnrolled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentStart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A start of an agent that has a credential."""
+    """A start of an agent that has a credential. Each start is a new incarnation, also a repeated one."""
 
     boot_id: str
     journal_id: str
@@ -138,6 +140,8 @@ class AgentSync(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     spool: AgentSpool = AgentSpool()
     accepts: list[TokenRef] = []
     refuses: list[AgentResult] = []
+    """Offers that the agent does not take. `refused`: it never will, and the execution has failed.
+    `never_started`: not now, e.g. because its spool is full; the execution is offered again a little later."""
     running: list[AgentRun] = []
     chunks: list[AgentChunk] = []
     results: list[AgentResult] = []

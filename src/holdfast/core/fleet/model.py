@@ -217,6 +217,10 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """The block that holds it: its task is held by `block:<id>` until the block ends."""
     token: int | None = None
     """The fence of the slot under which it was last offered."""
+    fence: int | None = None
+    """The fence of its task under that token: the name of its output."""
+    taken_json: str = "[]"
+    """The tokens whose end the agent has reported, oldest first. A repeat of a report is recognised by it."""
     outcome: str | None = None
     """The fine kind of an ended execution (`status.Kind`), where the task alone does not tell it."""
     detail: str = ""
@@ -228,6 +232,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     late_json: str | None = None
     """A result that came after the execution had ended otherwise."""
     go_at: float | None = None
+    """When its agent got the go under `token`. None: it has not, so nothing has started."""
     ended_at: float | None = None
     tallied: bool = False
     """Whether the rollout has counted its end."""
@@ -274,7 +279,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     journal_id: str
     """Names the journal on the host. Another journal proves nothing about earlier tokens."""
+    journal_token: int = 0
+    """The newest token when the journal was first seen: it proves nothing about this one and older ones."""
     boot_id: str
+    """Names the boot of the host. No process outlives it."""
+    boot_token: int = 0
+    """The newest token when the boot was first seen."""
     version: str = ""
     incarnation: int = 0
     seq: int = 0

@@ -97,6 +97,10 @@ CREATE TABLE holdfast_execution (
     -- the block that holds it
     block_id    text,
     token       integer,
+    -- the fence of the task under that token
+    fence       integer,
+    -- tokens whose end the agent has reported
+    taken_json  text NOT NULL DEFAULT '[]',
     outcome     text,
     detail      text NOT NULL DEFAULT '',
     exit_code   integer,
@@ -150,7 +154,10 @@ CREATE TABLE holdfast_agent (
     host_id           text PRIMARY KEY,
     project           text NOT NULL,
     journal_id        text NOT NULL,
+    -- the newest token of the slot when the journal was first seen
+    journal_token     integer NOT NULL,
     boot_id           text NOT NULL,
+    boot_token        integer NOT NULL,
     version           text NOT NULL,
     incarnation       integer NOT NULL,
     seq               integer NOT NULL,
@@ -160,6 +167,16 @@ CREATE TABLE holdfast_agent (
     enrolled_at       real NOT NULL
 ) STRICT;
 CREATE INDEX holdfast_agent_seen ON holdfast_agent (seen_at);
+
+-- Whether agents are served. A lease of an execution does not end while nobody serves them, nor until the grace after
+-- such an outage is over.
+CREATE TABLE holdfast_fleet_service (
+    id            integer PRIMARY KEY CHECK (id = 1),
+    served_at     real NOT NULL,
+    -- the end of the latest outage
+    since         real NOT NULL,
+    grace_seconds real NOT NULL
+) STRICT;
 
 CREATE TABLE holdfast_outbox (
     id           integer PRIMARY KEY AUTOINCREMENT,
