@@ -141,7 +141,7 @@ class AgentSync(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     accepts: list[TokenRef] = []
     refuses: list[AgentResult] = []
     """Offers that the agent does not take. `refused`: it never will, and the execution has failed.
-    `never_started`: not now, e.g. because its spool is full; the execution is offered again a little later."""
+    `never_started`: not now, e.g. because its spool is full. The execution is offered again later."""
     running: list[AgentRun] = []
     chunks: list[AgentChunk] = []
     results: list[AgentResult] = []

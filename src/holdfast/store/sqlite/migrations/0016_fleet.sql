@@ -168,8 +168,8 @@ CREATE TABLE holdfast_agent (
 ) STRICT;
 CREATE INDEX holdfast_agent_seen ON holdfast_agent (seen_at);
 
--- Whether agents are served. A lease of an execution does not end while nobody serves them, nor until the grace after
--- such an outage is over.
+-- Whether agents are served. A lease of an execution does not end while no gateway serves them, nor until the grace
+-- after such an outage is over.
 CREATE TABLE holdfast_fleet_service (
     id            integer PRIMARY KEY CHECK (id = 1),
     served_at     real NOT NULL,
