@@ -58,6 +58,7 @@ INTERNAL = [
     "config",
     "core",
     "engine",
+    "fleet",
     "forks",
     "gateway",
     "portal",

@@ -19,7 +19,8 @@ from tests.pages import DOCS, ROOT, SRC, page
 from tests.test_tidy import NOT_PLAIN
 
 KIND = re.compile(
-    r"^(?:checkpoint|conflict|decision|intervention|task|queue|node|schedule|lock|token|type)\.[a-z_]+$"
+    r"^(?:block|checkpoint|conflict|decision|group|host|intervention|task|queue|node|schedule|lock|token|type)"
+    r"\.[a-z_]+$"
 )
 
 
@@ -47,7 +48,7 @@ def test_every_setting_is_documented() -> None:
 def emitted() -> dict[str, set[str]]:
     """The kinds of events in the sources, with the fields that the code sets."""
     kinds: dict[str, set[str]] = {}
-    for folder in ("core", "store", "engine", "queue", "sync"):
+    for folder in ("core", "store", "engine", "queue", "sync", "fleet"):
         for path in (SRC / folder).rglob("*.py"):
             if path.name in ("event_kinds.py", "subscription.py"):
                 continue  # Tables that also have kinds of parts that are not there yet, and names of frames.

@@ -26,6 +26,7 @@ WITH_STATEMENTS = (
     "src/holdfast/store/",
     "src/holdfast/orders/sqlstore/",
     "src/holdfast/sync/",
+    "src/holdfast/fleet/",
     "src/holdfast/sim/",
 )
 STATEMENT_CALLS = ("call", "call_rows", "StatementCall")

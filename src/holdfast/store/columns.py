@@ -1,9 +1,10 @@
-"""The columns of a task. Statements, rows and parameters derive from this table.
+"""The columns of a task, and of the tables of the fleet. Statements, rows and parameters derive from them.
 
 A new column is a field of `core.task.Task` with a default, a line here, and a new migration with the same
 number on both databases. A migration that has been applied never changes: its store would be refused.
 Promises: names and order are those of `Task`. The macros of a statement, such as `{new}` and `{changed}`
-(see `sql.py`), agree with the tuples that are made here. Never: puts values into SQL.
+(see `sql.py`), agree with the tuples that are made here. The rows of the fleet are structs: their fields are
+the columns. Never: puts values into SQL.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import Flag, auto
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
+import msgspec
+
+from holdfast.core.fleet import model
 from holdfast.core.task import Priority, Status, Task
 
 
@@ -90,6 +94,20 @@ def _used(use: Use) -> tuple[Column, ...]:
     return tuple(column for column, uses in _TABLE if use in uses)
 
 
+def _fields(struct: type[msgspec.Struct]) -> tuple[Column, ...]:
+    """A column for each field of a struct."""
+    return tuple(
+        Column(field.name, _column_type(field.type)) for field in msgspec.structs.fields(struct)
+    )
+
+
+def _column_type(annotation: Any) -> str:
+    [kind] = [part for part in get_args(annotation) or (annotation,) if part is not type(None)]
+    if issubclass(kind, float):
+        return _TIME
+    return "bigint" if issubclass(kind, int) else "text"
+
+
 TASK_COLUMNS: Final = tuple(column.name for column, _ in _TABLE)
 COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "task": tuple(column for column, _ in _TABLE),
@@ -97,6 +115,16 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "plain": _used(Use.PLAIN),
     "shape": _used(Use.SHAPE),
     "changed": _used(Use.CHANGED),
+    "host": _fields(model.Host),
+    "group": _fields(model.Group),
+    "block": _fields(model.Block),
+    "job": _fields(model.Job),
+    "execution": _fields(model.Execution),
+    "approval": _fields(model.ApprovalRequest),
+    "vote": _fields(model.Vote),
+    "agent": _fields(model.Agent),
+    "webhook": _fields(model.Webhook),
+    "outbox": _fields(model.OutboxEntry),
 }
 """Sets of columns, by their names in statements."""
 PLAIN: Final = tuple(column.name for column in COLUMNS["plain"])

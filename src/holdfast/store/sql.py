@@ -1,7 +1,8 @@
 """Loads named statements and migrations from `.sql` files.
 
 Promises: statements have unique names, and say which index they rely on and what they return.
-Never: builds SQL from values. Macros expand to columns of a task, whose sets are in `columns.py`:
+Never: builds SQL from values. Macros expand to columns, whose sets are in `columns.py`: those of a task, and
+those of the fleet's tables (`{host}`, `{job}`, ...; also in `-- returns: {host}`):
     {task}, {new}, {plain}, {shape}, {changed}      their names, in the order of the task's fields
     {task:t}                                        the same as columns of t
     {plain?}                                        as parameters: :id, :type
@@ -149,7 +150,8 @@ def _statement(name: str, body: str, rows_macro: RowsMacro) -> Statement:
 
     text = "\n".join(line for line in body.splitlines() if not line.lstrip().startswith("--"))
     text = _ROWS.sub(rows, _SET.sub(_listed, text)).strip().rstrip(";")
-    return Statement(name, text, headers.get("returns", "nothing"), columns)
+    returns = _SET.sub(_listed, headers.get("returns", "nothing")).replace(", ", " ")
+    return Statement(name, text, returns, columns)
 
 
 def _listed(macro: re.Match[str]) -> str:

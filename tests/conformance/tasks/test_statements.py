@@ -25,7 +25,7 @@ from tests.conformance.tasks.helpers import after, asked, claim, complete, put_p
 
 SRC = Path(__file__).parents[3] / "src" / "holdfast"
 ORDERS = "holdfast.orders.sqlstore"
-PARTS = (ORDERS, "holdfast.sync", "holdfast.sync.access", "holdfast.sync.worker")
+PARTS = (ORDERS, "holdfast.sync", "holdfast.sync.access", "holdfast.sync.worker", "holdfast.fleet")
 DIALECTS = ("sqlite", "postgres")
 OWN = {
     # With one writer, reads in a transaction need no locks, and rows are claimed by row id.
@@ -456,6 +456,23 @@ async def test_statements_marked_as_reads_change_nothing(pg: postgres.Connection
 )
 def test_other_statements_count_as_writes(text: str) -> None:
     assert not sql.only_reads(text)
+
+
+def test_the_columns_of_the_fleet_are_those_of_its_tables() -> None:
+    tables = {
+        **{name: f"holdfast_{name}" for name in ("host", "block", "job", "execution", "approval")},
+        **{name: f"holdfast_{name}" for name in ("vote", "agent", "webhook", "outbox")},
+        "group": "holdfast_host_group",
+    }
+    made = "\n".join(m.text for m in load_migrations("holdfast.store.postgres"))
+    for name, table in tables.items():
+        body = made[made.index(f"CREATE TABLE {table} (") :]
+        columns = re.findall(
+            r"^    ([a-z_0-9]+) +(text|bigint|double precision)",
+            body[: body.index("\n)")],
+            re.MULTILINE,
+        )
+        assert [tuple(column) for column in COLUMNS[name]] == columns, name
 
 
 async def explained(pg: postgres.Connection, text: str, values: tuple[Any, ...]) -> list[str]:

@@ -293,3 +293,70 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     capabilities_json: str = "{}"
     seen_at: float
     enrolled_at: float
+
+
+class WebhookDirection(StrEnum):
+    """Whether requests come from a source, or events go to an endpoint."""
+
+    IN = "in"
+    OUT = "out"
+
+
+class WebhookState(StrEnum):
+    ACTIVE = "active"
+    DISABLED = "disabled"
+    """Its requests are refused; it gets no events."""
+
+
+class Webhook(msgspec.Struct, frozen=True, kw_only=True):
+    """A source of signed requests, or an endpoint that gets events."""
+
+    id: str
+    project: str
+    direction: WebhookDirection
+    name: str
+    url: str = ""
+    """Where an endpoint gets its events. Empty for a source."""
+    kinds_json: str = "[]"
+    """The kinds of events that an endpoint gets; `job.*` stands for all kinds of a group."""
+    secrets_json: str
+    """The newest secret first; two while one replaces the other."""
+    state: WebhookState = WebhookState.ACTIVE
+    position: str | None = None
+    """The position of the feed that deliveries have been made up to."""
+    created_by: str
+    created_at: float
+    version: int = 1
+
+    @property
+    def kinds(self) -> list[str]:
+        return msgspec.json.decode(self.kinds_json, type=list[str])
+
+    @property
+    def secrets(self) -> list[str]:
+        return msgspec.json.decode(self.secrets_json, type=list[str])
+
+
+class OutboxKind(StrEnum):
+    """What an entry of the outbox announces."""
+
+    PLAN_JOB = "PLAN_JOB"
+    RUN_EXECUTION = "RUN_EXECUTION"
+    WEBHOOK = "WEBHOOK"
+
+
+class OutboxEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to do after a commit, written by the transaction that makes it due."""
+
+    id: int
+    kind: OutboxKind
+    subject: str
+    payload_json: str
+    created_at: float
+    due_at: float
+    claimed_by: str | None = None
+    claim_until: float | None = None
+    attempts: int = 0
+    error: str = ""
+    """How the last attempt failed."""
+    done_at: float | None = None

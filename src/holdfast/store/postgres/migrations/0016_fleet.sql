@@ -3,7 +3,7 @@
 CREATE TABLE holdfast_host (
     id          text PRIMARY KEY,
     project     text NOT NULL,
-    name        text NOT NULL,
+    name        text COLLATE "C" NOT NULL,
     driver      text NOT NULL CHECK (driver IN ('agent', 'ssh', 'simulated')),
     address     text NOT NULL,
     labels_json text NOT NULL,
@@ -17,7 +17,7 @@ CREATE UNIQUE INDEX holdfast_host_name ON holdfast_host (project, name);
 
 CREATE TABLE holdfast_host_group (
     project    text NOT NULL,
-    name       text NOT NULL,
+    name       text COLLATE "C" NOT NULL,
     selector   text NOT NULL,
     created_at double precision NOT NULL,
     version    bigint NOT NULL,

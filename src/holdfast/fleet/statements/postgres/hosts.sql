@@ -1,0 +1,80 @@
+-- Hosts and groups.
+
+-- name: get_hosts
+-- index: holdfast_host_pkey
+-- returns: {host}
+SELECT {host} FROM holdfast_host WHERE id = ANY(:ids::text[]) ORDER BY id;
+
+-- name: hosts_named
+-- index: holdfast_host_name
+-- returns: {host}
+SELECT {host} FROM holdfast_host WHERE project = :project::text AND name = ANY(:names::text[]) ORDER BY name;
+
+-- name: lock_hosts
+-- By id, in the order in which all transactions lock hosts.
+-- index: holdfast_host_pkey
+-- returns: {host}
+SELECT {host} FROM holdfast_host WHERE id = ANY(:ids::text[]) ORDER BY id FOR NO KEY UPDATE;
+
+-- name: list_hosts
+-- A page by name. Hosts that were removed are in it only if their state is asked for.
+-- index: holdfast_host_name
+-- returns: {host}
+SELECT {host} FROM holdfast_host
+WHERE project = :project::text AND name > :after::text
+  AND (state = :state::text OR (:state::text IS NULL AND state <> 'gone'))
+  AND (:part::text IS NULL OR strpos(name, :part::text) > 0)
+ORDER BY name LIMIT :limit::bigint;
+
+-- name: hosts_without_facts
+-- All hosts of a project that were not removed, in pages by name.
+-- index: holdfast_host_name
+-- returns: {host}
+SELECT id, project, name, driver, address, labels_json, :no_facts::text AS facts_json, state, created_at, updated_at, version
+FROM holdfast_host WHERE project = :project::text AND name > :after::text AND state <> 'gone'
+ORDER BY name LIMIT :limit::bigint;
+
+-- name: count_hosts
+-- index: holdfast_host_name
+-- returns: n
+SELECT count(*) AS n FROM holdfast_host WHERE project = :project::text AND state <> 'gone';
+
+-- name: add_hosts
+-- A name that another transaction has added meanwhile is left out.
+-- index: holdfast_host_name
+-- returns: id
+INSERT INTO holdfast_host ({host}) SELECT {host:r} FROM {rows: @host} WHERE true
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: write_hosts
+-- Facts are written apart, by the agent.
+-- index: holdfast_host_pkey
+UPDATE holdfast_host AS h SET driver = r.driver, address = r.address, labels_json = r.labels_json, state = r.state,
+    updated_at = r.updated_at, version = r.version
+FROM {rows: id text, driver text, address text, labels_json text, state text, updated_at double precision,
+    version bigint}
+WHERE h.id = r.id;
+
+-- name: write_facts
+-- index: holdfast_host_pkey
+UPDATE holdfast_host AS h SET facts_json = r.facts_json FROM {rows: id text, facts_json text}
+WHERE h.id = r.id AND h.facts_json <> r.facts_json;
+
+-- name: raise_block_epoch
+-- What blocks say about hosts has changed: agents fetch them again.
+-- index: holdfast_project_pkey
+-- returns: block_epoch
+INSERT INTO holdfast_project (id, created_at, block_epoch) VALUES (:id::text, :now::float8, 1)
+ON CONFLICT (id) DO UPDATE SET block_epoch = holdfast_project.block_epoch + 1
+RETURNING block_epoch;
+
+-- name: has_selector_blocks
+-- index: holdfast_block_active
+-- returns: id
+SELECT id FROM holdfast_block WHERE project = :project::text AND lifted_at IS NULL AND selector IS NOT NULL LIMIT 1;
+
+-- name: block_epochs
+-- A project without a row has none.
+-- index: holdfast_project_pkey
+-- returns: id block_epoch
+SELECT id, block_epoch FROM holdfast_project WHERE id = ANY(:ids::text[]);

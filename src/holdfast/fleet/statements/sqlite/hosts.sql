@@ -1,0 +1,80 @@
+-- Hosts and groups.
+
+-- name: get_hosts
+-- index: holdfast_host (primary key)
+-- returns: {host}
+SELECT {host} FROM holdfast_host WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
+
+-- name: hosts_named
+-- index: holdfast_host_name
+-- returns: {host}
+SELECT {host} FROM holdfast_host WHERE project = :project AND name IN (SELECT value FROM json_each(:names)) ORDER BY name;
+
+-- name: lock_hosts
+-- By id, in the order in which all transactions lock hosts.
+-- index: holdfast_host (primary key)
+-- returns: {host}
+SELECT {host} FROM holdfast_host WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
+
+-- name: list_hosts
+-- A page by name. Hosts that were removed are in it only if their state is asked for.
+-- index: holdfast_host_name
+-- returns: {host}
+SELECT {host} FROM holdfast_host
+WHERE project = :project AND name > :after
+  AND (state = :state OR (:state IS NULL AND state <> 'gone'))
+  AND (:part IS NULL OR instr(name, :part) > 0)
+ORDER BY name LIMIT :limit;
+
+-- name: hosts_without_facts
+-- All hosts of a project that were not removed, in pages by name.
+-- index: holdfast_host_name
+-- returns: {host}
+SELECT id, project, name, driver, address, labels_json, :no_facts AS facts_json, state, created_at, updated_at, version
+FROM holdfast_host WHERE project = :project AND name > :after AND state <> 'gone'
+ORDER BY name LIMIT :limit;
+
+-- name: count_hosts
+-- index: holdfast_host_name
+-- returns: n
+SELECT count(*) AS n FROM holdfast_host WHERE project = :project AND state <> 'gone';
+
+-- name: add_hosts
+-- A name that another transaction has added meanwhile is left out.
+-- index: holdfast_host_name
+-- returns: id
+INSERT INTO holdfast_host ({host}) SELECT {host:r} FROM {rows: @host} WHERE true
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: write_hosts
+-- Facts are written apart, by the agent.
+-- index: holdfast_host (primary key)
+UPDATE holdfast_host AS h SET driver = r.driver, address = r.address, labels_json = r.labels_json, state = r.state,
+    updated_at = r.updated_at, version = r.version
+FROM {rows: id text, driver text, address text, labels_json text, state text, updated_at double precision,
+    version bigint}
+WHERE h.id = r.id;
+
+-- name: write_facts
+-- index: holdfast_host (primary key)
+UPDATE holdfast_host AS h SET facts_json = r.facts_json FROM {rows: id text, facts_json text}
+WHERE h.id = r.id AND h.facts_json <> r.facts_json;
+
+-- name: raise_block_epoch
+-- What blocks say about hosts has changed: agents fetch them again.
+-- index: holdfast_project (primary key)
+-- returns: block_epoch
+INSERT INTO holdfast_project (id, created_at, block_epoch) VALUES (:id, :now, 1)
+ON CONFLICT (id) DO UPDATE SET block_epoch = holdfast_project.block_epoch + 1
+RETURNING block_epoch;
+
+-- name: has_selector_blocks
+-- index: holdfast_block_active
+-- returns: id
+SELECT id FROM holdfast_block WHERE project = :project AND lifted_at IS NULL AND selector IS NOT NULL LIMIT 1;
+
+-- name: block_epochs
+-- A project without a row has none.
+-- index: holdfast_project (primary key)
+-- returns: id block_epoch
+SELECT id, block_epoch FROM holdfast_project WHERE id IN (SELECT value FROM json_each(:ids));
