@@ -37,6 +37,8 @@ _OWN_FIELDS: Final[dict[type[HoldfastError], dict[str, Any]]] = {
     errors.FeedReset: {"reason": "", "oldest": "", "head": ""},
     wire_errors.TaskNotClaimable: {"reason": ""},
     wire_errors.RateLimited: {"retry_after_seconds": 1.0},
+    wire_errors.BadSelector: {"at": 0, "expected": ""},
+    wire_errors.UnknownHost: {"names": (), "fields": []},
 }
 """Attributes that the constructors of classes set, with their defaults."""
 

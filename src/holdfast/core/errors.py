@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from holdfast.errors import (
     Conflict,
@@ -17,6 +18,10 @@ from holdfast.errors import (
 __all__ = [
     "AlreadyLocked",
     "AmbiguousId",
+    "BadSelector",
+    "BadSignature",
+    "CommandRefused",
+    "EmptySelection",
     "Forbidden",
     "GatewayUnavailable",
     "Malformed",
@@ -29,9 +34,17 @@ __all__ = [
     "TaskNotClaimable",
     "TooLarge",
     "Unauthenticated",
+    "UnknownCommandType",
+    "UnknownHost",
     "UnknownNode",
     "UnsupportedMedia",
 ]
+
+
+HOSTS_NAMED_MAX: Final = 100
+"""Hosts that one error names."""
+HOSTS_SHOWN_MAX: Final = 10
+"""Hosts that the message of an error names. It says how many more there are."""
 
 
 class GatewayUnavailable(StoreUnavailable):
@@ -83,6 +96,60 @@ class SelfApproval(Forbidden):
     """A requester does not approve its own request."""
 
     code = "self-approval"
+
+
+class BadSignature(Unauthenticated):
+    """The webhook has no valid signature."""
+
+    code = "bad-signature"
+
+
+class CommandRefused(Forbidden):
+    """The command type does not allow the command."""
+
+    code = "command-refused"
+
+
+class BadSelector(InvalidInput):
+    """The selector cannot be read. `at` is the offset of the character, from 0; `expected` says what fits."""
+
+    code = "bad-selector"
+
+    def __init__(self, at: int, expected: str) -> None:
+        super().__init__(f"the selector cannot be read at column {at + 1}: expected {expected}")
+        self.at = at
+        self.expected = expected
+
+
+class UnknownHost(InvalidInput):
+    """A name stands for no host. `names` are those, the first 100 of them."""
+
+    code = "unknown-host"
+
+    def __init__(self, names: Sequence[str], fields: Sequence[str] = ()) -> None:
+        """`fields`: where each name stands, e.g. `hosts[3]`."""
+        named = tuple(names[:HOSTS_NAMED_MAX])
+        shown = ", ".join(f"'{name}'" for name in named[:HOSTS_SHOWN_MAX])
+        rest = len(names) - HOSTS_SHOWN_MAX
+        more = f" and {rest} more" if rest > 0 else ""
+        super().__init__(f"no host {shown}{more}: list the hosts, or add the host first")
+        self.names = named
+        self.fields = [
+            {"field": field, "message": f"no host '{name}'"}
+            for field, name in zip(fields, named, strict=False)
+        ]
+
+
+class EmptySelection(InvalidInput):
+    """The selection has no host."""
+
+    code = "empty-selection"
+
+
+class UnknownCommandType(InvalidInput):
+    """The settings define no command type with that name."""
+
+    code = "unknown-command-type"
 
 
 class PreconditionFailed(VersionConflict):

@@ -151,7 +151,7 @@ def test_fields_of_a_problem_are_attributes() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "error", "code"),
     [
-        (403, {"code": "command-refused"}, Forbidden, "command-refused"),
+        (403, {"code": "not-known-yet"}, Forbidden, "not-known-yet"),
         (409, {"code": "brand-new"}, Conflict, "brand-new"),
         (418, {"code": 7}, InvalidInput, "invalid-input"),
         (500, "boom", HoldfastError, "internal"),

@@ -13,7 +13,7 @@ import msgspec
 from starlette.responses import Response
 
 from holdfast.core.decision import Decision
-from holdfast.core.errors import RateLimited, Unauthenticated
+from holdfast.core.errors import BadSelector, RateLimited, Unauthenticated, UnknownHost
 from holdfast.core.search import QueryError
 from holdfast.errors import AlreadyDecided, FeedReset, HoldfastError, InProgress, VersionConflict
 from holdfast.gateway.shown import shown_detail
@@ -36,9 +36,11 @@ def problem(error: HoldfastError, request_id: str) -> dict[str, Any]:
     }
     if fields := getattr(error, "fields", None):
         body["errors"] = fields
-    if isinstance(error, QueryError):
+    if isinstance(error, QueryError | BadSelector):
         body["at"] = getattr(error, "at", None)
         body["expected"] = getattr(error, "expected", None)
+    if isinstance(error, UnknownHost):
+        body["names"] = list(error.names)
     if isinstance(error, VersionConflict) and error.current is not None:
         body["current"] = error.current
     if isinstance(error, AlreadyDecided) and isinstance(error.decision, Decision):
