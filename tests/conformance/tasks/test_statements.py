@@ -25,7 +25,14 @@ from tests.conformance.tasks.helpers import after, asked, claim, complete, put_p
 
 SRC = Path(__file__).parents[3] / "src" / "holdfast"
 ORDERS = "holdfast.orders.sqlstore"
-PARTS = (ORDERS, "holdfast.sync", "holdfast.sync.access", "holdfast.sync.worker", "holdfast.fleet")
+PARTS = (
+    ORDERS,
+    "holdfast.sync",
+    "holdfast.sync.access",
+    "holdfast.sync.worker",
+    "holdfast.fleet",
+    "holdfast.fleet.jobs",
+)
 DIALECTS = ("sqlite", "postgres")
 OWN = {
     # With one writer, reads in a transaction need no locks, and rows are claimed by row id.
