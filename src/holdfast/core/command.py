@@ -11,7 +11,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from holdfast.core.affinity import Affinity
+from holdfast.core.check import check_text, shown
 from holdfast.core.task import Failure, Status
+from holdfast.errors import InvalidInput
 
 
 class Complete(msgspec.Struct, frozen=True, gc=False):
@@ -51,7 +53,9 @@ class Release(msgspec.Struct, frozen=True, gc=False):
 AUTO: Final = "auto"
 """The type of a checkpoint without a name, as workers send it: only the latest value is kept."""
 OWN_POINTS: Final = frozenset({AUTO, "decision"})
-"""Types of checkpoints that handlers do not give."""
+"""Types of checkpoints that runners do not give."""
+POINT_PREFIX: Final = "ckp_"
+POINT_CHARS_MAX: Final = 200
 
 
 class NamedPoint(msgspec.Struct, frozen=True, gc=False):
@@ -60,6 +64,13 @@ class NamedPoint(msgspec.Struct, frozen=True, gc=False):
     id: str
     type: str
     note: str = ""
+
+
+def named_point(id: str, type: str, note: str) -> NamedPoint:
+    """A named checkpoint, checked."""
+    if not check_text("type", type, most=POINT_CHARS_MAX).strip() or type in OWN_POINTS:
+        raise InvalidInput(f"type {shown(type)} is not a name of checkpoints: use another")
+    return NamedPoint(id, type, check_text("note", note))
 
 
 class OutputPart(msgspec.Struct, frozen=True, gc=False):

@@ -7,15 +7,23 @@ last `TAIL_BYTES` are kept; between them only the size. Never: I/O.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from holdfast.core.check import shown
+from holdfast.errors import InvalidInput, PayloadTooLarge
+
 HEAD_BYTES: Final = 262_144
 TAIL_BYTES: Final = 786_432
 FOLD_BYTES: Final = 262_144
 """The middle is folded each time that the stream has grown by this."""
+PART_BYTES: Final = 32_768
+"""What one transaction of a handler, and one frame of the live feed, takes."""
+CALL_BYTES_MAX: Final = 1_048_576
+"""What one call of a runner takes."""
 
 
 class StreamName(StrEnum):
@@ -68,6 +76,27 @@ def place(end: int, start: int | None, data: bytes, pieces: tuple[Piece, ...] = 
     if not rest:
         return Placed(Placement.DUPLICATE, end, b"", end)
     return Placed(Placement.APPEND, end, rest, end + len(rest))
+
+
+def written(data: str | bytes) -> bytes:
+    """The bytes that a runner writes in one call."""
+    if isinstance(data, str):
+        try:
+            data = data.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInput(f"output is not text in UTF-8: {error}") from None
+    if not isinstance(data, bytes):
+        raise InvalidInput(f"output {shown(data)} is neither text nor bytes")
+    if len(data) > CALL_BYTES_MAX:
+        raise PayloadTooLarge(
+            f"output has {len(data)} bytes: at most {CALL_BYTES_MAX} in one call; write it in parts"
+        )
+    return data
+
+
+def parts(data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), PART_BYTES):
+        yield data[start : start + PART_BYTES]
 
 
 def split(start: int, data: bytes) -> list[tuple[int, bytes]]:

@@ -21,9 +21,8 @@ from holdfast.core.check import (
     check_number,
     check_text,
     check_whole,
-    shown,
 )
-from holdfast.core.command import OWN_POINTS, Instruction, NamedPoint, Report
+from holdfast.core.command import POINT_PREFIX, Instruction, Report, named_point
 from holdfast.core.decide import Refusal, Ruling, applied
 from holdfast.core.decision import Decision, DecisionState, Question, make_question
 from holdfast.core.ledger import (
@@ -49,8 +48,6 @@ from holdfast.store.decisions import Asked
 from holdfast.store.uncancelled import UncancelledWrites
 
 PROGRESS_BYTES_MAX = 4_096
-POINT_PREFIX = "ckp_"
-POINT_CHARS_MAX = 200
 POSITION_MARK = "#"
 """The first character of keys that name a question by its position."""
 
@@ -170,10 +167,8 @@ class Context:
     async def checkpoint(self, type: str, data: object = None, note: str = "") -> str:
         """Saves a checkpoint under a name, e.g. "plan-ready", and returns its id. It is durable when this
         returns. From then on `saved` is its data. The last 20 of a task are listed by the API."""
-        if not check_text("type", type, most=POINT_CHARS_MAX).strip() or type in OWN_POINTS:
-            raise InvalidInput(f"type {shown(type)} is not a name of checkpoints: use another")
+        point = named_point(POINT_PREFIX + self._services.new_id(), type, note)
         text = encode_payload(data, what="checkpoint", limit=PAYLOAD_BYTES_MAX)
-        point = NamedPoint(POINT_PREFIX + self._services.new_id(), type, check_text("note", note))
         await self._report(Report(checkpoint_json=text, point=point))
         return point.id
 

@@ -7,20 +7,13 @@ before its call was interrupted is not stored twice. Never: holds more than the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Final
+from collections.abc import Awaitable, Callable
 
-from holdfast.core.check import check_choice, shown
+from holdfast.core.check import check_choice
 from holdfast.core.command import OutputPart, Report
-from holdfast.core.output import StreamName
+from holdfast.core.output import StreamName, parts, written
 from holdfast.core.steps import settled
-from holdfast.errors import InvalidInput, PayloadTooLarge
 from holdfast.store.uncancelled import UncancelledWrites
-
-PART_BYTES: Final = 32_768
-"""What one transaction, and one frame of the live feed, takes."""
-CALL_BYTES_MAX: Final = 1_048_576
-"""What one call takes."""
 
 
 class OutputWriter:
@@ -36,34 +29,14 @@ class OutputWriter:
     async def write(self, stream: str, data: str | bytes) -> None:
         """Returns when the bytes are stored."""
         name = check_choice("stream", stream, StreamName).value
-        parts = list(_parts(_checked(data)))
-        settled(await UncancelledWrites().finish(lambda: self._append(name, parts)))
+        left = list(parts(written(data)))
+        settled(await UncancelledWrites().finish(lambda: self._append(name, left)))
 
-    async def _append(self, stream: str, parts: list[bytes]) -> None:
+    async def _append(self, stream: str, left: list[bytes]) -> None:
         """Stores the parts, and takes each out when it is. A repeat goes on with the rest, and sends the
         first of them with the offset that it had: the store knows whether it has it."""
         async with self._lock:
-            while parts:
+            while left:
                 start = self._ends.get(stream, 0)
-                await self._report(Report(output=OutputPart(stream, start, parts[0])))
-                self._ends[stream] = start + len(parts.pop(0))
-
-
-def _checked(data: str | bytes) -> bytes:
-    if isinstance(data, str):
-        try:
-            data = data.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidInput(f"output is not text in UTF-8: {error}") from None
-    if not isinstance(data, bytes):
-        raise InvalidInput(f"output {shown(data)} is neither text nor bytes")
-    if len(data) > CALL_BYTES_MAX:
-        raise PayloadTooLarge(
-            f"output has {len(data)} bytes: at most {CALL_BYTES_MAX} in one call; write it in parts"
-        )
-    return data
-
-
-def _parts(data: bytes) -> Iterator[bytes]:
-    for start in range(0, len(data), PART_BYTES):
-        yield data[start : start + PART_BYTES]
+                await self._report(Report(output=OutputPart(stream, start, left[0])))
+                self._ends[stream] = start + len(left.pop(0))

@@ -87,7 +87,9 @@ class Server:
 
     async def run(self, on_ready: Callable[[Listening], None] = lambda _: None) -> None:
         """Serves until `stop`, or until it is cancelled."""
-        with closing(_listener(self._settings)) as listener:  # first: a port that is taken is named
+        with closing(
+            open_listener(self._settings)
+        ) as listener:  # first: a port that is taken is named
             await self._run(listener, on_ready)
 
     async def _run(self, listener: socket.socket, on_ready: Callable[[Listening], None]) -> None:
@@ -207,7 +209,7 @@ class _Nothing:
         return None
 
 
-def _listener(settings: ServerSettings) -> socket.socket:
+def open_listener(settings: ServerSettings) -> socket.socket:
     """A socket at the address. BadConfig if it cannot be had. Connections inherit TCP_NODELAY: without it, an
     answer of two writes on a kept connection waits for the client's delayed acknowledgement, about 40 ms."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET

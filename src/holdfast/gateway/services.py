@@ -31,6 +31,7 @@ from holdfast.store.audit import AuditStore
 from holdfast.store.backends import secret_ids
 from holdfast.store.store import Store
 from holdfast.sync.access.tokens import Tokens
+from holdfast.sync.claim_reports import ClaimReports
 from holdfast.sync.claims import TaskClaims
 from holdfast.sync.conflicts import Conflicts
 from holdfast.sync.exchange import Exchange
@@ -83,6 +84,7 @@ class GatewayServices:
         self.nodes = Nodes(resources.store, self.rules)
         self.exchange = Exchange(resources.store, self.wake, self.rules)
         self.claims = TaskClaims(resources.store, self.wake, self.rules)
+        self.claim_reports = ClaimReports(resources.store, self.rules)
         self.projects = Projects(resources.store)
         self.conflicts = Conflicts(resources.store)
         self.live_reads = LiveReads(resources.store)

@@ -176,7 +176,7 @@ class TaskClaims:
         return released
 
 
-def _check_fence(node: RegisteredNode, fence: int | None, rules: HubRules) -> None:
+def check_fence(node: RegisteredNode, fence: int | None, rules: HubRules) -> None:
     if fence is None and rules.must_fence(node.capabilities):
         why = (
             "this hub requires it (sync.require_fence)"
@@ -186,7 +186,7 @@ def _check_fence(node: RegisteredNode, fence: int | None, rules: HubRules) -> No
         raise InvalidInput(f"fence is missing: {why}")
 
 
-def _loaded(task_id: str, now: float) -> Script[tuple[Work, Task, SyncRow]]:
+def loaded(task_id: str, now: float) -> Script[tuple[Work, Task, SyncRow]]:
     """Locks the task. A lease that has ended expires."""
     work = Work(now)
     work.load((yield call("lock_tasks", ids=[task_id])))
@@ -212,7 +212,7 @@ def _claim(
     lease_seconds: float,
 ) -> Script[Locked | Refusal]:
     node = yield from heard(voice, NodeAct.CLAIM)
-    work, task, row = yield from _loaded(task_id, now)
+    work, task, row = yield from loaded(task_id, now)
     if claim_id is None:
         claim_id = implied_claim(task, node.id, node.incarnation)
     request = ClaimById(task_id, node.id, claim_id, lease_seconds)
@@ -250,21 +250,13 @@ def _beat(
     rules: HubRules,
 ) -> Script[Beat]:
     node = yield from heard(voice)
-    _check_fence(node, sign.fence, rules)
-    work, task, row = yield from _loaded(task_id, now)
+    check_fence(node, sign.fence, rules)
+    work, task, row = yield from loaded(task_id, now)
     clock = (yield from read_project(task.project)).clock
-    if not _holds(task, node, sign):
-        reason = why_lost(task, row, node)
-        log = _log("heartbeat", task, row, "refused", code="LOCK_LOST")
-
-        def beside(now: float) -> Script[tuple[()]]:
-            rows = [log.values(clock)]
-            yield call_rows(own("add_log"), rows, project=task.project, node=node.id, now=now)
-            yield from write_tally(task.project, {"fenced": 1})
-            return ()
-
-        yield from apply.finish(work, ids.record(now), dialect, then=beside)
-        return Beat(view(task, row), clock, reason)
+    if not holds(task, node, sign):
+        record = dialect, ids.record(now)
+        yield from refuse_lost("heartbeat", work, row, node, clock=clock, record=record)
+        return Beat(view(task, row), clock, why_lost(task, row, node))
     seconds = rules.lease_seconds(sign.lease_seconds, task.lease_seconds)
     text = sign.progress_json(task)
     if text is not None:
@@ -296,10 +288,10 @@ def _release(
     rules: HubRules,
 ) -> Script[Released]:
     node = yield from heard(voice)
-    _check_fence(node, sign.fence, rules)
-    work, task, row = yield from _loaded(task_id, now)
+    check_fence(node, sign.fence, rules)
+    work, task, row = yield from loaded(task_id, now)
     clock = (yield from read_project(task.project)).clock
-    if not _holds(task, node, sign):
+    if not holds(task, node, sign):
         yield from apply.finish(work, ids.record(now), dialect)
         return Released(view(work.tasks[task.id], row), clock, is_released=False)
     command = Release(reason or f"node {node.id} released it")
@@ -316,7 +308,7 @@ def _release(
     return Released(view(after, row), clock, is_released=True)
 
 
-def _holds(task: Task, node: RegisteredNode, sign: Sign) -> bool:
+def holds(task: Task, node: RegisteredNode, sign: Sign) -> bool:
     """Whether the node holds the task, under the fence and the claim that it names."""
     return (
         task.status in LEASED
@@ -324,6 +316,29 @@ def _holds(task: Task, node: RegisteredNode, sign: Sign) -> bool:
         and sign.fence in (None, task.fence)
         and sign.claim_id in (None, task.claim_id)
     )
+
+
+def refuse_lost(
+    op: str,
+    work: Work,
+    row: SyncRow,
+    node: RegisteredNode,
+    *,
+    clock: int,
+    record: tuple[Dialect, int],
+) -> Script[None]:
+    """Writes the log of a report by a node that does not hold the task, and what the claim's end changed."""
+    dialect, record_id = record
+    task = work.tasks[row.task_id]
+    log = _log(op, task, row, "refused", code="LOCK_LOST")
+
+    def beside(now: float) -> Script[tuple[()]]:
+        rows = [log.values(clock)]
+        yield call_rows(own("add_log"), rows, project=task.project, node=node.id, now=now)
+        yield from write_tally(task.project, {"fenced": 1})
+        return ()
+
+    yield from apply.finish(work, record_id, dialect, then=beside)
 
 
 def why_lost(task: Task, row: SyncRow, node: RegisteredNode) -> str:

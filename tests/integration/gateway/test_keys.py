@@ -25,6 +25,8 @@ EXEMPT = {
     "POST /api/v2/sync/tasks/{task_id}/claim": "claimId",
     "POST /api/v2/sync/tasks/{task_id}/heartbeat": "the fence; totals and progress only rise",
     "POST /api/v2/sync/tasks/{task_id}/release": "a repeat is answered released: false",
+    "POST /api/v2/sync/tasks/{task_id}/output": "start: bytes that are stored are recognised",
+    "POST /api/v2/sync/tasks/{task_id}/checkpoints": "checkpointId",
     "POST /api/v2/sync/fix-expired-locks": "a lock expires once",
 }
 Case = Callable[[Site], Awaitable[tuple[str, Any]]]

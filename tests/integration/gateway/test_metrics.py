@@ -17,8 +17,8 @@ from holdfast.store.scripts.decisions import Asked
 from holdfast.sync.worker.messages import Inbound
 from holdfast.sync.worker.receivers import Start, hello
 from holdfast.sync.worker.worker_sync import WorkerSync
+from tests.integration.gateway.forge import Forge, a, admin, b, joined
 from tests.integration.gateway.support import Site
-from tests.integration.gateway.test_sync_v2 import Forge, a, admin, b, joined
 
 __all__ = ["a", "admin", "b", "joined"]
 

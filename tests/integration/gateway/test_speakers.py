@@ -14,8 +14,8 @@ from holdfast.gateway.connections import CONNECTIONS_MAX, Door
 from holdfast.gateway.worker.door import WorkerDoor
 from holdfast.store.decisions import Asked
 from holdfast.sync.names import find_task
+from tests.integration.gateway.forge import Forge, joined
 from tests.integration.gateway.support import ADMIN, Site
-from tests.integration.gateway.test_sync_v2 import Forge, joined
 
 HUGE = 10**400
 
@@ -39,6 +39,8 @@ async def test_a_late_request_of_the_old_process_changes_nothing(site: Site) -> 
         ("/tasks/a/release", {}),
         ("/tasks/a/heartbeat", {}),
         ("/tasks/a/claim", {}),
+        ("/tasks/a/output", {"start": 0, "text": "x"}),
+        ("/tasks/a/checkpoints", {"checkpointId": "c", "type": "plan"}),
         ("/nodes/n1/heartbeat", {}),
         ("/push/proj", {"tasks": [{"id": "a", "expectedVersion": 1, "status": "completed"}]}),
     ):

@@ -10,8 +10,8 @@ from holdfast.sync.rows import own
 from holdfast.sync.worker.messages import Inbound
 from holdfast.sync.worker.receivers import Start, hello
 from holdfast.sync.worker.worker_sync import WorkerSync
+from tests.integration.gateway.forge import Forge, a, admin, b, joined
 from tests.integration.gateway.support import Site
-from tests.integration.gateway.test_sync_v2 import Forge, a, admin, b, joined
 
 __all__ = ["a", "admin", "b", "joined"]
 

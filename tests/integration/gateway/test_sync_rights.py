@@ -24,6 +24,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "/tasks/{task_id}/claim": {"nodeId": NODE},
     "/tasks/{task_id}/heartbeat": {"nodeId": NODE},
     "/tasks/{task_id}/release": {"nodeId": NODE},
+    "/tasks/{task_id}/output": {"nodeId": NODE, "start": 0, "text": "x"},
+    "/tasks/{task_id}/checkpoints": {"nodeId": NODE, "checkpointId": "ckp_1", "type": "plan"},
     "/intervene": {"type": "PAUSE", "taskId": "t", "reason": "r"},
     "/fix-expired-locks": {"projectId": "web"},
 }

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.core.command import OutputPart, Report
-from holdfast.engine.output_writer import CALL_BYTES_MAX, PART_BYTES, OutputWriter
+from holdfast.core.output import CALL_BYTES_MAX, PART_BYTES
+from holdfast.engine.output_writer import OutputWriter
 from holdfast.errors import InvalidInput, PayloadTooLarge
 
 

@@ -8,15 +8,19 @@ of this claim. Never: two results of one claim.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, TypeVar
 
 import msgspec
 
 from holdfast.client.node.exchange import SyncReport
-from holdfast.client.node.journal import HeldClaim, Journal
+from holdfast.client.node.journal import Journal
+from holdfast.client.node.report_log import HeldClaim
+from holdfast.client.node.reports import Reports
 from holdfast.client.node.wire import SyncWire
+from holdfast.client.patience import is_passing
 from holdfast.client.problems import problem_of
 from holdfast.clock import Clock
 from holdfast.core.check import check_text
@@ -24,12 +28,22 @@ from holdfast.core.errors import AlreadyLocked, TaskNotClaimable
 from holdfast.core.exchange.item_wire import decode_item, encode_item
 from holdfast.core.exchange.offline import Fields
 from holdfast.core.failure import from_exception
-from holdfast.errors import Conflict, HoldfastError, LeaseLost, NotFound, StoreUnavailable
+from holdfast.errors import (
+    Conflict,
+    HoldfastError,
+    LeaseLost,
+    NotFound,
+    QueueFull,
+    StoreUnavailable,
+)
 
+T = TypeVar("T")
 BEATS: Final = 3
 """Renewals in the time of one lease."""
 RENEWAL: Final = "holdfast-claim"
 """The name of the asyncio task that renews a claim."""
+SHIPPING: Final = "holdfast-claim-reports"
+"""The name of the asyncio task that sends what a claim has written."""
 
 
 class Command(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -49,6 +63,9 @@ class Runner(Protocol):
 
     @property
     def node_id(self) -> str: ...
+
+    @property
+    def reports(self) -> Reports: ...
 
     def set_status(
         self, task_id: str, status: str, *, result: Any = ..., error: str | None = None
@@ -77,6 +94,8 @@ class Claim:
         self._wake = asyncio.Event()
         self._arrived = asyncio.Event()
         self._beats: asyncio.Task[None] | None = None
+        self._written = asyncio.Event()
+        self._shipping: asyncio.Task[None] | None = None
         self._is_ended = False
         self.lost = asyncio.Event()
         """Set when the claim is no longer this node's: stop the work."""
@@ -107,6 +126,9 @@ class Claim:
         claim._extend(asked_at, int(lock["expiresInMs"]))
         journal.keep_claim(claim._held)
         claim._beats = asyncio.create_task(claim._keep(), name=RENEWAL)
+        claim._shipping = asyncio.create_task(claim._ship(), name=SHIPPING)
+        if node.reports.is_waiting(claim.task_id):
+            claim._written.set()
         return claim
 
     @property
@@ -151,6 +173,36 @@ class Claim:
         those of several attempts add up. Without a connection they are not kept."""
         self._note({"metrics": {**self._report.get("metrics", {}), **totals}})
 
+    async def output(self, data: str | bytes, stream: str = "stdout") -> None:
+        """Writes to a stream of the run: `stdout`, `stderr` or `log`. The bytes are on the disk of the node
+        when this returns, and are sent in the background, by `sync`, or before the end of the run. QueueFull
+        if too much waits there; LeaseLost after the claim was lost."""
+        await self._write(lambda: self._node.reports.add_output(self._held, data, stream))
+
+    async def checkpoint(self, type: str, data: Any = None, note: str = "") -> str:
+        """Saves a checkpoint under a name, e.g. "plan-ready", and returns its id. It is on the disk of the
+        node when this returns, and is sent like output. On the server its data is what a later run of the
+        task starts from."""
+        return await self._write(lambda: self._node.reports.add_point(self._held, type, data, note))
+
+    async def _write(self, write: Callable[[], T]) -> T:
+        self._check_held()
+        try:
+            answer = write()
+        except QueueFull:
+            # The server may be there, and only slower than the runner.
+            await self._send_written()
+            self._check_held()
+            answer = write()
+        self._written.set()
+        return answer
+
+    def _check_held(self) -> None:
+        if self._is_ended:
+            raise Conflict(f"the claim of task {self.task_id} has ended already")
+        if self.lost.is_set():
+            raise LeaseLost(f"the claim of task {self.task_id} was lost: {self.lost_reason}")
+
     def _note(self, given: Fields) -> None:
         given = {name: value for name, value in given.items() if value is not None}
         decode_item(encode_item({"id": self.task_id, "expectedVersion": 1, **given}))
@@ -183,6 +235,7 @@ class Claim:
     async def release(self, reason: str = "") -> bool:
         """Gives the task back. Returns whether it was still held."""
         body = self._body(reason=check_text("reason", reason))
+        await self._send_written()
         self._end()
         await self.stop_renewal()
         try:
@@ -214,9 +267,10 @@ class Claim:
 
     async def stop_renewal(self) -> None:
         """Lets the lease end by itself, unless the claim has ended."""
-        if self._beats is not None:
-            self._beats.cancel()
-            await asyncio.gather(self._beats, return_exceptions=True)
+        running = [task for task in (self._beats, self._shipping) if task is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     async def _keep(self) -> None:
         """Renews until the claim is lost."""
@@ -238,6 +292,25 @@ class Claim:
             except HoldfastError as error:
                 self._lose(error.code)
 
+    async def _ship(self) -> None:
+        """Sends what the claim has written, until it is lost."""
+        while not self.lost.is_set():
+            await self._written.wait()
+            self._written.clear()
+            await self._send_written()
+
+    async def _send_written(self) -> None:
+        try:
+            refusals = await self._node.reports.send(self._wire, self.task_id)
+        except HoldfastError as error:
+            if not is_passing(error):
+                self._lose(error.code)
+            # What is not sent waits for a connection: the next heartbeat that is answered shows it.
+            return
+        for refusal in refusals:
+            if isinstance(refusal, LeaseLost | NotFound):
+                self._lose(str(problem_of(refusal).get("reason") or refusal.code))
+
     async def _beat(self) -> None:
         asked_at = self._clock.monotonic()
         report, self._report = self._report, {}
@@ -256,6 +329,8 @@ class Claim:
         del self._acks[: len(acks)]
         self._extend(asked_at, int(answer["expiresInMs"]))
         self._take_commands(answer.get("commands"))
+        if self._node.reports.is_waiting(self.task_id):
+            self._written.set()
 
     def _extend(self, asked_at: float, expires_in_ms: int) -> None:
         self._deadline = asked_at + expires_in_ms / 1_000

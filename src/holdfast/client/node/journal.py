@@ -1,4 +1,4 @@
-"""What an offline node keeps on disk: replicas of tasks, and the log of its mutations.
+"""What an offline node keeps on disk: replicas of tasks, the log of its mutations, and its claims.
 
 Promises: a call returns after its effect is on the disk (SQLite with `synchronous=FULL`); a process that dies
 at any moment loses nothing that was returned. A mutation that may have been sent keeps its id and its body.
@@ -15,11 +15,12 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from holdfast.client.node.report_log import MAKE_REPORTS, HeldClaim, ReportLog, WrittenReport
 from holdfast.core import codec
 from holdfast.core.exchange.offline import Fields, Mutation, Replica, Sealing
 from holdfast.errors import Conflict, SchemaMismatch
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 _MAKE: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE task (
@@ -62,19 +63,12 @@ class Left(msgspec.Struct, frozen=True):
     answer: Fields
 
 
-class HeldClaim(msgspec.Struct, frozen=True):
-    """A claim of this node. `fence` is None until the server has answered."""
-
-    task_id: str
-    claim_id: str
-    fence: int | None
-
-
 class Journal:
     """The database of one node."""
 
     def __init__(self, path: Path | str) -> None:
         self._db = apsw.Connection(str(path))
+        self.reports = ReportLog(self._db)
         try:
             self._open()
         except apsw.BusyError:
@@ -93,9 +87,11 @@ class Journal:
         [(version,)] = run("PRAGMA user_version")
         if version == 0:
             run(_MAKE)
+        if version in (0, 1):
+            run(MAKE_REPORTS)
             run(f"PRAGMA user_version={SCHEMA}")
         run("COMMIT")
-        if version not in (0, SCHEMA):
+        if version not in (0, 1, SCHEMA):
             self._db.close()
             raise SchemaMismatch(
                 f"the folder was written by another version of Holdfast (schema {version}, not {SCHEMA})"
@@ -247,6 +243,18 @@ class Journal:
             gone = [] if adopted is not None else [ended[0].task_id]
             self.adopt([] if adopted is None else [adopted], gone)
 
+    def refuse_reports(
+        self, reports: Sequence[tuple[WrittenReport, Fields]], answer: Fields, now: float
+    ) -> None:
+        """The server has refused reports of a claim: what they say is kept as evidence."""
+        with self._transaction():
+            for report, change in reports:
+                self.reports.remove(report)
+                point = change.get("checkpoint", {})
+                name = point.get("checkpointId") or f"{report.claim.claim_id}.{report.seqs[0]}"
+                mutation = Mutation(0, name, report.claim.task_id, 0, None, change)
+                self._keep(Left(mutation, answer), now)
+
     def _keep(self, left: Left, now: float) -> None:
         names = ("error", "resolution", "detail", "conflictId")
         error, resolution, detail, conflict_id = (_text(left.answer.get(name)) for name in names)
@@ -298,7 +306,20 @@ class Journal:
         )
 
     def end_claim(self, task_id: str) -> None:
-        self._db.execute("DELETE FROM claim WHERE task_id = ?", (task_id,))
+        with self._transaction():
+            self._db.execute("DELETE FROM claim WHERE task_id = ?", (task_id,))
+            self.reports.forget(task_id)
+
+    def unended(self) -> list[HeldClaim]:
+        """The claims whose runs the server may still keep for this node: those that have not ended here, and
+        those of results and reports that wait to be sent."""
+        ended = [
+            HeldClaim(each.task_id, str(each.change["claimId"]), int(each.change["fence"]))
+            for each in self.log()
+            if "fence" in each.change and "claimId" in each.change
+        ]
+        found = [*self.claims(), *ended, *self.reports.claims()]
+        return list(dict.fromkeys(claim for claim in found if claim.fence is not None))
 
 
 def _text(value: object) -> str | None:

@@ -25,7 +25,9 @@ from holdfast.client.http import Http, fresh_ids
 from holdfast.client.node.claim import Claim
 from holdfast.client.node.exchange import Exchange, SyncReport
 from holdfast.client.node.identity import Identity, forge_node_id, read_identity, write_identity
-from holdfast.client.node.journal import HeldClaim, Journal, Refused
+from holdfast.client.node.journal import Journal, Refused
+from holdfast.client.node.report_log import HeldClaim
+from holdfast.client.node.reports import Reports
 from holdfast.client.node.wire import SyncWire
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.address import check_address
@@ -82,6 +84,8 @@ class Node:
         self._boot_id = identity.boot_id or http.ids.secret()
         self._incarnation: int | None = None
         self._claims: list[Claim] = []
+        self.reports = Reports(journal, identity.node_id, http.clock, http.ids)
+        """What its claims have written and the server may not have."""
         self.lost: list[Fields] = []
         """Claims of an earlier start that the server did not give back."""
 
@@ -289,7 +293,11 @@ class Node:
     async def sync(self) -> SyncReport:
         """Reads what is new and pushes what was changed, until both sides agree."""
         wire = await self._wire()
-        return await Exchange(self._journal, wire, self.node_id, self._http.clock).sync()
+        # Before the ends of runs: they would be refused after them.
+        refused = len(await self.reports.send(wire))
+        report = await Exchange(self._journal, wire, self.node_id, self._http.clock).sync()
+        report.refused += refused
+        return report
 
     async def claim(self, task_id: str, lease_seconds: float = LEASE_SECONDS) -> Claim:
         """Locks a task for this node, and renews the lock until the claim ends. AlreadyLocked if another node
@@ -324,9 +332,7 @@ class Node:
                 identity = msgspec.structs.replace(identity, boot_id=self._boot_id)
                 write_identity(self._folder, identity)
         resume = [
-            {"taskId": claim.task_id, "fence": claim.fence}
-            for claim in self._journal.claims()
-            if claim.fence is not None
+            {"taskId": claim.task_id, "fence": claim.fence} for claim in self._journal.unended()
         ]
         body: Fields = {
             "nodeId": identity.node_id,

@@ -41,6 +41,12 @@ class SyncWire:
     async def release(self, task_id: str, body: Fields) -> Fields:
         return await self._post(f"/tasks/{quote(task_id, safe='')}/release", body)
 
+    async def output(self, task_id: str, body: Fields) -> Fields:
+        return await self._post(f"/tasks/{quote(task_id, safe='')}/output", body)
+
+    async def checkpoint(self, task_id: str, body: Fields) -> Fields:
+        return await self._post(f"/tasks/{quote(task_id, safe='')}/checkpoints", body)
+
     async def _post(self, path: str, body: Fields) -> Fields:
         return await self._send(path, {**body, "incarnation": self.incarnation})
 

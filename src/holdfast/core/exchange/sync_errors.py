@@ -28,6 +28,8 @@ class SyncError(StrEnum):
     NOT_CLAIMABLE = "NOT_CLAIMABLE"
     NOT_LOCKED = "NOT_LOCKED"
     LOCK_LOST = "LOCK_LOST"
+    OUTPUT_GAP = "OUTPUT_GAP"
+    OUTPUT_MISMATCH = "OUTPUT_MISMATCH"
     TASK_NOT_FOUND = "TASK_NOT_FOUND"
     TASK_DELETED = "TASK_DELETED"
     NODE_UNKNOWN = "NODE_UNKNOWN"
@@ -72,6 +74,12 @@ MEANINGS: Final[dict[SyncError, ErrorMeaning]] = {
     E.NOT_CLAIMABLE: ErrorMeaning(409, "not-claimable", "the task cannot be claimed now"),
     E.NOT_LOCKED: ErrorMeaning(409, "not-locked", "no runner holds the task"),
     E.LOCK_LOST: ErrorMeaning(409, "lease-lost", "the sender's claim has ended"),
+    E.OUTPUT_GAP: ErrorMeaning(
+        409, "conflict", "the output starts behind the end of the stream; it goes on at end"
+    ),
+    E.OUTPUT_MISMATCH: ErrorMeaning(
+        409, "conflict", "the output differs from what the stream has at its offset"
+    ),
     E.TASK_NOT_FOUND: ErrorMeaning(404, "not-found", "the server has no such task"),
     E.TASK_DELETED: ErrorMeaning(404, "not-found", "the task was deleted"),
     E.NODE_UNKNOWN: ErrorMeaning(404, "unknown-node", "the node must register first"),

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.rights import Operation as O  # noqa: N817
-from holdfast.gateway.operations import sync, sync_status, sync_tasks
+from holdfast.gateway.operations import sync, sync_reports, sync_status, sync_tasks
 from holdfast.gateway.rest.route import Route
 
 PREFIX: Final = "/api/v2/sync"
@@ -81,6 +81,20 @@ ROUTES: Final = (
         sync_tasks.release,
         "Release a lock",
         sync_tasks.ReleaseBody,
+        O.SYNC_RUN,
+    ),
+    _post(
+        "/tasks/{task_id}/output",
+        sync_reports.output,
+        "Append output of a run",
+        sync_reports.OutputBody,
+        O.SYNC_RUN,
+    ),
+    _post(
+        "/tasks/{task_id}/checkpoints",
+        sync_reports.checkpoint,
+        "Add a named checkpoint",
+        sync_reports.CheckpointBody,
         O.SYNC_RUN,
     ),
     _post(
