@@ -224,7 +224,13 @@ class Dialect(Protocol):
         ...
 
     def prune_tasks(self, *, before: float, dead_before: float, limit: int) -> Script[int]:
-        """Removes tasks that ended before, and updates the counters. Returns how many."""
+        """Removes tasks that ended before, and updates the counters. Returns how many. Executions of jobs
+        stay: they are removed with their job."""
+        ...
+
+    def delete_tasks(self, ids: Sequence[str]) -> Script[list[str]]:
+        """Removes those of the tasks that have ended, with what belongs to them, and updates the counters.
+        Returns their ids."""
         ...
 
     def hint(self, text: str) -> Script[None]:

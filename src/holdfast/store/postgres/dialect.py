@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from holdfast.core.claiming import ClaimRequest
@@ -69,6 +69,10 @@ class PostgresDialect:
         floor = min(floor, through) if gone == limit else floor
         self._floors.learn("finished", start=start, nothing_below=(floor, 0), started_at=started_at)
         return int(gone)
+
+    def delete_tasks(self, ids: Sequence[str]) -> Script[list[str]]:
+        rows = yield call("delete_tasks", ids=list(ids))
+        return [row[0] for row in rows]
 
     def hint(self, text: str) -> Script[None]:
         if text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 from holdfast.core.claiming import ClaimRequest
@@ -68,13 +69,20 @@ class SqliteDialect:
 
     def prune_tasks(self, *, before: float, dead_before: float, limit: int) -> Script[int]:
         gone = yield call("prune_tasks", before=before, dead_before=dead_before, limit=limit)
-        if gone:
+        return len((yield from self._forget(gone)))
+
+    def delete_tasks(self, ids: Sequence[str]) -> Script[list[str]]:
+        return (yield from self._forget((yield call("delete_tasks", ids=list(ids)))))
+
+    def _forget(self, gone: list[Any]) -> Script[list[str]]:
+        """Removes what belongs to tasks that were deleted. Returns their ids."""
+        ids = [row[0] for row in gone]
+        if ids:
             counts = Counter(tuple(row[1:]) for row in gone)
             yield call_rows("adjust_counters", [(*key, -n) for key, n in counts.items()])
-            ids = [row[0] for row in gone]
             for statement in _BELONGINGS:
                 yield call(statement, ids=ids)
-        return len(gone)
+        return ids
 
     def hint(self, text: str) -> Script[None]:
         """Does nothing: other processes poll the data version of the file."""

@@ -1,5 +1,10 @@
 -- The fleet: hosts, blocks, jobs and their executions, approvals, agents, outbox, webhooks, outputs.
 
+-- Executions are pruned with their jobs, all other tasks by their age.
+DROP INDEX holdfast_task_finished;
+CREATE INDEX holdfast_task_finished ON holdfast_task (finished_at)
+    WHERE finished_at IS NOT NULL AND type <> 'fleet.run';
+
 CREATE TABLE holdfast_host (
     id          text PRIMARY KEY,
     project     text NOT NULL,
@@ -14,6 +19,7 @@ CREATE TABLE holdfast_host (
     version     bigint NOT NULL
 );
 CREATE UNIQUE INDEX holdfast_host_name ON holdfast_host (project, name);
+CREATE INDEX holdfast_host_gone ON holdfast_host (updated_at) WHERE state = 'gone';
 
 CREATE TABLE holdfast_host_group (
     project    text NOT NULL,
@@ -194,6 +200,7 @@ CREATE TABLE holdfast_outbox (
 CREATE INDEX holdfast_outbox_due ON holdfast_outbox (kind, due_at) WHERE done_at IS NULL;
 CREATE INDEX holdfast_outbox_done ON holdfast_outbox (done_at) WHERE done_at IS NOT NULL;
 CREATE INDEX holdfast_outbox_subject ON holdfast_outbox (subject, id);
+CREATE INDEX holdfast_outbox_waiting ON holdfast_outbox (subject, due_at) WHERE done_at IS NULL;
 
 -- in: a source of signed requests. out: an endpoint that gets events.
 CREATE TABLE holdfast_webhook (
@@ -212,7 +219,7 @@ CREATE TABLE holdfast_webhook (
     created_at   double precision NOT NULL,
     version      bigint NOT NULL
 );
-CREATE UNIQUE INDEX holdfast_webhook_name ON holdfast_webhook (project, direction, name);
+CREATE UNIQUE INDEX holdfast_webhook_name ON holdfast_webhook (direction, name);
 
 -- Outputs of ended executions, each content once.
 CREATE TABLE holdfast_blob (

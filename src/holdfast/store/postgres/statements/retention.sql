@@ -7,6 +7,7 @@
 SELECT t.id, t.project, t.type, t.version, s.client_id
 FROM holdfast_task t JOIN holdfast_sync_task s ON s.task_id = t.id
 WHERE EXISTS (SELECT FROM holdfast_sync_task) AND t.finished_at IS NOT NULL AND t.finished_at < :before::float8
+  AND t.type <> 'fleet.run'
   AND (t.status <> 'failed' OR t.finished_at < :dead_before::float8)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = t.id)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = t.id)
@@ -77,7 +78,8 @@ DELETE FROM holdfast_conflict WHERE id IN (
 RETURNING 1 AS gone;
 
 -- name: prune_output
--- Output of ended tasks that are pruned next: long streams are removed in several transactions.
+-- Output of ended tasks that are pruned next: long streams are removed in several transactions. That of executions
+-- goes with their jobs.
 -- index: holdfast_task_finished, holdfast_output_pkey
 -- returns: gone
 DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
@@ -85,6 +87,7 @@ DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
     FROM (SELECT id FROM holdfast_task
           WHERE EXISTS (SELECT FROM holdfast_output)
             AND finished_at IS NOT NULL AND finished_at < :before::float8
+            AND type <> 'fleet.run'
             AND (status <> 'failed' OR finished_at < :dead_before::float8)
           ORDER BY finished_at LIMIT :tasks::int) ended
     JOIN holdfast_output o ON o.task_id = ended.id LIMIT :limit::int FOR UPDATE OF o SKIP LOCKED)

@@ -129,13 +129,14 @@ SELECT history FROM holdfast_task WHERE id = :id::text;
 
 -- name: prune_tasks
 -- Deletes ended tasks with the rows that belong to them, and subtracts them from the counters. Tasks that nodes know
--- by a name are left to `prunable_named`.
+-- by a name are left to `prunable_named`, executions of jobs to the retention of the fleet.
 -- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task, holdfast_output_pkey, holdfast_task_metric_pkey
 -- returns: gone through
 WITH gone AS (
     DELETE FROM holdfast_task WHERE id IN (
         SELECT id FROM holdfast_task
         WHERE finished_at IS NOT NULL AND finished_at >= :floor::float8 AND finished_at < :before::float8
+          AND type <> 'fleet.run'
           AND (status <> 'failed' OR finished_at < :dead_before::float8)
           AND NOT EXISTS (SELECT FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
           AND NOT EXISTS (SELECT FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)
@@ -160,6 +161,32 @@ WITH gone AS (
     ON CONFLICT (project, queue, type, priority, status) DO UPDATE SET n = c.n + excluded.n
 )
 SELECT count(*) AS gone, max(finished_at) AS through FROM gone;
+
+-- name: delete_tasks
+-- Those of the tasks that have ended, with the rows that belong to them. They are subtracted from the counters.
+-- index: holdfast_task_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task, holdfast_output_pkey, holdfast_task_metric_pkey
+-- returns: id project queue type priority status
+WITH gone AS (
+    DELETE FROM holdfast_task WHERE id = ANY(:ids::text[]) AND finished_at IS NOT NULL
+    RETURNING id, project, queue, type, priority, status
+), steps AS (
+    DELETE FROM holdfast_ledger l USING gone g WHERE l.scope = 'holdfast.step' AND l.key = g.id
+), decisions AS (
+    DELETE FROM holdfast_decision d USING gone g WHERE d.task_id = g.id
+), checkpoints AS (
+    DELETE FROM holdfast_checkpoint c USING gone g WHERE c.task_id = g.id
+), interventions AS (
+    DELETE FROM holdfast_intervention i USING gone g WHERE i.task_id = g.id
+), output AS (
+    DELETE FROM holdfast_output o USING gone g WHERE o.task_id = g.id
+), metrics AS (
+    DELETE FROM holdfast_task_metric m USING gone g WHERE m.task_id = g.id
+), counted AS (
+    INSERT INTO holdfast_counter AS c (project, queue, type, priority, status, n)
+    SELECT project, queue, type, priority, status, -count(*) FROM gone GROUP BY 1, 2, 3, 4, 5
+    ON CONFLICT (project, queue, type, priority, status) DO UPDATE SET n = c.n + excluded.n
+)
+SELECT id, project, queue, type, priority, status FROM gone;
 
 -- name: clients_of
 -- The names of tasks.

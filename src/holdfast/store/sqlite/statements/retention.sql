@@ -7,6 +7,7 @@
 SELECT t.id, t.project, t.type, t.version, s.client_id
 FROM holdfast_task t JOIN holdfast_sync_task s ON s.task_id = t.id
 WHERE t.finished_at IS NOT NULL AND t.finished_at < :before
+  AND t.type <> 'fleet.run'
   AND (t.status <> 'failed' OR t.finished_at < :dead_before)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = t.id)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = t.id)
@@ -77,13 +78,15 @@ DELETE FROM holdfast_conflict WHERE id IN (
 RETURNING 1 AS gone;
 
 -- name: prune_output
--- Output of ended tasks that are pruned next: long streams are removed in several transactions.
+-- Output of ended tasks that are pruned next: long streams are removed in several transactions. That of executions
+-- goes with their jobs.
 -- index: holdfast_task_finished, holdfast_output (primary key)
 -- returns: gone
 DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
     SELECT o.task_id, o.fence, o.stream, o.start
     FROM (SELECT id FROM holdfast_task
           WHERE finished_at IS NOT NULL AND finished_at < :before
+            AND type <> 'fleet.run'
             AND (status <> 'failed' OR finished_at < :dead_before)
           ORDER BY finished_at LIMIT :tasks) ended
     CROSS JOIN holdfast_output o ON o.task_id = ended.id LIMIT :limit)

@@ -113,16 +113,24 @@ JOIN holdfast_task t ON t.type = r.type AND t.idempotency_key = r.key AND t.proj
 SELECT history FROM holdfast_task WHERE id = :id;
 
 -- name: prune_tasks
+-- Executions of jobs are left to the retention of the fleet.
 -- index: holdfast_task_finished, holdfast_cascade (primary key), holdfast_cascade_held (primary key)
 -- returns: id project queue type priority status
 DELETE FROM holdfast_task WHERE id IN (
     SELECT id FROM holdfast_task
-    WHERE finished_at IS NOT NULL AND finished_at < :before
+    WHERE finished_at IS NOT NULL AND finished_at < :before AND type <> 'fleet.run'
       AND (status <> 'failed' OR finished_at < :dead_before)
       AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
       AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)
       AND NOT EXISTS (SELECT 1 FROM holdfast_sync_task s WHERE s.task_id = holdfast_task.id)
     ORDER BY finished_at LIMIT :limit)
+RETURNING id, project, queue, type, priority, status;
+
+-- name: delete_tasks
+-- Those of the tasks that have ended.
+-- index: holdfast_task (primary key)
+-- returns: id project queue type priority status
+DELETE FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids)) AND finished_at IS NOT NULL
 RETURNING id, project, queue, type, priority, status;
 
 -- name: clients_of
