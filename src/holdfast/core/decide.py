@@ -19,6 +19,7 @@ from holdfast.core import (
     upkeep_rules,
 )
 from holdfast.core.event import NewEvent
+from holdfast.core.fleet import interventions
 from holdfast.core.task import LEASED, PRIORITY_NAMES, RUNNING, Status, Task
 from holdfast.core.transition import (
     Refusal,
@@ -68,6 +69,10 @@ def _rule(task: Task, instruction: c.Instruction, now: float) -> Ruling:
         )
     if type(command) is c.Expire:
         return upkeep_rules.expire(task, instruction.fence, now)
+    if type(command) in interventions.OPERATOR_COMMANDS and task.options.pinned:
+        refusal = interventions.refusal(task, command)
+        if refusal is not None:
+            return refusal
     return _OTHERS[type(command)](task, command, now)
 
 

@@ -24,6 +24,7 @@ NOT_HASHED: Final[dict[str, str]] = {
     "rules": "the type's configuration and `key` determine them",
     "retry_base_seconds": "only the type's configuration sets it",
     "retry_cap_seconds": "only the type's configuration sets it",
+    "retry_policy": "only the type's configuration sets it",
     "max_deaths": "only the type's configuration sets it",
 }
 """Fields of `EnqueueRequest` and `TaskOptions` that `request_hash` leaves out, and why."""

@@ -1,6 +1,7 @@
 """Retries: exponential backoff with a cap, and reproducible jitter.
 
-Promises: the same (key, attempt) gives the same delay in every process. Never: random numbers.
+A task names the policy of its pauses (`TaskOptions.retry_policy`). Promises: the same (key, attempt) gives
+the same delay in every process. Never: random numbers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import msgspec
 from holdfast.core.check import SECONDS_MAX, check_flag, check_number, check_whole
 
 JITTER_SHARE = 0.2
+SPREAD: Final = "spread"
+"""The policy whose jitter is half of the pause, also at the cap: many tasks that fail together do not come
+back together. The policy of the fleet."""
 HINT_SECONDS_MAX: Final = 3_600.0
 """A retry hint of the server above this is not waited for."""
 ATTEMPTS_MAX: Final = 1_000
@@ -32,6 +36,18 @@ def delay_seconds(attempt: int, *, base: float, cap: float, jitter: float) -> fl
     jitter, at most the cap. `jitter` is in [0, 1)."""
     exponential = base * 2.0 ** min(attempt - 1, 62)
     return min(exponential * (1.0 + JITTER_SHARE * jitter), cap)
+
+
+def spread_seconds(attempt: int, *, base: float, cap: float, jitter: float) -> float:
+    """The pause after failed attempt number `attempt` (the first is 1): from half of min(cap, base * 2^(n-1))
+    up to all of it. `jitter` is in [0, 1)."""
+    return min(cap, base * 2.0 ** min(attempt - 1, 62)) * (0.5 + 0.5 * jitter)
+
+
+def pause_seconds(key: str, attempt: int, *, base: float, cap: float, policy: str = "") -> float:
+    """The pause of a task after its failed attempt, by the policy that it names."""
+    rule = spread_seconds if policy == SPREAD else delay_seconds
+    return rule(attempt, base=base, cap=cap, jitter=unit_jitter(key, attempt))
 
 
 # -- calls -------------------------------------------------------------------------------------------

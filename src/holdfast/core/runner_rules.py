@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from holdfast.core import codec, command as c, edits, gate, retry
+from holdfast.core import codec, command as c, edits, gate
 from holdfast.core.event import NewEvent, with_result
 from holdfast.core.task import COMPLETED, Status, Task
 from holdfast.core.transition import (
@@ -21,6 +21,7 @@ from holdfast.core.transition import (
     paused,
     queued,
     refuse,
+    retry_pause,
     signed,
     taken_away,
     to_dead_letter,
@@ -149,13 +150,7 @@ def fail(task: Task, command: c.Fail, now: float) -> Transition:
     failure = replace(command.failure, node=task.node)
     if command.final or task.attempts >= task.max_attempts:
         return to_dead_letter(task, failure, now, duration=command.duration_seconds)
-    options = task.options
-    delay = retry.delay_seconds(
-        task.attempts,
-        base=options.retry_base_seconds,
-        cap=options.retry_cap_seconds,
-        jitter=retry.unit_jitter(task.id, task.attempts),
-    )
+    delay = retry_pause(task)
     after = queued(task, now, due_at=now + delay, **evidence(failure))
     event = failed(task, failure, now, will_retry=True, duration=command.duration_seconds)
     event.data["next_retry_at"] = now + delay

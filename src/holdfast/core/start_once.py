@@ -14,13 +14,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.core import codec, failure as failures, retry
+from holdfast.core import codec, failure as failures
 from holdfast.core.task import FailureKind, Status, Task
 from holdfast.core.transition import (
     Transition,
     evidence,
     new_event,
     queued,
+    retry_pause,
     taken_away,
     to_dead_letter,
     with_status,
@@ -78,13 +79,7 @@ def _lost(task: Task, now: float) -> Transition:
     if task.attempts >= task.max_attempts:
         dead = to_dead_letter(task, failure, now)
         return replace(dead, after=replace(dead.after, fence=task.fence + 1))
-    options = task.options
-    delay = retry.delay_seconds(
-        task.attempts,
-        base=options.retry_base_seconds,
-        cap=options.retry_cap_seconds,
-        jitter=retry.unit_jitter(task.id, task.attempts),
-    )
+    delay = retry_pause(task)
     after = queued(task, now, due_at=now + delay, fence=task.fence + 1, **evidence(failure))
     event = new_event(
         "task.lost", task, now, node=task.node, deaths=task.deaths, next_retry_at=now + delay

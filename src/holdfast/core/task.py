@@ -101,6 +101,8 @@ class TaskOptions(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     lost_after_seconds: float | None = None
     """A run that has got its go is never repeated by an ended lease: its outcome is unknown for this long,
     then it is lost (`start_once.py`). None: an ended lease returns the task to the queue."""
+    retry_policy: str = ""
+    """The policy of the pauses between attempts (`retry.py`). Empty: that of the engine."""
 
 
 NO_TIMEOUT: Final = 0.0

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core import codec
+from holdfast.core import codec, retry
 from holdfast.core.event import NewEvent
 from holdfast.core.gate import gate_of
 from holdfast.core.task import ENDED, LEASED, RUNNING, Failure, Status, Task, may_move
@@ -117,6 +117,18 @@ def released(task: Task, actor: str, reason: str, now: float) -> NewEvent:
 def signed(actor: str, reason: str) -> str:
     """The actor and the reason, as the row stores them."""
     return f"{actor}: {reason}" if reason else actor
+
+
+def retry_pause(task: Task) -> float:
+    """The pause after the failed attempt of the task, by the policy of its options."""
+    options = task.options
+    return retry.pause_seconds(
+        task.id,
+        task.attempts,
+        base=options.retry_base_seconds,
+        cap=options.retry_cap_seconds,
+        policy=options.retry_policy,
+    )
 
 
 def evidence(failure: Failure) -> dict[str, Any]:

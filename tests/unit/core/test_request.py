@@ -41,6 +41,7 @@ OTHER_OPTIONS: Final[dict[str, Any]] = {
     "rules": RULES,
     "pinned": True,
     "lost_after_seconds": 9.0,
+    "retry_policy": "spread",
 }
 REQUEST: Final = EnqueueRequest(type="work", payload={"n": 1}, idempotency_key="k")
 
