@@ -116,7 +116,7 @@ def test_every_command_of_an_operator_is_judged() -> None:
 
 def test_the_refusal_says_what_to_do() -> None:
     dead, going = Case(S.FAILED).task(), Case(S.RUNNING, RunPhase.STARTED).task()
-    for task, command, said in [
+    rows: list[tuple[Task, c.OperatorCommand, str]] = [
         (dead, c.Retry(*BY), "retry the job"),
         (dead, c.Replay(BY[0]), "retry the job"),
         (dead, c.Abort(*BY), "record of its job"),
@@ -126,7 +126,8 @@ def test_the_refusal_says_what_to_do() -> None:
         (going, c.Reassign(BY[0], "hst_2"), "for its host only"),
         (Case(S.BLOCKED).task(), force(S.QUEUED), "the rollout of its job admits it"),
         (Case(S.QUEUED).task(), c.Edit(BY[0], payload_json="{}"), "approved as it is"),
-    ]:
+    ]
+    for task, command, said in rows:
         ruling = decide(task, Instruction("t", command), NOW)
         assert isinstance(ruling, Refusal)
         assert said in ruling.message
