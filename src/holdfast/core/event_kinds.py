@@ -118,7 +118,7 @@ TABLE: Final[tuple[EventKind, ...]] = (
            "job.finished", C, "", "job user project system"),
     *_rows("job.progress", I, "", "job project system"),
     *_rows("execution.reconciled", C, "", "task job host project"),
-    *_rows("host. block.", C, "", "host project system"),
+    *_rows("host. block. group.", C, "", "host project system"),
     # Credentials and projects.
     *_rows("project.", C, "", "project system"),
     *_rows("token. audit.", C, "", "admin", of_project=False),

@@ -26,6 +26,7 @@ from holdfast.core.fleet.model import Host, HostState
 from holdfast.core.wire import check_project
 from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.fleet import host_scripts as scripts
+from holdfast.fleet.groups import select
 from holdfast.fleet.host_scripts import FoundHosts, Put
 from holdfast.queue.by import By
 from holdfast.store.store import Store
@@ -145,18 +146,32 @@ class Hosts:
         """The hosts of these ids, also those that were removed since."""
         return await self._store.read(lambda: scripts.pinned(ids))
 
+    async def select(self, project: str, selector: str) -> list[Host]:
+        """The hosts that a selector selects, by name. They have facts only if the selector or a group asks
+        for facts. BadSelector if it cannot be read, UnknownHost for a name that no host has."""
+        return await self._store.read(lambda: select(project, selector))
+
     async def list(
         self,
         project: str,
         *,
+        selector: str | None = None,
         state: str | None = None,
         part: str | None = None,
         after: str = "",
         limit: int = 100,
     ) -> list[Host]:
         """One page by name. `part`: text that the names contain. `state`: only these, e.g. those that were
-        removed (`gone`), which are left out otherwise. `after`: the last name of the page before."""
+        removed (`gone`), which are left out otherwise. `after`: the last name of the page before. A
+        `selector` stands alone."""
         check_page(limit)
+        if selector is not None:
+            if state is not None or part is not None:
+                raise InvalidInput("selector stands alone: put state=... and name~... into it")
+            found = [host for host in await self.select(project, selector) if host.name > after]
+            ids = [host.id for host in found[:limit]]
+            hosts = await self.pinned(ids)
+            return [hosts[id] for id in ids if id in hosts]
         if state is not None:
             state = check_choice("state", state, HostState).value
         if part is not None:

@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core import codec
 from holdfast.core.check import check_choice, check_name, check_text, shown
 from holdfast.core.fleet.model import HOST_PREFIX, HostDriver, HostState
+from holdfast.core.fleet.selector_parse import FACT, FIELDS, LABEL_KEY
 from holdfast.core.wire import check_new_id
 from holdfast.errors import InvalidInput
 
@@ -20,8 +21,6 @@ LABELS_MAX: Final = 100
 LABEL_CHARS_MAX: Final = 200
 FACTS_BYTES_MAX: Final = 65_536
 ADDRESS_CHARS_MAX: Final = 500
-RESERVED_KEYS: Final = frozenset({"driver", "state"})
-"""Keys of selectors that are no labels, beside those that start with `fact.`."""
 
 
 class HostEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,8 +49,14 @@ def check_host_name(name: str) -> str:
 
 
 def check_label_key(key: str) -> str:
+    """A key that selectors can name."""
     check_name("labels", key, most=LABEL_CHARS_MAX)
-    if key in RESERVED_KEYS or key.startswith("fact."):
+    if LABEL_KEY.fullmatch(key) is None:
+        raise InvalidInput(
+            f"labels has the key {shown(key)}: start with a letter, and use letters, digits, '.', '_', '-' "
+            "and '/'"
+        )
+    if key in FIELDS or key.startswith(FACT):
         raise InvalidInput(f"labels has the key {shown(key)}, which selectors use: use another key")
     return key
 
