@@ -9,11 +9,16 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.fleet.command_type import SHIPPED, CommandType
+
 REQUIRED: Final = "required"
 
 
 class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The values of `[fleet]`. Command types and approval rules are added by the modules that define them."""
+    """The values of `[fleet]`."""
+
+    command_types: dict[str, CommandType] = msgspec.field(default_factory=lambda: dict(SHIPPED))
+    """By name: the shipped types and those of the settings (`command_type.command_types`)."""
 
     max_in_flight: int = 50
     not_after_seconds: float = 3_600.0

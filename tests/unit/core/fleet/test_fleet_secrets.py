@@ -1,0 +1,99 @@
+"""Secrets of jobs: references, versions, and streams without secrets however they are cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from holdfast.core.fleet.secrets import (
+    SECRET_BYTES_MAX,
+    SecretRef,
+    StreamRedactor,
+    check_ref,
+    check_value,
+    pinned,
+    redacted,
+    versions,
+)
+from holdfast.errors import InvalidInput
+
+values = st.lists(st.text(alphabet="abc\n", min_size=4, max_size=9), max_size=4)
+unstarred = st.text(st.characters(exclude_characters="*"), min_size=4, max_size=20).filter(
+    lambda text: text.isprintable()
+)
+"""What hides a secret has stars itself."""
+chunks = st.lists(st.text(alphabet="abc\n", max_size=12).map(str.encode), max_size=12)
+
+
+def streamed(parts: list[bytes], secrets: list[str]) -> bytes:
+    redactor = StreamRedactor(secrets)
+    return b"".join([*map(redactor.feed, parts), redactor.flush()])
+
+
+@given(chunks, values)
+def test_the_cuts_of_a_stream_do_not_change_what_is_hidden(
+    parts: list[bytes], secrets: list[str]
+) -> None:
+    assert streamed(parts, secrets) == redacted(b"".join(parts), secrets)
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40), unstarred)
+def test_a_secret_does_not_pass(before: bytes, after: bytes, secret: str) -> None:
+    data = before + secret.encode() + after
+    assert secret.encode() not in streamed([data], [secret])
+    assert secret.encode() not in streamed([bytes([byte]) for byte in data], [secret])
+
+
+@given(chunks)
+def test_without_secrets_each_chunk_passes_at_once(parts: list[bytes]) -> None:
+    redactor = StreamRedactor([])
+    assert [redactor.feed(part) for part in parts] == parts
+    assert redactor.flush() == b""
+
+
+def test_only_what_may_be_a_secret_is_held_back() -> None:
+    redactor = StreamRedactor(["hunter22", "hunt"])
+    assert redactor.feed(b"password: hun") == b"password: "
+    assert redactor.feed(b"ter") == b""
+    assert redactor.feed(b"22 ok h") == b"*** ok "
+    assert redactor.feed(b"unter3") == b"***er3"
+    assert redactor.feed(b" hunter2") == b" "
+    assert redactor.flush() == b"***er2"
+    assert redactor.flush() == b""
+
+
+def test_the_longer_of_two_secrets_counts_first() -> None:
+    assert redacted(b"abcdefgh abcd", ["abcd", "abcdefgh"]) == b"*** ***"
+
+
+def test_lines_of_a_key_are_hidden_by_themselves() -> None:
+    key = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkq\n-----END KEY-----\n"
+    assert redacted(b"x MIIEvQIBADANBg y kq", [key]) == b"x *** y kq"
+    assert redacted(f"<{key.strip()}>".encode(), [key]) == b"<***>"
+
+
+def test_binary_output_stays_as_it_is() -> None:
+    data = bytes(range(256)) * 4
+    assert streamed([data[:100], data[100:]], ["password"]) == data
+
+
+def test_references_are_pinned_to_versions() -> None:
+    refs = {"A": SecretRef("key"), "B": SecretRef("key", 2), "C": SecretRef("gone")}
+    found, missing = pinned(refs, {"key": 5})
+    assert found == {"A": SecretRef("key", 5), "B": SecretRef("key", 2)}
+    assert missing == ["gone"]
+    assert versions(found) == {"key": [2, 5]}
+
+
+@pytest.mark.parametrize("name", ["", " ", "-a", "a b", "x" * 201, "a\n"])
+def test_a_wrong_name_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match=r"secrets\.A\.name"):
+        check_ref("secrets.A", SecretRef(name))
+
+
+@pytest.mark.parametrize("value", ["", "abc", "x" * (SECRET_BYTES_MAX + 1), "abc\0def"])
+def test_a_value_that_cannot_be_hidden_or_passed_is_refused(value: str) -> None:
+    with pytest.raises(InvalidInput, match="the value of a secret must have") as caught:
+        check_value(value)
+    assert not value or value not in str(caught.value)
+    assert check_value("abcd") == "abcd"
