@@ -167,7 +167,7 @@ class AgentOffer(msgspec.Struct, frozen=True, kw_only=True):
     on_restart: str = "report_unknown"
     probe_argv: list[str] = []
     output_bytes: int = 1_048_576
-    ok_codes: list[int] = [0]
+    ok_codes: list[int] = msgspec.field(default_factory=lambda: [0])
     digest: str = ""
     go: bool = False
 
