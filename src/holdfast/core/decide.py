@@ -14,12 +14,12 @@ from typing import Any, Final
 from holdfast.core import (
     command as c,
     operator_rules,
+    pinned_rules,
     runner_rules,
     takeover_rules,
     upkeep_rules,
 )
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet import interventions
 from holdfast.core.task import LEASED, PRIORITY_NAMES, RUNNING, Status, Task
 from holdfast.core.transition import (
     Refusal,
@@ -69,8 +69,8 @@ def _rule(task: Task, instruction: c.Instruction, now: float) -> Ruling:
         )
     if type(command) is c.Expire:
         return upkeep_rules.expire(task, instruction.fence, now)
-    if type(command) in interventions.OPERATOR_COMMANDS and task.options.pinned:
-        refusal = interventions.refusal(task, command)
+    if type(command) in pinned_rules.OPERATOR_COMMANDS and task.options.pinned:
+        refusal = pinned_rules.refusal(task, command)
         if refusal is not None:
             return refusal
     return _OTHERS[type(command)](task, command, now)

@@ -148,8 +148,8 @@ class _Judge:
             self._write(replace(execution, go_at=self._now))
 
     def _not_current(self, said: AgentRun) -> None:
-        """A run whose token does not count. Without a go it is withdrawn. A command that somebody cancelled,
-        or whose slot was taken away, is stopped; one that was given up for lost may end by itself."""
+        """A run whose token does not count. Without a go it is withdrawn. A cancelled command, or one
+        whose slot was taken away, is stopped; one that was given up for lost may end by itself."""
         run = self._runs.get(said.execution)
         if run is None:
             return

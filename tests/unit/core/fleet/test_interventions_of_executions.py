@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
-from holdfast.core import command as c
+from holdfast.core import command as c, pinned_rules
 from holdfast.core.codec import dumps
 from holdfast.core.command import Instruction
 from holdfast.core.decide import Refusal, Transition, decide
-from holdfast.core.fleet import interventions
-from holdfast.core.fleet.interventions import PinnedStage, stage_of
+from holdfast.core.pinned_rules import PinnedStage, stage_of
 from holdfast.core.start_once import BEFORE_GO, RunPhase, phase_json
 from holdfast.core.task import ENDED, LEASED, Status, Task, TaskOptions
 from tests.unit.core.fleet.test_status import NOW, make_task
@@ -104,14 +103,14 @@ def test_nothing_is_allowed_that_other_tasks_refuse_and_others_are_as_before(
     plain = decide(case.task(pinned=False), Instruction("t", command), NOW)
     if case in changes:
         assert isinstance(plain, Transition)
-    own = interventions.refusal(case.task(), command)
+    own = pinned_rules.refusal(case.task(), command)
     if own is not None:
         assert own.code == "illegal-transition"
 
 
 def test_every_command_of_an_operator_is_judged() -> None:
-    assert set(get_args(c.OperatorCommand)) == interventions.OPERATOR_COMMANDS
-    assert {type(command) for command, _ in COMMANDS} == interventions.OPERATOR_COMMANDS
+    assert set(get_args(c.OperatorCommand)) == pinned_rules.OPERATOR_COMMANDS
+    assert {type(command) for command, _ in COMMANDS} == pinned_rules.OPERATOR_COMMANDS
 
 
 def test_the_refusal_says_what_to_do() -> None:
