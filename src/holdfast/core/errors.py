@@ -18,12 +18,15 @@ from holdfast.errors import (
 __all__ = [
     "AlreadyLocked",
     "AmbiguousId",
+    "ApprovalNeeded",
+    "ApprovalVoid",
     "BadSelector",
     "BadSignature",
     "CommandRefused",
     "EmptySelection",
     "Forbidden",
     "GatewayUnavailable",
+    "JobRejected",
     "Malformed",
     "NodeFenced",
     "NotRunner",
@@ -96,6 +99,27 @@ class SelfApproval(Forbidden):
     """A requester does not approve its own request."""
 
     code = "self-approval"
+
+
+class ApprovalNeeded(Conflict):
+    """The job has not been approved."""
+
+    code = "approval-needed"
+    grpc_status = "FAILED_PRECONDITION"
+    exit_code = 8
+
+
+class ApprovalVoid(Conflict):
+    """The job is not what was approved: its command, hosts, rollout or blocks have changed. Ask again."""
+
+    code = "approval-void"
+
+
+class JobRejected(Conflict):
+    """The job was rejected."""
+
+    code = "rejected"
+    exit_code = 9
 
 
 class BadSignature(Unauthenticated):
