@@ -24,6 +24,7 @@ import pytest
 
 from holdfast import Context, Task, TaskQueue, __version__
 from holdfast.cli.tree import BY_PATH, VERBS
+from holdfast.client import Node
 from holdfast.core.exchange.item import Item
 from holdfast.core.speaking import Voice
 from holdfast.queue.by import By
@@ -75,6 +76,16 @@ CASES: dict[str, list[str]] = {
     "task why": ["later", "child", "done"],
     "task history": ["done", "dead-1"],
     "task interventions": ["done", "no-such-task"],
+    "task output": ["wrote", "wrote --stream stderr", "wrote --start 2", "done", "no-such-task"],
+    "task checkpoints": ["wrote", "done"],
+    "task watch": ["done", "dead-1"],
+    "task edit": [
+        "changed-{side} a=9 --reason typo",
+        "changed-{side} --metadata ticket=42",
+        "changed-{side} --expect-version 99 a=1",
+        "changed-{side}",
+    ],
+    "task copy": ["done --reason again", "done a=7", "no-such-task"],
     "task cancel": ["cancelled-{side}", "done", "cancelled-{side} no-such-task"],
     "task pause": ["paused-{side} --dry-run", "paused-{side} --reason maintenance"],
     "task resume": ["paused-{side}", "paused-{side}"],
@@ -110,6 +121,7 @@ CASES: dict[str, list[str]] = {
         "done a=1",
     ],
     "queue list": [""],
+    "queue show": ["line-s", "no-such-queue"],
     "queue pause": ["line-{side} --reason outage", "no-such-queue"],
     "queue resume": ["line-{side}"],
     "events tail": ["--after start --limit 0", "--limit 3", "--after no-position", "--task done"],
@@ -117,12 +129,20 @@ CASES: dict[str, list[str]] = {
     "schedule add": ["hourly-{side} @hourly add a=1 --queue line-{side}", "bad notcron add"],
     "schedule pause": ["hourly-{side} --reason partner", "none"],
     "schedule resume": ["hourly-{side}"],
+    "schedule run": ["hourly-{side} --reason missed", "none"],
     "schedule remove": ["hourly-{side}", "none"],
     "lock list": ["", "--limit 1", "--after lock-g"],
     "lock show": ["lock-x", "never-held"],
     "lock revoke": ["lock-{side} --reason gone", "lock-{side}"],
     "node list": [""],
     "node show": ["a", "none"],
+    "node register": [
+        "new-{side} --project web --capability fence --label zone=1",
+        "new-{side}",
+        "new-{side} --project web --rotate",
+        "bad --kind king",
+    ],
+    "node join-token": ["--project web --uses 2 --expires 1d", "--project none"],
     "node cordon": ["node-{side} --reason disk"],
     "node uncordon": ["node-{side}"],
     "node drain": ["node-{side}"],
@@ -143,6 +163,7 @@ CASES: dict[str, list[str]] = {
     "op resume": ["op_none"],
     "sync status": ["web"],
     "sync log": ["web", "web --node a --limit 1", "web --after 1"],
+    "sync verify": ["folder-of-node", "no-such-folder"],
     "sync fix-expired-locks": ["--dry-run", "--project web"],
     "project list": [""],
     "project create": ["made-{side} --strategy manual --override set=merge", "Bad"],
@@ -162,6 +183,26 @@ CASES: dict[str, list[str]] = {
     "token revoke": ["token-{side} --reason leaked", "tok_none"],
     "audit list": ["--limit 5"],
     "audit verify": [""],
+    "audit export": ["", "--since 3"],
+    "watch": ["done", "dead-1", "-q x:y", "done -q type:add", "later --timeout 10ms"],
+    "wait": [
+        "done",
+        "done --for status=aborted",
+        "dead-1 --for status=failed,paused",
+        "later --timeout 10ms",
+        "later --for status=none",
+        "later --for done",
+    ],
+    "logs": ["wrote", "wrote --stream log --follow", "no-such-task"],
+    "api": [
+        "POST /queues/line-{side}/pause reason=outage",
+        "GET /tasks limit=2 q=type:boom",
+        "GET /api/v2/sync/status/web?x=1",
+        "GET /nothing",
+        "GET tasks",
+        "FLY /tasks",
+    ],
+    "openapi": [""],
     "stats": [""],
 }
 """The arguments with which each verb is compared. Verbs of one noun run in this order."""
@@ -175,6 +216,12 @@ async def _boom(n: int = 0) -> None:
     raise ValueError("boom")
 
 
+async def _write(_: Task, ctx: Context) -> None:
+    await ctx.output("one\ntwo\n")
+    await ctx.output(b"\xff", "stderr")
+    await ctx.checkpoint("half", {"n": 1}, note="so far")
+
+
 async def _ask(_: Task, ctx: Context) -> str:
     decision = await ctx.decide("Deploy?", options=["yes", "no"], data={"hosts": 3})
     return str(decision.choice)
@@ -186,6 +233,7 @@ async def fill(url: str) -> dict[str, str]:
     queue.task(name="add", priority="high")(_add)
     queue.task(name="boom", max_attempts=1)(_boom)
     queue.register_handler("ask", _ask)
+    queue.register_handler("write", _write)
     for side in SIDES:
         queue.task(name=f"bulk-{side}", queue=f"bulk-{side}", max_attempts=1)(_boom)
     names: dict[str, str] = {}
@@ -212,12 +260,19 @@ async def fill(url: str) -> dict[str, str]:
     return names
 
 
+async def fill_node(folder: Path) -> None:
+    """The folder of a node that has worked without a connection."""
+    async with await Node.open(folder, gateway="http://gone", project="web", node_id="a") as node:
+        node.create("offline-task", payload={"n": 1})
+
+
 async def _make_tasks(queue: TaskQueue) -> None:
     dead = ["dead-1", "dead-2"]
     for side in SIDES:
         dead += [f"{name}-{side}" for name in ("retried", "replayed", "discarded")]
         dead.append(f"bulk-{side}")
     ended = [await queue.enqueue("add", {"a": 1, "b": 2}, id="done", metadata={"by": "test"})]
+    ended.append(await queue.enqueue("write", id="wrote"))
     for name in dead:
         kind = name if name.startswith("bulk") else "boom"
         ended.append(await queue.enqueue(kind, {"n": 1}, id=name))
@@ -226,7 +281,7 @@ async def _make_tasks(queue: TaskQueue) -> None:
     later = await queue.enqueue("add", {"a": 3}, id="later", delay=3600, timeout=5)
     await queue.enqueue("add", {"a": 5}, id="child", depends_on=[later])
     for side in SIDES:
-        for name in ("cancelled", "paused", "aborted", "moved", "forced", "edited"):
+        for name in ("cancelled", "paused", "aborted", "moved", "forced", "edited", "changed"):
             await queue.enqueue("add", {"a": 1, "b": {"x": 1}}, id=f"{name}-{side}", delay=3600)
         await queue.enqueue("add", {"a": 1}, id=f"line-{side}", queue=f"line-{side}", delay=3600)
         asked = await queue.enqueue("ask", id=f"asked-{side}")
@@ -266,6 +321,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, 
 def world(server: tuple[Process, Path, str]) -> World:
     process, folder, url = server
     names = asyncio.run(fill(url))
+    asyncio.run(fill_node(folder / "folder-of-node"))
     with contextlib.closing(apsw.Connection(f"{folder}/holdfast.db")) as connection:
         connection.execute(KEEP_LIVE)
     subprocess.run([sys.executable, "-c", HOLDER, url], check=True)
@@ -297,12 +353,14 @@ def compare(world: World, path: str, options: list[str]) -> list[str]:
     args = [*path.split(), *options]
     acts: list[list[str]] = [[], []]
     for output in ("table", "json") if is_read(path) else ("json",):
-        sides = []
+        sides: list[tuple[int, Any, Any]] = []
         for side, left in zip(SIDES, acts, strict=True):
             before = len(audited(world))
             sides.append(normal(world.run(side, *args, "-o", output), output))
             left += [words(act) for act in audited(world)[before:]]
         assert [*differences(sides[0], sides[1])] == [], f"{args} -o {output}"
+        codes = [code for found in sides[0][2] for code in found]
+        assert "internal" not in codes, f"{args} -o {output}"
     assert acts[0] == acts[1], args
     return acts[0]
 
@@ -349,15 +407,16 @@ def is_read(path: str) -> bool:
 
 
 READING = {"list", "show", "why", "history", "groups", "tail", "status", "log", "verify", "stats",
-           "interventions"}  # fmt: skip
+           "interventions", "output", "checkpoints", "watch", "wait", "logs", "export",
+           "openapi"}  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 LENGTH = re.compile(r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+[smh]\b)?")
-SECRET = re.compile(r"hf_(?:user|join)_[\w-]+")
+SECRET = re.compile(r"hf_(?:user|join|node)_[\w-]+")
 ACTOR = re.compile(r"\bcli:\w+|user:admin")
 CODE = re.compile(r'error\[([\w-]+)\]|"code": "([\w-]+)"')
 """The code of an error. Its text may differ: a gateway does not say whether a thing exists elsewhere."""
 HEX = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{32}\b")
-MADE = re.compile(r"\b(tok|int|req|con|dec|op)_\w+")
+MADE = re.compile(r"\b(tok|int|req|con|dec|op|ckp)_\w+")
 
 
 def normal(done: Done, output: str) -> tuple[int, object, object]:
@@ -389,7 +448,16 @@ def plain(value: Any, name: str = "") -> Any:
     return value
 
 
-LEFT_OUT = {"position", "hash", "prev", "prev_hash", "head", "before_version", "after_version"}
+LEFT_OUT = {
+    "position",
+    "cursor",
+    "hash",
+    "prev",
+    "prev_hash",
+    "head",
+    "before_version",
+    "after_version",
+}
 
 
 def words(text: str) -> str:

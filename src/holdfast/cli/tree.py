@@ -10,6 +10,7 @@ from typing import Final
 
 from holdfast.cli.verb import HERE, Verb
 from holdfast.cli.verbs_hub import HUB_VERBS
+from holdfast.cli.verbs_task import TASK_VERBS
 
 VERBS: Final = (
     Verb(
@@ -46,93 +47,7 @@ VERBS: Final = (
             "echo '{\"n\": 1}' | holdfast enqueue count --json - --wait --timeout 30s",
         ),
     ),
-    Verb(
-        "task list",
-        "List tasks, newest first",
-        f"{HERE}.task:list_",
-        (
-            "holdfast task list --status queued --limit 20",
-            "holdfast task list -q 'type:mail attempts:>2'",
-            "holdfast task list --status queued -o name | holdfast task cancel -",
-        ),
-    ),
-    Verb(
-        "task show",
-        "Show all fields of a task",
-        f"{HERE}.task:show",
-        ("holdfast task show 0199a1b2-7c3e", "holdfast task show @last -o json"),
-    ),
-    Verb(
-        "task why",
-        "Show why a task is not running",
-        f"{HERE}.task:why",
-        ("holdfast task why 0199a1b2-7c3e",),
-    ),
-    Verb(
-        "task history",
-        "List the events of a task",
-        f"{HERE}.task:history",
-        ("holdfast task history 0199a1b2-7c3e",),
-    ),
-    Verb(
-        "task interventions",
-        "List the interventions on a task",
-        f"{HERE}.task:interventions",
-        ("holdfast task interventions 0199a1b2-7c3e",),
-    ),
-    Verb(
-        "task cancel",
-        "Abort tasks in any state",
-        f"{HERE}.task_intervene:cancel",
-        (
-            'holdfast task cancel 0199a1b2-7c3e --reason "wrong customer"',
-            "holdfast task cancel - < ids",
-        ),
-    ),
-    Verb(
-        "task pause",
-        "Stop running tasks until they are resumed",
-        f"{HERE}.task_intervene:pause",
-        ("holdfast task pause 0199a1b2-7c3e --reason maintenance",),
-    ),
-    Verb(
-        "task resume",
-        "Put paused tasks back into the queue",
-        f"{HERE}.task_intervene:resume",
-        ("holdfast task resume 0199a1b2-7c3e",),
-    ),
-    Verb(
-        "task abort",
-        "End tasks, with a record of how far their runners have followed",
-        f"{HERE}.task_intervene:abort",
-        ('holdfast task abort 0199a1b2-7c3e --reason "wrong customer"',),
-    ),
-    Verb(
-        "task retry",
-        "Make tasks due now",
-        f"{HERE}.task_intervene:retry",
-        ('holdfast task retry 0199a1b2-7c3e --reason "the provider is back"',),
-    ),
-    Verb(
-        "task reassign",
-        "Reserve tasks for a node",
-        f"{HERE}.task_intervene:reassign",
-        ('holdfast task reassign 0199a1b2-7c3e --to worker-7 --reason "it has the data"',),
-    ),
-    Verb(
-        "task release",
-        "Take tasks from their runners",
-        f"{HERE}.task_intervene:release",
-        ('holdfast task release 0199a1b2-7c3e --reason "the runner hangs"',),
-    ),
-    Verb(
-        "task force",
-        "Set the status of tasks",
-        f"{HERE}.task_intervene:force",
-        (
-            'holdfast task force 0199a1b2-7c3e --status completed --result 42 --reason "computed by hand"',
-        ),
-    ),
+    *TASK_VERBS,
     Verb(
         "decision list",
         "List decisions that tasks wait for",
@@ -201,6 +116,12 @@ VERBS: Final = (
         ("holdfast queue list",),
     ),
     Verb(
+        "queue show",
+        "Show a queue",
+        f"{HERE}.queue:show",
+        ("holdfast queue show mail",),
+    ),
+    Verb(
         "queue pause",
         "Stop starting tasks of a queue",
         f"{HERE}.queue:pause",
@@ -252,6 +173,12 @@ VERBS: Final = (
         "Resume a paused schedule",
         f"{HERE}.schedule:resume",
         ("holdfast schedule resume nightly",),
+    ),
+    Verb(
+        "schedule run",
+        "Enqueue the task of a schedule now",
+        f"{HERE}.schedule:run",
+        ("holdfast schedule run nightly --reason 'missed'",),
     ),
     Verb(
         "orders demo",
@@ -348,11 +275,60 @@ VERBS: Final = (
         ("holdfast audit verify",),
     ),
     Verb(
+        "audit export",
+        "Print all acts of operators, oldest first, one JSON object a line",
+        f"{HERE}.audit:export",
+        ("holdfast audit export > audit.jsonl", "holdfast audit export --since 1200"),
+    ),
+    Verb(
+        "db status",
+        "Show the schema, the durability and the feed of the database",
+        f"{HERE}.db:status",
+        ("holdfast db status --url postgresql://localhost/app",),
+        local="it looks at a database: give --url",
+    ),
+    Verb(
         "db new-epoch",
         "Make readers of the feed start over after a restore",
         f"{HERE}.db:new_epoch",
         ("holdfast db new-epoch --yes",),
         local="it is for the database after a restore: give --url",
+    ),
+    Verb(
+        "watch",
+        "Print the events of a task until it has ended, or of a query",
+        f"{HERE}.watch:watch",
+        ("holdfast watch 0199a1b2-7c3e", "holdfast watch -q 'type:mail status:failed'"),
+    ),
+    Verb(
+        "wait",
+        "Wait until a task has a status",
+        f"{HERE}.watch:wait",
+        (
+            "holdfast wait 0199a1b2-7c3e --timeout 5m",
+            "holdfast wait 0199a1b2-7c3e --for status=running",
+        ),
+    ),
+    Verb(
+        "logs",
+        "Print what the latest run of a task has written",
+        f"{HERE}.task_output:logs",
+        ("holdfast logs 0199a1b2-7c3e --follow",),
+    ),
+    Verb(
+        "api",
+        "Make a call of the API",
+        f"{HERE}.api:api",
+        (
+            "holdfast api GET /tasks limit=5",
+            "holdfast api POST /queues/mail/pause reason=outage",
+        ),
+    ),
+    Verb(
+        "openapi",
+        "Print the description of the API (OpenAPI 3.1)",
+        f"{HERE}.api:openapi",
+        ("holdfast openapi > openapi.json",),
     ),
     Verb(
         "stats",

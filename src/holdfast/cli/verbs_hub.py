@@ -14,6 +14,18 @@ HUB_VERBS: Final = (
         ("holdfast node show plugin-a",),
     ),
     Verb(
+        "node register",
+        "Register a node; its credential is shown once",
+        f"{HERE}.node_register:register",
+        ("holdfast node register plugin-a --project web",),
+    ),
+    Verb(
+        "node join-token",
+        "Create a token with which nodes register",
+        f"{HERE}.token:join",
+        ("holdfast node join-token --project web --uses 20 --expires 7d",),
+    ),
+    Verb(
         "node cordon",
         "Give a node no new tasks",
         f"{HERE}.node_change:cordon",
@@ -100,6 +112,12 @@ HUB_VERBS: Final = (
         "List what nodes did",
         f"{HERE}.sync:log",
         ("holdfast sync log web --outcome refused",),
+    ),
+    Verb(
+        "sync verify",
+        "Compare the folder of a node with the server",
+        f"{HERE}.sync_verify:verify",
+        ("holdfast sync verify .holdfast",),
     ),
     Verb(
         "sync fix-expired-locks",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -123,14 +123,23 @@ class RemoteTasks:
     async def resume(self, task_id: str, by: By) -> Task:
         return await self._intervene(task_id, InterventionType.RESUME, by)
 
-    async def edit(self, task_id: str, payload: object, by: By, *, merge: bool = False) -> Task:
-        """Replaces the payload of a waiting or dead task. With `merge`, replaces only these fields."""
-        body = {
-            "payload": msgspec.Raw(encode_payload(payload).encode()),
-            "payload_mode": "fields" if merge else "whole",
-            "reason": by.reason,
-            "expected_version": by.expected_version,
-        }
+    async def edit(
+        self,
+        task_id: str,
+        payload: object,
+        by: By,
+        *,
+        merge: bool = False,
+        metadata: dict[str, Any] | None = None,
+    ) -> Task:
+        """Replaces the payload of a waiting or dead task. With `merge`, replaces only these fields. UNSET
+        leaves it. `metadata`: fields to change."""
+        body: dict[str, Any] = {"reason": by.reason, "expected_version": by.expected_version}
+        if payload is not msgspec.UNSET:
+            body["payload"] = msgspec.Raw(encode_payload(payload).encode())
+            body["payload_mode"] = "fields" if merge else "whole"
+        if metadata is not None:
+            body["metadata"] = metadata
         return views.read_task(
             (await self._http.call("PATCH", path_of("tasks", task_id), body)).body
         )

@@ -1,4 +1,4 @@
-"""`holdfast db migrate` and `holdfast db new-epoch`: operations on the whole database."""
+"""`holdfast db migrate`, `db status` and `db new-epoch`: operations on the whole database."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from holdfast.app import TaskQueue
 from holdfast.cli.confirm import confirmed
 from holdfast.cli.options import COMMON, Common, Flag
 from holdfast.cli.output.printer import Printer
-from holdfast.cli.session import check_local, with_queue
-from holdfast.queue.checks import Check, schema
+from holdfast.cli.session import check_local, shown_store, target, with_queue
+from holdfast.queue.checks import Check, durability, schema, store
 
+LOOKS = (store, schema, durability)
 Yes = Annotated[Flag, Parameter(name=("--yes", "-y"), help="Do not ask for confirmation.")]
 
 
@@ -25,6 +26,21 @@ def migrate(*, common: Common = COMMON) -> None:
     check_local(common, "db migrate")
     text = with_queue(common, work, create=True).text
     Printer(common).one({"schema": text}, [("schema", text)], name="schema")
+
+
+def status(*, common: Common = COMMON) -> None:
+    """Show the schema, the durability and the feed of the database."""
+    check_local(common, "db status")
+
+    async def work(queue: TaskQueue) -> dict[str, Any]:
+        found = {check.name: check.text for check in [await look(queue, 0.0) for look in LOOKS]}
+        feed = (await queue.open()).store.feed
+        head, oldest = await feed.head(), await feed.oldest()
+        return {**found, "epoch": head.epoch, "head": str(head), "oldest": str(oldest)}
+
+    where = shown_store(target(common).found.value)
+    item = {"url": where, **with_queue(common, work)}
+    Printer(common).one(item, list(item.items()), name=where)
 
 
 def new_epoch(*, yes: Yes = False, common: Common = COMMON) -> int | None:

@@ -136,23 +136,35 @@ def edit(
         str | None, Parameter(help="The whole new payload as JSON; - reads stdin.")
     ] = None,
     replace: Annotated[Flag, Parameter(help="The pairs are the whole new payload.")] = False,
+    metadata: Annotated[
+        tuple[str, ...], Parameter(help="A field of the metadata as key=value; null removes it.")
+    ] = (),
+    reason: Reason = "",
     expect_version: ExpectVersion = None,
     common: Common = COMMON,
 ) -> None:
-    """Change the payload of a dead or waiting task; replay it afterwards."""
-    if not pairs and json is None:
-        raise Usage("no payload is given: write key=value pairs, or --json")
-    payload = values.payload(pairs, json)
+    """Change the payload or the metadata of a dead or waiting task. A dead one is replayed afterwards."""
+    if not pairs and json is None and not metadata:
+        raise Usage("nothing is given: write key=value pairs, --json or --metadata")
+    payload = values.payload(pairs, json) if pairs or json is not None else msgspec.UNSET
+    fields_of_metadata = values.payload(metadata, None) or None
 
     async def work(operations: Operations) -> tuple[Task, Task, dict[str, Any]]:
         before = await find_task(operations.tasks, task_id, for_change=True)
         merge = json is None and not replace
-        who = by("", expect_version)
-        after = await operations.tasks.edit(before.id, payload, who, merge=merge)
+        who = by(reason, expect_version)
+        after = await operations.tasks.edit(
+            before.id, payload, who, merge=merge, metadata=fields_of_metadata
+        )
         return before, after, await whole(operations, after)
 
     before, after, item = with_operations(common, work)
     fields = [("id", item["id"]), ("status", item["status"]), ("payload", after.payload_json)]
+    if metadata:
+        fields.append(("metadata", dumps(item["metadata"])))
+    if payload is msgspec.UNSET:
+        Printer(common).one(item, fields, name=item["id"])
+        return
     change = edits.difference(before.payload_json, after.payload_json)
     was = change.get("before", "too long to show: see `task history`")
     if isinstance(was, dict):

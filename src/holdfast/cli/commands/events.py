@@ -75,7 +75,7 @@ def tail(
                 if printer.output is Output.JSON and not follow:
                     kept.append(views.event(event))
                 else:
-                    _print(printer, event)
+                    print_event(printer, event)
                 if count == most:
                     break
         return kept
@@ -118,7 +118,7 @@ async def _start(feed: Feed, after: str | None, back: int) -> Position | None:
         raise Usage(f"--after: {error}") from None
 
 
-def _print(printer: Printer, event: Event) -> None:
+def print_event(printer: Printer, event: Event) -> None:
     item = views.event(event)
     if printer.output is Output.NAME:
         print(item["position"], flush=True)

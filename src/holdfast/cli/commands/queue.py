@@ -1,4 +1,4 @@
-"""`holdfast queue list|pause|resume`."""
+"""`holdfast queue list|show|pause|resume`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from holdfast.cli.api import with_operations
+from holdfast.cli.api import answer_of, v1, with_operations
 from holdfast.cli.operations import Operations
 from holdfast.cli.options import COMMON, Common, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
-from holdfast.cli.output.times import relative
+from holdfast.cli.output.times import length, relative
 from holdfast.cli.session import by, with_parts
 from holdfast.cli.use_cases import UseCases
 from holdfast.core.task import Status
@@ -29,6 +29,21 @@ def list_(*, common: Common = COMMON) -> None:
 
     items, now = with_parts(common, work)
     Printer(common).rows(items, _columns(now), empty="no queues yet: no task was enqueued")
+
+
+def show(name: Name, /, *, common: Common = COMMON) -> None:
+    """Show a queue: how many tasks it has in each status, and whether it is paused."""
+    item = answer_of(common, "GET", v1("queues", name))
+    counts = [(status, n) for status, n in item["counts"].items() if n]
+    oldest = item["oldest_due_seconds"]
+    lines: list[tuple[str, object]] = [
+        (item["name"], "open" if item["paused_at"] is None else "paused"),
+        ("paused by", item["paused_by"]),
+        ("reason", item["reason"]),
+        ("oldest due", None if oldest is None else f"{length(oldest)} ago"),
+        *counts,
+    ]
+    Printer(common).one(item, lines, name=item["name"])
 
 
 def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast schedule list|add|remove|pause|resume`. Schedules fire while a worker of the store runs."""
+"""`holdfast schedule list|add|remove|pause|resume|run`. Schedules fire while a worker of the store runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli import values
-from holdfast.cli.api import with_operations
+from holdfast.cli.api import answer_of, v1, with_operations
 from holdfast.cli.operations import Operations
 from holdfast.cli.options import COMMON, Common, Reason
 from holdfast.cli.output.printer import Printer
@@ -94,6 +94,13 @@ def resume(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> No
 
     item = with_operations(common, work)
     Printer(common).one(item, [(name, f"fires at {item['next_at']}")], name=name)
+
+
+def run(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
+    """Enqueue the task of a schedule now; the schedule stays as it is. Prints the id of the task."""
+    path = v1("schedules", name, "run")
+    task = answer_of(common, "POST", path, {"reason": reason})["task"]
+    Printer(common).one(task, [(name, f"enqueued {task['id']}")], name=task["id"])
 
 
 def _columns(now: float) -> list[Column]:

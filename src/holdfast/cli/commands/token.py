@@ -72,6 +72,28 @@ def create(
     _show(common, answer_of(common, "POST", v1("tokens"), body))
 
 
+def join(
+    name: Annotated[str, Parameter(help="Who or what uses it.")] = "join",
+    /,
+    *,
+    project: Annotated[str | None, Parameter(help="The project of the nodes.")] = None,
+    uses: Annotated[int | None, Parameter(help="How many may join with it; default: 1.")] = None,
+    expires: Annotated[str | None, Parameter(help="Its lifetime, e.g. 7d.")] = None,
+    reason: Reason = "",
+    common: Common = COMMON,
+) -> None:
+    """Create a token with which nodes and workers register: `token create --kind join`."""
+    create(
+        name,
+        kind=Kind.JOIN,
+        project=project,
+        uses=uses,
+        expires=expires,
+        reason=reason,
+        common=common,
+    )
+
+
 def list_(*, common: Common = COMMON) -> None:
     """List access tokens, by time of creation."""
     items = answer_of(common, "GET", v1("tokens"), query={"limit": 1_000})["items"]

@@ -16,7 +16,7 @@ import msgspec
 from holdfast.cli.options import Common, Output
 from holdfast.cli.output import colour, table
 from holdfast.cli.output.table import Column, Item
-from holdfast.core.text import json_text, one_line
+from holdfast.core.text import json_text, lines, one_line
 
 
 class Printer:
@@ -63,6 +63,16 @@ class Printer:
     def object(self, value: object) -> None:
         """Prints one line of JSON at once."""
         print(json_text(msgspec.json.encode(value).decode()), flush=True)
+
+    def content(self, data: bytes) -> None:
+        """Prints bytes that a task has written, at once. A file or a pipe gets them as they are, a terminal
+        gets clean text."""
+        raw = None if sys.stdout.isatty() else getattr(sys.stdout, "buffer", None)
+        if raw is None:
+            print(lines(data.decode(errors="replace")), end="", flush=True)
+        else:
+            raw.write(data)
+            raw.flush()
 
     def paint(self, text: str, style: str) -> str:
         return colour.paint(text, style if self.colour else "")

@@ -316,9 +316,17 @@ async def create_ticket(call: Call) -> Answer:
 # -- the audit --------------------------------------------------------------------------------------
 
 
-async def list_audit(call: Call, *, after: str | None = None, limit: int = 100) -> Answer:
-    """Rows of the audit, the latest first."""
+async def list_audit(
+    call: Call, *, after: str | None = None, since: int | None = None, limit: int = 100
+) -> Answer:
+    """Rows of the audit, the latest first; with `since` those after this number, the oldest first."""
     call.authorise_store(O.AUDIT_READ)
+    if since is not None:
+        if after is not None:
+            raise InvalidInput("both after and since are given: use one of them")
+        first = check_whole("since", since, least=0, most=WHOLE_MAX)
+        rows = await call.services.audit.after(first, check_page(limit))
+        return Answer({"items": [hub_views.audit(row) for row in rows], "next": None})
     seq: object = WHOLE_MAX if after is None else parse_cursor(after, of="audit")[0]
     before = check_whole("after", seq, least=0, most=WHOLE_MAX)
     rows = await call.services.audit.before(before, check_page(limit))

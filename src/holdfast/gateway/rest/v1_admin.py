@@ -19,6 +19,11 @@ class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wait_seconds: float = 0.0
 
 
+class AuditQuery(Paged, frozen=True, forbid_unknown_fields=True):
+    since: int | None = None
+    """Rows after this number, the oldest first."""
+
+
 class Live(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     live: bool = True
 
@@ -234,7 +239,7 @@ ROUTES: Final = (
         "/audit",
         system.list_audit,
         "List acts of operators",
-        Paged,
+        AuditQuery,
         operation=O.AUDIT_READ,
         is_list=True,
     ),

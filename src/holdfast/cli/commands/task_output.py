@@ -1,0 +1,164 @@
+"""`holdfast task output`, `holdfast logs` and `holdfast task checkpoints`: what runs have written.
+
+Promises: the bytes of a stream come whole and in order; what was not kept of a long stream is named on
+stderr. With --follow a new attempt of the task is followed too. Never: lets output control the terminal.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from holdfast.app import TaskQueue
+from holdfast.cli.api import calls_of, v1
+from holdfast.cli.follow import news_of
+from holdfast.cli.ids import find_task
+from holdfast.cli.options import COMMON, Common, Flag, Output, TaskId
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.output.table import Column
+from holdfast.cli.output.times import clock
+from holdfast.cli.session import remark, with_queue
+from holdfast.client.calls import Calls
+from holdfast.core.codec import dumps
+from holdfast.core.output import StreamName
+from holdfast.core.task import ENDED
+
+Page = dict[str, Any]
+Stream = Annotated[StreamName, Parameter(help="The stream of the run.")]
+Follow = Annotated[Flag, Parameter(name=("--follow", "-f"), help="Wait for more until it ends.")]
+
+
+def output(
+    task_id: TaskId,
+    /,
+    *,
+    stream: Stream = StreamName.STDOUT,
+    fence: Annotated[
+        int | None, Parameter(help="The run, by its fence; default: the latest.")
+    ] = None,
+    start: Annotated[int, Parameter(help="The first byte.")] = 0,
+    follow: Follow = False,
+    common: Common = COMMON,
+) -> None:
+    """Print the output of a task."""
+    printer = Printer(common)
+    kept: list[Page] = []
+
+    async def work(queue: TaskQueue) -> str:
+        calls = await calls_of(queue)
+        position = await queue.parts.feed.position()
+        task = await find_task(queue.parts.tasks, task_id)
+        reader = _Reader(calls, task.id, stream, fence, start)
+        async for page in reader.pages():
+            _take(printer, page, kept, follow=follow)
+        if follow and task.status not in ENDED:
+            async for _ in news_of(queue.parts, task.id, position):
+                async for page in reader.pages():
+                    _take(printer, page, kept, follow=True)
+        return task.id
+
+    found = with_queue(common, work)
+    if printer.output is Output.NAME:
+        print(found)
+    elif printer.output is Output.JSON and not follow:
+        printer.document(_joined(found, kept))
+
+
+def logs(
+    id: TaskId,
+    /,
+    *,
+    stream: Stream = StreamName.STDOUT,
+    follow: Follow = False,
+    common: Common = COMMON,
+) -> None:
+    """Print what the latest run of a task has written."""
+    output(id, stream=stream, follow=follow, common=common)
+
+
+class _Reader:
+    """Reads a stream of a task page by page. Without a fence it goes on with a later run from its start."""
+
+    def __init__(
+        self, calls: Calls, task_id: str, stream: StreamName, fence: int | None, start: int
+    ) -> None:
+        self._calls = calls
+        self._path = v1("tasks", task_id, "output")
+        self._stream = stream
+        self._fence = fence
+        self._run: int | None = None
+        self._start = start
+
+    async def pages(self) -> AsyncIterator[Page]:
+        """What there is from here on."""
+        while True:
+            page = await self._page()
+            if self._fence is None and self._run not in (None, page["fence"]):
+                self._start = 0
+                page = await self._page()
+            self._run = page["fence"]
+            if page["next"] == self._start:
+                return
+            self._start = page["next"]
+            yield page
+
+    async def _page(self) -> Page:
+        query = {"stream": self._stream.value, "fence": self._fence, "start": self._start}
+        page: Page = (await self._calls.call("GET", self._path, query=query)).body
+        return page
+
+
+def _take(printer: Printer, page: Page, kept: list[Page], *, follow: bool) -> None:
+    """Prints a page, or keeps it for a document."""
+    if printer.output is Output.JSON and not follow:
+        kept.append(page)
+    elif printer.is_table:
+        for gap in page["gaps"]:
+            remark(f"{gap['size']} bytes from {gap['start']} on were not kept")
+        printer.content(_bytes(page))
+    elif printer.output is not Output.NAME:
+        printer.object(page)
+
+
+def _bytes(page: Page) -> bytes:
+    if "text" in page:
+        return str(page["text"]).encode()
+    return base64.b64decode(page["data_base64"])
+
+
+def _joined(task_id: str, pages: list[Page]) -> Page:
+    """One document of all pages."""
+    data = b"".join(map(_bytes, pages))
+    whole: Page = {"task_id": task_id}
+    if pages:
+        whole |= {**pages[-1], "start": pages[0]["start"]}
+    whole["gaps"] = [gap for page in pages for gap in page["gaps"]]
+    whole.pop("data_base64", None)
+    try:
+        return whole | {"text": data.decode()}
+    except UnicodeDecodeError:
+        whole.pop("text", None)
+        return whole | {"data_base64": base64.b64encode(data).decode()}
+
+
+def checkpoints(task_id: TaskId, /, *, common: Common = COMMON) -> None:
+    """List the named checkpoints of a task, the oldest first."""
+
+    async def work(queue: TaskQueue) -> Any:
+        task = await find_task(queue.parts.tasks, task_id)
+        path = v1("tasks", task.id, "checkpoints")
+        return (await (await calls_of(queue)).call("GET", path)).body
+
+    columns = [
+        Column("ID", lambda item: item["id"]),
+        Column("TYPE", lambda item: item["type"], flex=True),
+        Column("FENCE", lambda item: item["fence"]),
+        Column("AT", lambda item: clock(item["created_at"])),
+        Column("NOTE", lambda item: item["note"], flex=True),
+        Column("DATA", lambda item: dumps(item["data"]), flex=True),
+    ]
+    items = with_queue(common, work)["items"]
+    Printer(common).rows(items, columns, empty="no checkpoints")

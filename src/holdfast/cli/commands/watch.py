@@ -1,0 +1,161 @@
+"""`holdfast watch` and `holdfast wait`: follow a task until it has ended, or the tasks of a query.
+
+Promises: events come in order, without repeats or gaps, from the moment that the first line shows. The exit
+code says how the task ended, and 7 that the time ran out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from holdfast.app import TaskQueue
+from holdfast.cli import values
+from holdfast.cli.api import calls_of, v1
+from holdfast.cli.commands.events import print_event
+from holdfast.cli.commands.task import fields, whole
+from holdfast.cli.follow import news_of
+from holdfast.cli.ids import find_task
+from holdfast.cli.options import COMMON, Common, TaskId
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.problem import Usage
+from holdfast.cli.session import with_parts, with_queue
+from holdfast.cli.use_cases import UseCases
+from holdfast.client.calls import Calls
+from holdfast.core.check import check_choice
+from holdfast.core.task import ENDED, TERMINAL, Status, Task
+from holdfast.errors import Conflict, TaskFailed, WaitTimeout
+from holdfast.queue.handle import no_result
+
+FOR: Final = "status="
+UNTIL_ENDED: Final = FOR + ",".join(sorted(ENDED))
+Timeout = Annotated[str | None, Parameter(help="Give up after this time, e.g. 30s or 5m.")]
+
+
+def watch(
+    task_id: Annotated[
+        str | None,
+        Parameter(help="A task's id, a prefix of it, its name at nodes, or @last; or give -q."),
+    ] = None,
+    /,
+    *,
+    query: Annotated[
+        str | None,
+        Parameter(name=("--query", "-q"), help="The tasks that match, as ?q= of the API."),
+    ] = None,
+    limit: Annotated[
+        int | None, Parameter(name=("--limit", "-n"), help="End after this many events.")
+    ] = None,
+    timeout: Timeout = None,
+    common: Common = COMMON,
+) -> None:
+    """Print the events of a task until it has ended, or of tasks that match a query, without end. Exit code 1
+    if the task has failed or was aborted."""
+    if (task_id is None) is (query is None):
+        raise Usage("give the id of a task, or a query with -q")
+    if limit is not None and limit < 1:
+        raise Usage(f"--limit is {limit}: give a positive number")
+    patience = None if timeout is None else values.seconds(timeout, "--timeout")
+    printer = Printer(common)
+    if task_id is None:
+        with_queue(
+            common,
+            lambda queue: _bounded(_watch_query(queue, printer, query or "", limit), patience),
+        )
+        return
+    task = with_parts(
+        common, lambda parts: _bounded(_watch_task(parts, printer, task_id, limit), patience)
+    )
+    if task.status in ENDED and task.status is not Status.COMPLETED:
+        raise TaskFailed(no_result(task))
+
+
+async def _watch_task(parts: UseCases, printer: Printer, text: str, limit: int | None) -> Task:
+    start = await parts.feed.position()
+    task = await find_task(parts.tasks, text)
+    printer.note(f"task {task.id} ({task.type}) is {task.status}")
+    if task.status in ENDED:
+        return task
+    count = 0
+    async for event, now in news_of(parts, task.id, start):
+        task = now
+        print_event(printer, event)
+        count += 1
+        if count == limit:
+            break
+    return task
+
+
+async def _watch_query(queue: TaskQueue, printer: Printer, query: str, limit: int | None) -> None:
+    """Each event is judged by the task as it is when the event is read."""
+    parts, calls = queue.parts, await calls_of(queue)
+    start = await parts.feed.position()
+    await _matches(calls, query, None)  # a query that is not valid is refused now
+    count = 0
+    async for event in parts.feed.events(start):
+        if event.task_id and await _matches(calls, query, event.task_id):
+            print_event(printer, event)
+            count += 1
+            if count == limit:
+                return
+
+
+async def _matches(calls: Calls, query: str, task_id: str | None) -> bool:
+    words = query if task_id is None else f'({query}) id:"{task_id}"'
+    page = (await calls.call("GET", v1("tasks"), query={"q": words, "limit": 1})).body
+    return bool(page["items"])
+
+
+def wait(
+    task_id: TaskId,
+    /,
+    *,
+    for_: Annotated[
+        str, Parameter(name="--for", help="status=NAME[,NAME]; default: until it has ended.")
+    ] = UNTIL_ENDED,
+    timeout: Timeout = None,
+    common: Common = COMMON,
+) -> None:
+    """Wait until a task has a status. Exit code 6 if it ended in another one, 7 after --timeout."""
+    wanted = _statuses(for_)
+    patience = None if timeout is None else values.seconds(timeout, "--timeout")
+
+    async def work(parts: UseCases) -> dict[str, Any]:
+        task = await _bounded(_wait(parts, task_id, wanted), patience)
+        return await whole(parts, task)
+
+    item = with_parts(common, work)
+    Printer(common).one(item, fields(item), name=item["id"])
+
+
+def _statuses(text: str) -> frozenset[Status]:
+    if not text.startswith(FOR):
+        raise Usage(f"--for is '{text}': write e.g. --for status=completed or status=paused,queued")
+    return frozenset(
+        check_choice("status", name, Status) for name in values.names(text[len(FOR) :])
+    )
+
+
+async def _wait(parts: UseCases, text: str, wanted: frozenset[Status]) -> Task:
+    start = await parts.feed.position()
+    task = await find_task(parts.tasks, text)
+    if task.status in wanted:
+        return task
+    if task.status not in ENDED:
+        async for _, now in news_of(parts, task.id, start):
+            task = now
+            if now.status in wanted:
+                return now
+    names = " or ".join(sorted(status.value for status in wanted))
+    hint = "" if task.status in TERMINAL else ": replay it first"
+    raise Conflict(f"task {task.id} has ended as {task.status} and does not become {names}{hint}")
+
+
+async def _bounded(work: Any, seconds: float | None) -> Any:
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        raise WaitTimeout(f"nothing ended the wait within {seconds:g} s") from None

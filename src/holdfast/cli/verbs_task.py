@@ -1,0 +1,136 @@
+"""Verbs of tasks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.cli.verb import HERE, Verb
+
+TASK_VERBS: Final = (
+    Verb(
+        "task list",
+        "List tasks, newest first",
+        f"{HERE}.task:list_",
+        (
+            "holdfast task list --status queued --limit 20",
+            "holdfast task list -q 'type:mail attempts:>2'",
+            "holdfast task list --status queued -o name | holdfast task cancel -",
+        ),
+    ),
+    Verb(
+        "task show",
+        "Show all fields of a task",
+        f"{HERE}.task:show",
+        ("holdfast task show 0199a1b2-7c3e", "holdfast task show @last -o json"),
+    ),
+    Verb(
+        "task why",
+        "Show why a task is not running",
+        f"{HERE}.task:why",
+        ("holdfast task why 0199a1b2-7c3e",),
+    ),
+    Verb(
+        "task history",
+        "List the events of a task",
+        f"{HERE}.task:history",
+        ("holdfast task history 0199a1b2-7c3e",),
+    ),
+    Verb(
+        "task interventions",
+        "List the interventions on a task",
+        f"{HERE}.task:interventions",
+        ("holdfast task interventions 0199a1b2-7c3e",),
+    ),
+    Verb(
+        "task output",
+        "Print the output of a task",
+        f"{HERE}.task_output:output",
+        (
+            "holdfast task output 0199a1b2-7c3e --stream stderr",
+            "holdfast task output @last --follow",
+        ),
+    ),
+    Verb(
+        "task checkpoints",
+        "List the named checkpoints of a task",
+        f"{HERE}.task_output:checkpoints",
+        ("holdfast task checkpoints 0199a1b2-7c3e",),
+    ),
+    Verb(
+        "task watch",
+        "Print the events of a task until it has ended",
+        f"{HERE}.watch:watch",
+        ("holdfast task watch 0199a1b2-7c3e",),
+    ),
+    Verb(
+        "task edit",
+        "Change the payload or the metadata of a waiting or dead task",
+        f"{HERE}.dlq_change:edit",
+        (
+            "holdfast task edit 0199a1b2-7c3e to=b@example.com --reason typo",
+            "holdfast task edit 0199a1b2-7c3e --metadata ticket=42",
+        ),
+    ),
+    Verb(
+        "task copy",
+        "Enqueue a task like this one",
+        f"{HERE}.task_copy:copy",
+        (
+            "holdfast task copy 0199a1b2-7c3e",
+            "holdfast task copy 0199a1b2-7c3e to=b@example.com --reason again",
+        ),
+    ),
+    Verb(
+        "task cancel",
+        "Abort tasks in any state",
+        f"{HERE}.task_intervene:cancel",
+        (
+            'holdfast task cancel 0199a1b2-7c3e --reason "wrong customer"',
+            "holdfast task cancel - < ids",
+        ),
+    ),
+    Verb(
+        "task pause",
+        "Stop running tasks until they are resumed",
+        f"{HERE}.task_intervene:pause",
+        ("holdfast task pause 0199a1b2-7c3e --reason maintenance",),
+    ),
+    Verb(
+        "task resume",
+        "Put paused tasks back into the queue",
+        f"{HERE}.task_intervene:resume",
+        ("holdfast task resume 0199a1b2-7c3e",),
+    ),
+    Verb(
+        "task abort",
+        "End tasks, with a record of how far their runners have followed",
+        f"{HERE}.task_intervene:abort",
+        ('holdfast task abort 0199a1b2-7c3e --reason "wrong customer"',),
+    ),
+    Verb(
+        "task retry",
+        "Make tasks due now",
+        f"{HERE}.task_intervene:retry",
+        ('holdfast task retry 0199a1b2-7c3e --reason "the provider is back"',),
+    ),
+    Verb(
+        "task reassign",
+        "Reserve tasks for a node",
+        f"{HERE}.task_intervene:reassign",
+        ('holdfast task reassign 0199a1b2-7c3e --to worker-7 --reason "it has the data"',),
+    ),
+    Verb(
+        "task release",
+        "Take tasks from their runners",
+        f"{HERE}.task_intervene:release",
+        ('holdfast task release 0199a1b2-7c3e --reason "the runner hangs"',),
+    ),
+    Verb(
+        "task force",
+        "Set the status of tasks",
+        f"{HERE}.task_intervene:force",
+        (
+            'holdfast task force 0199a1b2-7c3e --status completed --result 42 --reason "computed by hand"',
+        ),
+    ),
+)
