@@ -13,10 +13,12 @@ from typing import Any, Final, Self, TypeVar
 import msgspec
 
 from holdfast.bus.port import FEED, WORK, Bus
+from holdfast.core.fleet.rules import RULES as FLEET_RULES, FleetRules
 from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
 from holdfast.core.intervention import EXPIRES_SECONDS
 from holdfast.core.redaction import DEFAULT, Redaction
+from holdfast.fleet.fleet import Fleet
 from holdfast.gateway.bulk_audit import audited
 from holdfast.gateway.bulk_runner import BulkRunner
 from holdfast.gateway.figures import HubFigures
@@ -51,6 +53,7 @@ class ServiceRules(msgspec.Struct, frozen=True):
     redaction: Redaction = DEFAULT
     expiry_seconds: float = EXPIRES_SECONDS
     """How long the command of an intervention is sent, unless its request says it."""
+    fleet: FleetRules = FLEET_RULES
 
 
 NO_RULES: Final = ServiceRules()
@@ -88,6 +91,7 @@ class GatewayServices:
         self.projects = Projects(resources.store)
         self.conflicts = Conflicts(resources.store)
         self.live_reads = LiveReads(resources.store)
+        self.fleet = Fleet(resources.store, rules.fleet)
         self.bulk = BulkRunner(
             resources.store,
             resources.clock,

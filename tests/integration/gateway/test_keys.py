@@ -135,6 +135,15 @@ def of_operation(verb: str) -> Case:
     return case
 
 
+def of_host(path: str, body: Any) -> Case:
+    async def case(site: Site) -> tuple[str, Any]:
+        await site.ask("POST", "/hosts", {"name": "web-1"})
+        await site.ask("POST", "/groups", {"name": "front", "selector": "*"})
+        return path, body
+
+    return case
+
+
 SCHEDULE = {"spec": "0 3 * * *", "type": "mail"}
 PAUSE = {"type": "PAUSE", "reason": "r"}
 V1 = "/api/v1"
@@ -178,6 +187,13 @@ CASES: dict[str, Case] = {
     f"POST {V1}/tokens/{{token_id}}/rotate": of_token("/rotate"),
     f"POST {V1}/projects": fixed("/projects", {"id": "shop"}),
     f"PATCH {V1}/projects/{{project}}": fixed("/projects/default", {"strategy": "manual"}),
+    f"POST {V1}/hosts": fixed("/hosts", {"name": "web-1"}),
+    f"POST {V1}/hosts/import": fixed("/hosts/import", {"hosts": [{"name": "web-1"}]}),
+    f"PATCH {V1}/hosts/{{host}}": of_host("/hosts/web-1", {"state": "cordoned"}),
+    f"DELETE {V1}/hosts/{{host}}": of_host("/hosts/web-1", None),
+    f"POST {V1}/groups": fixed("/groups", {"name": "front", "selector": "*"}),
+    f"PATCH {V1}/groups/{{group}}": of_host("/groups/front", {"selector": "role=web"}),
+    f"DELETE {V1}/groups/{{group}}": of_host("/groups/front", None),
     f"POST {V2}/intervene": intervened,
 }
 SECRETS = ("token", "credential", "secret")

@@ -31,7 +31,12 @@ BODIES: dict[str, Any] = {
     "/projects": {"id": "web"},
     "/types": {"definitions_json": "[]"},
     "/tokens": {"name": "x", "roles": ["viewer"]},
+    "/hosts": {"name": "web-1"},
+    "/hosts/import": {"hosts": []},
+    "/groups": {"name": "front", "selector": "*"},
+    "/groups/{group}": {"selector": "*"},
 }
+QUERIES: dict[str, dict[str, Any]] = {"/hosts/select": {"selector": "*"}}
 NEEDED: dict[str, str] = {"POST /tasks/{task_id}/copy": "tasks.copy"}
 
 
@@ -59,14 +64,15 @@ async def test_each_cell_of_the_table(role: Role) -> None:
     async with open_site("sqlite://") as site:
         task = (await site.task(payload={"n": 1}))["id"]
         kind = KIND_OF[role]
-        node = NODE if kind is TokenKind.NODE else None
+        node = NODE if kind in (TokenKind.NODE, TokenKind.AGENT) else None
         secret = await site.token(role.value, kind=kind, node_id=node)
         for route in ROUTES:
             path = route.path.replace("{task_id}", task).replace("{node_id}", NODE)
             path = path.replace("{name}", "default").replace("{resource}", "r")
             path = path.replace("{token_id}", "tok_none").replace("{decision_id}", "dec_none")
             path = path.replace("{conflict_id}", "con_none").replace("{project}", "default")
-            answer = await site.ask(route.method, path, body_of(route), token=secret)
+            params = QUERIES.get(route.path, {})
+            answer = await site.ask(route.method, path, body_of(route), token=secret, **params)
             right = Right.ALLOWED
             if route.operation:
                 right = RIGHTS[role, Operation(route.operation)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from holdfast.gateway.rest import sync_v2, v1
+from holdfast.gateway.rest import fleet, sync_v2, v1
 from holdfast.gateway.rest.route import Match, Routes
 
 FEED_WEBSOCKET: Final = f"{v1.PREFIX}/ws"
@@ -31,6 +31,9 @@ APIS: Final = (
     ApiTable(v1.PREFIX, Routes(v1.ROUTES)),
     ApiTable(sync_v2.PREFIX, Routes(sync_v2.ROUTES), has_error_names=True),
 )
+FLEET: Final = Routes(fleet.ROUTES)
+"""The calls of the fleet, which have their paths without a prefix too, for callers that know only those."""
+FLEET_PATHS: Final = sorted({f"/{route.segments[0]}" for route in FLEET.all})
 
 
 def find_route(method: str, path: str) -> Match | None:
@@ -40,4 +43,5 @@ def find_route(method: str, path: str) -> Match | None:
             match = api.routes.find(method, path.removeprefix(api.prefix))
             if isinstance(match, Match):
                 return match
-    return None
+    match = FLEET.find(method, path)
+    return match if isinstance(match, Match) else None

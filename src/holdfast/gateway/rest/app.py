@@ -10,11 +10,12 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
 
 from holdfast import __version__
 from holdfast.errors import NotFound
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.rest.apis import APIS
+from holdfast.gateway.rest.apis import APIS, FLEET, FLEET_PATHS
 from holdfast.gateway.rest.asyncapi import document as asyncapi_document
 from holdfast.gateway.rest.handler import Api
 from holdfast.gateway.rest.health import Health
@@ -65,6 +66,12 @@ def make_app(gateway: Gateway, *, extend: Sequence[Extend] = ()) -> FastAPI:
         add(app, gateway)
     for prefix, api in applications(gateway).items():
         app.mount(prefix, api)
+    without_prefix = Api(gateway, FLEET)
+    for path in FLEET_PATHS:
+        app.router.routes += [
+            StarletteRoute(path, without_prefix),
+            StarletteRoute(f"{path}/{{rest:path}}", without_prefix),
+        ]
     app.add_exception_handler(404, _missing)
     app.add_exception_handler(405, _missing)
     return app

@@ -19,7 +19,7 @@ from holdfast.gateway.operations import (
     output,
     tasks,
 )
-from holdfast.gateway.rest import v1_admin
+from holdfast.gateway.rest import fleet, v1_admin
 from holdfast.gateway.rest.route import Paged, Route
 
 PREFIX: Final = "/api/v1"
@@ -333,4 +333,5 @@ ROUTES: Final = (
         )
     ),
     *v1_admin.ROUTES,
+    *fleet.ROUTES,
 )

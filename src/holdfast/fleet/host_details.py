@@ -1,0 +1,62 @@
+"""Hosts with what is known of them beside their rows: the agent, and the execution that holds the slot.
+
+Promises: one statement for the agents and one for the slots of a page. Never: changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.core.fleet.model import SLOT, Agent, Host
+from holdfast.fleet.rows import AGENTS, own
+from holdfast.store.script import Script, call
+from holdfast.store.store import Store
+
+LATE_HEARTBEATS: Final = 3
+"""Missed heartbeats after which an agent is not live."""
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """The one execution that may run on a host."""
+
+    execution_id: str
+    token: int
+    since: float
+
+
+class HostDetails(msgspec.Struct, frozen=True):
+    """A host, its agent and its slot."""
+
+    host: Host
+    agent: Agent | None
+    slot: Slot | None
+
+
+class HostReads:
+    """Reads of hosts for the API and the command line."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def details(self, hosts: Sequence[Host]) -> list[HostDetails]:
+        """The hosts in their order."""
+        if not hosts:
+            return []
+        return await self._store.read(lambda: _details(hosts))
+
+
+def is_live(agent: Agent, now: float, heartbeat_seconds: float) -> bool:
+    """Whether the agent was heard of within a few heartbeats."""
+    return now - agent.seen_at <= LATE_HEARTBEATS * heartbeat_seconds
+
+
+def _details(hosts: Sequence[Host]) -> Script[list[HostDetails]]:
+    ids = [host.id for host in hosts]
+    rows = yield call(own("agents_of_hosts"), ids=ids)
+    agents = {agent.host_id: agent for agent in AGENTS.read_all(rows)}
+    rows = yield call(own("slots_of_hosts"), resources=[SLOT + host_id for host_id in ids])
+    slots = {resource: Slot(*slot) for resource, *slot in rows}
+    return [HostDetails(host, agents.get(host.id), slots.get(SLOT + host.id)) for host in hosts]

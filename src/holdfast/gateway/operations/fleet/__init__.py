@@ -1,0 +1,1 @@
+"""Operations of the fleet: hosts, groups, blocks, jobs, approvals, webhooks."""

@@ -1,0 +1,175 @@
+"""Operations on hosts: list, read, add, change, remove, import, select."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.core.fleet.host_entry import HostEntry
+from holdfast.core.fleet.model import Host
+from holdfast.core.rights import Operation
+from holdfast.fleet import views
+from holdfast.fleet.host_details import HostDetails
+from holdfast.gateway.operations.call import Answer, Call, missing
+from holdfast.gateway.operations.fleet.scope import own_host, page, place, project_of
+from holdfast.queue.by import By
+from holdfast.queue.views import View
+
+O: Final = Operation  # noqa: E741
+
+
+class HostBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A host to add."""
+
+    name: str
+    driver: str = "agent"
+    address: str = ""
+    labels: dict[str, str] = {}
+    project: str | None = None
+    reason: str = ""
+
+
+class HostChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Fields to change. A label of null is removed; a field that is absent stays as it is."""
+
+    driver: str | None = None
+    address: str | None = None
+    labels: dict[str, str | None] | None = None
+    state: str | None = None
+    expected_version: int | None = None
+    reason: str = ""
+
+
+class HostImportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Hosts to add and to change."""
+
+    hosts: list[HostEntry]
+    project: str | None = None
+    reason: str = ""
+
+
+async def find(
+    call: Call,
+    *,
+    project: str | None = None,
+    selector: str | None = None,
+    state: str | None = None,
+    q: str | None = None,
+    after: str | None = None,
+    limit: int = 100,
+) -> Answer:
+    """One page by name. `q`: text that the names contain."""
+    name = project_of(call, O.HOSTS_READ, project)
+    of = f"hosts {name} {selector} {state} {q}"
+    rows = await call.services.fleet.hosts.list(
+        name, selector=selector, state=state, part=q, after=place(after, of=of), limit=limit
+    )
+    own = own_host(call)
+    rows = [row for row in rows if own in (None, row.id)]
+    found = await call.services.fleet.host_reads.details(rows)
+    now, seconds = call.services.now(), call.services.fleet.rules.heartbeat_seconds
+    items = [views.host_row(details, now, seconds) for details in found]
+    return Answer(page(rows, limit, of=of, key=lambda host: host.name, items=items))
+
+
+async def get(call: Call, host: str, *, project: str | None = None) -> Answer:
+    name = project_of(call, O.HOSTS_READ, project)
+    row = await call.services.fleet.hosts.get(name, host)
+    if own_host(call) not in (None, row.id):
+        raise missing("host", host)
+    return Answer(await _shown(call, row), version=row.version)
+
+
+async def select(call: Call, *, selector: str, project: str | None = None) -> Answer:
+    """The hosts that a selector stands for now. A job pins them when it is made."""
+    name = project_of(call, O.HOSTS_READ, project)
+    own = own_host(call)
+    found = await call.services.fleet.hosts.select(name, selector)
+    names = [host.name for host in found if own in (None, host.id)]
+    return Answer(views.selection(selector, names))
+
+
+async def add(call: Call, body: HostBody) -> Answer:
+    project = project_of(call, O.HOSTS_WRITE, body.project)
+    entry = HostEntry(name=body.name, driver=body.driver, address=body.address, labels=body.labels)
+    by = _by(call, project, body.name, body.reason, status=201)
+    row = await call.services.fleet.hosts.add(project, entry, by)
+    return _answer(call, row, status=201)
+
+
+async def change(call: Call, host: str, body: HostChange, *, project: str | None = None) -> Answer:
+    name = project_of(call, O.HOSTS_WRITE, project)
+    await call.check_answered(O.HOSTS_WRITE)
+    row = await call.services.fleet.hosts.get(name, host)
+    by = _by(call, name, row.name, body.reason, expected_version=body.expected_version)
+    with call.preconditions():
+        row = await call.services.fleet.hosts.edit(
+            row.id,
+            by,
+            labels=body.labels,
+            address=body.address,
+            driver=body.driver,
+            state=body.state,
+        )
+    return _answer(call, row)
+
+
+async def remove(call: Call, host: str, *, project: str | None = None, reason: str = "") -> Answer:
+    """The host gets no executions any more. Those that run on it go on."""
+    name = project_of(call, O.HOSTS_WRITE, project)
+    await call.check_answered(O.HOSTS_WRITE)
+    row = await call.services.fleet.hosts.get(name, host)
+    by = _by(call, name, row.name, reason)
+    with call.preconditions():
+        row = await call.services.fleet.hosts.remove(row.id, by)
+    return _answer(call, row)
+
+
+async def import_hosts(call: Call, body: HostImportBody) -> Answer:
+    """Adds and changes many hosts. A wrong entry is named in the answer; the others are imported."""
+    project = project_of(call, O.HOSTS_WRITE, body.project)
+    actor = call.authorise(O.HOSTS_WRITE, project=project).actor
+    held = await call.begin_repeatable(O.HOSTS_WRITE)
+    by = call.by(O.HOSTS_WRITE, project=project, subject="hosts", actor=actor, reason=body.reason)
+    done = await call.services.fleet.hosts.import_(project, body.hosts, by)
+    answer = Answer(views.imported(done))
+    await call.end_repeatable(held, answer)
+    return answer
+
+
+def _by(
+    call: Call,
+    project: str,
+    name: str,
+    reason: str,
+    *,
+    expected_version: int | None = None,
+    status: int = 200,
+) -> By:
+    actor = call.authorise(O.HOSTS_WRITE, project=project).actor
+    return call.by(
+        O.HOSTS_WRITE,
+        project=project,
+        subject=f"host:{name}",
+        actor=actor,
+        reason=reason,
+        expected_version=expected_version,
+        answer=lambda row: _answer(call, row, status=status),
+    )
+
+
+def _answer(call: Call, row: Host, *, status: int = 200) -> Answer:
+    """A changed host. Its agent, slot and groups are read with the host itself."""
+    details = HostDetails(row, None, None)
+    seconds = call.services.fleet.rules.heartbeat_seconds
+    return Answer(views.host_row(details, call.services.now(), seconds), status, row.version)
+
+
+async def _shown(call: Call, row: Host) -> View:
+    fleet = call.services.fleet
+    [details] = await fleet.host_reads.details([row])
+    groups = await fleet.groups.memberships(row.project, [row])
+    return views.host(
+        details, call.services.now(), fleet.rules.heartbeat_seconds, groups=groups[row.id]
+    )

@@ -1,0 +1,126 @@
+"""The table of the fleet. It is part of `/api/v1`, and stands without a prefix too: `/hosts`, `/jobs`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.core.rights import Operation as O  # noqa: N817
+from holdfast.gateway.operations.fleet import groups, hosts
+from holdfast.gateway.rest.route import Paged, Route
+
+
+class OfProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The project of the object. Without it, that of the token."""
+
+    project: str | None = None
+
+
+class PagedOfProject(Paged, frozen=True, forbid_unknown_fields=True):
+    project: str | None = None
+
+
+class HostsQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
+    """`q`: text that the names contain. A selector stands alone."""
+
+    selector: str | None = None
+    state: str | None = None
+    q: str | None = None
+
+
+class SelectQuery(OfProject, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    selector: str
+
+
+class RemoveQuery(OfProject, frozen=True, forbid_unknown_fields=True):
+    reason: str = ""
+
+
+_HOSTS: Final = (
+    Route(
+        "GET", "/hosts", hosts.find, "List hosts", HostsQuery, operation=O.HOSTS_READ, is_list=True
+    ),
+    Route(
+        "GET",
+        "/hosts/select",
+        hosts.select,
+        "The hosts that a selector stands for",
+        SelectQuery,
+        operation=O.HOSTS_READ,
+    ),
+    Route(
+        "POST",
+        "/hosts/import",
+        hosts.import_hosts,
+        "Add and change many hosts",
+        body=hosts.HostImportBody,
+        operation=O.HOSTS_WRITE,
+    ),
+    Route("GET", "/hosts/{host}", hosts.get, "One host", OfProject, operation=O.HOSTS_READ),
+    Route(
+        "POST",
+        "/hosts",
+        hosts.add,
+        "Add a host",
+        body=hosts.HostBody,
+        operation=O.HOSTS_WRITE,
+        status=201,
+    ),
+    Route(
+        "PATCH",
+        "/hosts/{host}",
+        hosts.change,
+        "Change a host",
+        OfProject,
+        body=hosts.HostChange,
+        operation=O.HOSTS_WRITE,
+    ),
+    Route(
+        "DELETE",
+        "/hosts/{host}",
+        hosts.remove,
+        "Remove a host",
+        RemoveQuery,
+        operation=O.HOSTS_WRITE,
+    ),
+)
+_GROUPS: Final = (
+    Route(
+        "GET",
+        "/groups",
+        groups.find,
+        "List groups of hosts",
+        PagedOfProject,
+        operation=O.HOSTS_READ,
+        is_list=True,
+    ),
+    Route("GET", "/groups/{group}", groups.get, "One group", OfProject, operation=O.HOSTS_READ),
+    Route(
+        "POST",
+        "/groups",
+        groups.add,
+        "Add a group of hosts",
+        body=groups.GroupBody,
+        operation=O.HOSTS_WRITE,
+        status=201,
+    ),
+    Route(
+        "PATCH",
+        "/groups/{group}",
+        groups.change,
+        "Give a group another selector",
+        OfProject,
+        body=groups.GroupChange,
+        operation=O.HOSTS_WRITE,
+    ),
+    Route(
+        "DELETE",
+        "/groups/{group}",
+        groups.remove,
+        "Remove a group",
+        RemoveQuery,
+        operation=O.HOSTS_WRITE,
+    ),
+)
+ROUTES: Final = (*_HOSTS, *_GROUPS)
