@@ -75,7 +75,7 @@ class Api:
             size = PAGE if left is None else min(left, PAGE)
             given = {**query, "limit": size, "after": after}
             body = (await self.http.call("GET", path_of(*parts), query=given)).body
-            for row in decoded(body.get("items", []), list[type]):  # type: ignore[valid-type]
+            for row in _items(body, type):
                 yield row
                 left = None if left is None else left - 1
             after = body.get("next")
@@ -94,11 +94,16 @@ class Api:
             body = (
                 await self.http.call("GET", path_of(*parts), query={**query, "after": after})
             ).body
-            for row in decoded(body.get("items", []), list[type]):  # type: ignore[valid-type]
+            for row in _items(body, type):
                 yield row
             after = body.get("next")
             if after is None:
                 return
+
+
+def _items(body: Any, type: type[T]) -> list[T]:
+    """The rows of a page."""
+    return [decoded(item, type) for item in decoded(body, dict[str, Any]).get("items", ())]
 
 
 def decoded(body: Any, type: type[T]) -> T:

@@ -9,20 +9,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from holdfast.core import codec, once as once_flow
-from holdfast.core.callables import PLAIN_EFFECT, check_plain, plain
+from holdfast.core import codec
 from holdfast.core.decision import Decision
-from holdfast.core.ledger import EntryLease
-from holdfast.core.once import ErrorPolicy, OnError, RunStep, Step
+from holdfast.core.ledger import EntryRequest
+from holdfast.core.once import Step
 from holdfast.core.output import StreamName
-from holdfast.core.steps import drive
 from holdfast.core.task import Task
 from holdfast.engine.context import Context
+from holdfast.engine.plain_context import PlainContext
 
 T = TypeVar("T")
 
 
-class BlockingContext:
+class BlockingContext(PlainContext):
     """The context of a handler in a thread. Calls block until the event loop answers."""
 
     __slots__ = ("_context", "_loop")
@@ -81,26 +80,11 @@ class BlockingContext:
         """See `Context.parents`."""
         return self._wait(self._context.parents)
 
-    def once(
-        self,
-        step: str,
-        effect: Callable[[EntryLease], object],
-        *,
-        request: object = None,
-        on_error: ErrorPolicy = OnError.FORGET,
-        tx: object = None,
-    ) -> codec.Json:
-        """See `Context.once`; the effect runs in this thread."""
-        check_plain("effect", effect, PLAIN_EFFECT)
-        context = self._context
-        entry_request = context.step_request(step, request)
+    def _step_request(self, step: str, request: object, tx: object) -> EntryRequest:
+        return self._context.step_request(step, request)
 
-        def perform(part: Step) -> object:
-            if isinstance(part, RunStep):
-                return plain("effect", effect(part.lease), PLAIN_EFFECT)
-            return self._wait(lambda: context.do_step(entry_request, part, tx))
-
-        return drive(once_flow.call(on_error=on_error, in_tx=tx is not None), perform)
+    def _do_step(self, entry: EntryRequest, part: Step, tx: object) -> object:
+        return self._wait(lambda: self._context.do_step(entry, part, tx))
 
     def _wait(self, start: Callable[[], Awaitable[T]]) -> T:
         async def call() -> T:

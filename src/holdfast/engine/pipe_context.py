@@ -6,22 +6,19 @@ Promises: every call is carried out by the parent process, which has the store o
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any, NoReturn
 
-from holdfast.core import once as once_flow
-from holdfast.core.callables import PLAIN_EFFECT, check_plain, plain
-from holdfast.core.codec import Json, dumps, loads
-from holdfast.core.ledger import EntryLease
-from holdfast.core.once import ErrorPolicy, OnError, RunStep, Step
+from holdfast.core.codec import dumps, loads
+from holdfast.core.ledger import EntryRequest
+from holdfast.core.once import Step
 from holdfast.core.output import StreamName
-from holdfast.core.steps import drive
 from holdfast.core.task import Task
 from holdfast.engine import process_wire as wire
+from holdfast.engine.plain_context import PlainContext
 from holdfast.errors import InvalidInput, LeaseLost, NotSupported
 
 
-class PipeContext:
+class PipeContext(PlainContext):
     """The context inside the handler process. The parent writes to the store. Threads of the handler may
     share it; calls run one at a time, until the handler ends."""
 
@@ -61,30 +58,17 @@ class PipeContext:
     def decide(self, question: str, **options: Any) -> NoReturn:
         raise NotSupported("a handler with isolation='process' cannot ask: run it in a thread")
 
-    def once(
-        self,
-        step: str,
-        effect: Callable[[EntryLease], object],
-        *,
-        request: object = None,
-        on_error: ErrorPolicy = OnError.FORGET,
-        tx: object = None,
-    ) -> Json:
-        """See `Context.once`. `tx` is refused: the parent process has the store open."""
+    def _step_request(self, step: str, request: object, tx: object) -> EntryRequest:
         if tx is not None:
             raise InvalidInput(
                 "a handler with isolation='process' cannot run a step in its own transaction: run the "
                 "handler in the event loop or in a thread"
             )
-        check_plain("effect", effect, PLAIN_EFFECT)
-        entry_request = self._ask("step_request", (step, request))
+        entry: EntryRequest = self._ask("step_request", (step, request))
+        return entry
 
-        def perform(part: Step) -> object:
-            if isinstance(part, RunStep):
-                return plain("effect", effect(part.lease), PLAIN_EFFECT)
-            return self._ask("step", (entry_request, part))
-
-        return drive(once_flow.call(on_error=on_error), perform)
+    def _do_step(self, entry: EntryRequest, part: Step, tx: object) -> object:
+        return self._ask("step", (entry, part))
 
     def _ask(self, kind: str, value: object) -> Any:
         with self._lock:
