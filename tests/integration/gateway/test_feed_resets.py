@@ -11,7 +11,7 @@ from tests.feed_support import (
     person,
     served,
 )
-from tests.integration.gateway.test_feed_websocket import live
+from tests.integration.gateway.test_feed_websocket import check_chain, live
 
 
 async def test_reset_epoch() -> None:
