@@ -2,8 +2,10 @@
 
 A job names a secret; the value is looked up when a run is offered, and passed to the command in a variable of
 its environment. Promises: no struct here has the value of a secret, so a job, an approval and an event cannot
-show one. Redacted output does not depend on how the stream was cut into chunks. Bytes that may be the start
-of a secret are held back until the next chunk shows what they are: redact first, then cut.
+show one. Each byte of an occurrence of a secret becomes a star, so offsets and sizes of output stay; the
+length of a secret can be seen. Redacted output does not depend on how it was cut: a stream holds back bytes
+that may be the start of a secret until the next chunk shows what they are, and a part of an output is redacted
+with the bytes around it.
 Never: hides a value of less than `SECRET_BYTES_MIN` bytes, which would hide common text. Such a value is
 refused where it is stored.
 """
@@ -11,13 +13,12 @@ refused where it is stored.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from holdfast.core.check import check_whole, shown
-from holdfast.core.token import HIDDEN
 from holdfast.errors import InvalidInput
 
 SECRETS_MAX: Final = 50
@@ -28,7 +29,7 @@ LINE_BYTES_MIN: Final = 8
 """Lines of a secret that are hidden by themselves, because programs print keys line by line."""
 VERSION_MAX: Final = 2**53 - 1
 SECRET_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")
-_HIDDEN: Final = HIDDEN.encode()
+STAR: Final = b"*"
 
 
 class SecretRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,39 +83,34 @@ def versions(refs: Mapping[str, SecretRef]) -> dict[str, list[int]]:
 class StreamRedactor:
     """Removes secrets from one stream of output."""
 
-    __slots__ = ("_buffer", "_firsts", "_longest", "_patterns", "_search")
+    __slots__ = ("_buffer", "_firsts", "_longest", "_patterns", "_starred")
 
     def __init__(self, values: Iterable[str]) -> None:
         self._patterns = _patterns(values)
         self._firsts = frozenset(pattern[0] for pattern in self._patterns)
         self._longest = max(map(len, self._patterns), default=0)
-        self._search = re.compile(b"|".join(map(re.escape, self._patterns)))
         self._buffer = b""
+        """What is held back, and in `_starred` the same with stars for the secrets that are known."""
+        self._starred = b""
 
     def feed(self, data: bytes) -> bytes:
         """The bytes that are certain now, without secrets."""
         if not self._patterns:
             return data
-        buffer, taken, at = self._buffer + data, list[bytes](), 0
-        while True:
-            held = self._open(buffer, at)
-            match = self._search.search(buffer, at)
-            if match is None or match.start() >= held:
-                break
-            taken += [buffer[at : match.start()], _HIDDEN]
-            at = match.end()
-        taken.append(buffer[at:held])
-        self._buffer = buffer[held:]
-        return b"".join(taken)
+        buffer = self._buffer + data
+        starred = _starred(buffer, self._patterns, self._starred + data)
+        held = self._open(buffer)
+        self._buffer, self._starred = buffer[held:], starred[held:]
+        return starred[:held]
 
     def flush(self) -> bytes:
         """The bytes that were held back, at the end of the stream."""
-        rest, self._buffer = self._buffer, b""
-        return self._search.sub(_HIDDEN, rest) if self._patterns else rest
+        rest, self._buffer, self._starred = self._starred, b"", b""
+        return rest
 
-    def _open(self, buffer: bytes, at: int) -> int:
+    def _open(self, buffer: bytes) -> int:
         """Where the first secret may start that the buffer does not have whole."""
-        for start in range(max(at, len(buffer) - self._longest + 1), len(buffer)):
+        for start in range(max(0, len(buffer) - self._longest + 1), len(buffer)):
             if buffer[start] in self._firsts:
                 rest = buffer[start:]
                 if any(len(each) > len(rest) and each.startswith(rest) for each in self._patterns):
@@ -122,20 +118,39 @@ class StreamRedactor:
         return len(buffer)
 
 
-def redacted(data: bytes, values: Iterable[str]) -> bytes:
-    """The whole output without secrets."""
-    patterns = _patterns(values)
-    if not patterns:
-        return data
-    return re.sub(b"|".join(map(re.escape, patterns)), _HIDDEN, data)
+def redacted(
+    data: bytes, values: Iterable[str], *, before: bytes = b"", after: bytes = b""
+) -> bytes:
+    """A part of an output without secrets. `before` and `after`: the bytes around it, at least `context` of
+    them where there are any."""
+    whole = before + data + after
+    return _starred(whole, _patterns(values), whole)[len(before) : len(before) + len(data)]
+
+
+def context(values: Iterable[str]) -> int:
+    """The number of bytes around a part that decide about the part."""
+    return max((len(pattern) - 1 for pattern in _patterns(values)), default=0)
+
+
+def _starred(data: bytes, patterns: Sequence[bytes], known: bytes) -> bytes:
+    """`known`, which is the data with some stars, with more of them: for every byte of every occurrence, also
+    of those that overlap."""
+    hidden: bytearray | None = None
+    for pattern in patterns:
+        at = data.find(pattern)
+        while at >= 0:
+            hidden = bytearray(known) if hidden is None else hidden
+            hidden[at : at + len(pattern)] = STAR * len(pattern)
+            at = data.find(pattern, at + 1)
+    return known if hidden is None else bytes(hidden)
 
 
 def _patterns(values: Iterable[str]) -> list[bytes]:
-    """The values and their longer lines, the longest first: where two start at one byte, it counts."""
+    """The values and their longer lines."""
     found: set[bytes] = set()
     for value in values:
         data = value.encode("utf-8", "surrogatepass")
         lines = [line.strip() for line in data.splitlines()]
         found |= {each for each in (data, data.strip()) if len(each) >= SECRET_BYTES_MIN}
         found |= {line for line in lines if len(line) >= LINE_BYTES_MIN}
-    return sorted(found, key=lambda each: (-len(each), each))
+    return sorted(found)

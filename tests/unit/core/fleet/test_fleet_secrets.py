@@ -11,6 +11,7 @@ from holdfast.core.fleet.secrets import (
     StreamRedactor,
     check_ref,
     check_value,
+    context,
     pinned,
     redacted,
     versions,
@@ -37,6 +38,43 @@ def test_the_cuts_of_a_stream_do_not_change_what_is_hidden(
     assert streamed(parts, secrets) == redacted(b"".join(parts), secrets)
 
 
+@given(chunks, values, st.integers(0, 3))
+def test_a_part_with_the_bytes_around_it_is_redacted_as_in_the_whole(
+    parts: list[bytes], secrets: list[str], more: int
+) -> None:
+    whole, size, at, found = b"".join(parts), context(secrets) + more, 0, []
+    for part in parts:
+        end = at + len(part)
+        around = whole[max(0, at - size) : at], whole[end : end + size]
+        found.append(redacted(part, secrets, before=around[0], after=around[1]))
+        at = end
+    assert b"".join(found) == redacted(whole, secrets)
+
+
+@given(chunks.map(b"".join), values)
+def test_every_byte_of_every_occurrence_is_a_star_and_no_other(
+    data: bytes, secrets: list[str]
+) -> None:
+    covered = {
+        at + offset
+        for secret in map(str.encode, [*secrets, *(secret.strip() for secret in secrets)])
+        for at in range(len(data))
+        if len(secret) >= 4 and data.startswith(secret, at)
+        for offset in range(len(secret))
+    }
+    lines = [line for secret in secrets for line in secret.split("\n") if len(line) >= 8]
+    covered |= {
+        at + offset
+        for line in map(str.encode, lines)
+        for at in range(len(data))
+        if data.startswith(line, at)
+        for offset in range(len(line))
+    }
+    assert redacted(data, secrets) == bytes(
+        ord("*") if at in covered else byte for at, byte in enumerate(data)
+    )
+
+
 @given(st.binary(max_size=40), st.binary(max_size=40), unstarred)
 def test_a_secret_does_not_pass(before: bytes, after: bytes, secret: str) -> None:
     data = before + secret.encode() + after
@@ -55,21 +93,22 @@ def test_only_what_may_be_a_secret_is_held_back() -> None:
     redactor = StreamRedactor(["hunter22", "hunt"])
     assert redactor.feed(b"password: hun") == b"password: "
     assert redactor.feed(b"ter") == b""
-    assert redactor.feed(b"22 ok h") == b"*** ok "
-    assert redactor.feed(b"unter3") == b"***er3"
+    assert redactor.feed(b"22 ok h") == b"******** ok "
+    assert redactor.feed(b"unter3") == b"****er3"
     assert redactor.feed(b" hunter2") == b" "
-    assert redactor.flush() == b"***er2"
+    assert redactor.flush() == b"****er2"
     assert redactor.flush() == b""
 
 
-def test_the_longer_of_two_secrets_counts_first() -> None:
-    assert redacted(b"abcdefgh abcd", ["abcd", "abcdefgh"]) == b"*** ***"
+def test_secrets_that_overlap_are_hidden_whole() -> None:
+    for parts in ([b"xababay"], [b"xaba", b"bay"], [b"x", b"ab", b"a", b"b", b"ay"]):
+        assert streamed(parts, ["abab", "baba"]) == b"x*****y"
 
 
 def test_lines_of_a_key_are_hidden_by_themselves() -> None:
     key = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkq\n-----END KEY-----\n"
-    assert redacted(b"x MIIEvQIBADANBg y kq", [key]) == b"x *** y kq"
-    assert redacted(f"<{key.strip()}>".encode(), [key]) == b"<***>"
+    assert redacted(b"x MIIEvQIBADANBg y kq", [key]) == b"x ************** y kq"
+    assert redacted(f"<{key.strip()}>".encode(), [key]) == b"<%s>" % (b"*" * len(key.strip()))
 
 
 def test_binary_output_stays_as_it_is() -> None:
