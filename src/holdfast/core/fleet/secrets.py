@@ -4,8 +4,8 @@ A job names a secret; the value is looked up when a run is offered, and passed t
 its environment. Promises: no struct here has the value of a secret, so a job, an approval and an event cannot
 show one. Each byte of an occurrence of a secret becomes a star, so offsets and sizes of output stay; the
 length of a secret can be seen. Redacted output does not depend on how it was cut: a stream holds back bytes
-that may be the start of a secret until the next chunk shows what they are, and a part of an output is redacted
-with the bytes around it.
+that may be the start of a secret until the next chunk shows what they are, and a part of an output is
+redacted with the bytes around it.
 Never: hides a value of less than `SECRET_BYTES_MIN` bytes, which would hide common text. Such a value is
 refused where it is stored.
 """
