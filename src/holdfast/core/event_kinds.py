@@ -121,7 +121,7 @@ TABLE: Final[tuple[EventKind, ...]] = (
     *_rows("host. block. group.", C, "", "host project system"),
     # Credentials and projects.
     *_rows("project.", C, "", "project system"),
-    *_rows("token. audit.", C, "", "admin", of_project=False),
+    *_rows("token. audit. webhook.", C, "", "admin", of_project=False),
 )  # fmt: skip
 
 KINDS: Final[dict[str, EventKind]] = {row.kind: row for row in TABLE}

@@ -40,13 +40,22 @@ class Replayed(Exception):
 class Repeatable:
     """A request with an Idempotency-Key. It serves one act."""
 
-    def __init__(self, scope: str, operation: str, key: str, request: object, owner: str) -> None:
+    def __init__(
+        self,
+        scope: str,
+        operation: str,
+        key: str,
+        request: object,
+        owner: str,
+        *,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
         self._ask = EntryRequest(
             entry_key=EntryKey(scope, operation, key),
             fingerprint=rules.fingerprint_of(request),
             owner=owner,
             lease_seconds=BUSY_SECONDS,
-            retention_seconds=ANSWER_SECONDS,
+            retention_seconds=answer_seconds,
         )
         self._lease: EntryLease | None = None
 
