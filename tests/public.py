@@ -52,6 +52,7 @@ OTHERS = {
 }
 
 INTERNAL = [
+    "agent",
     "app",
     "bus",
     "cli",

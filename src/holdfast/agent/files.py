@@ -1,0 +1,128 @@
+"""The file system calls of the agent, as named steps.
+
+It runs on the host without the packages of Holdfast, also over SSH (`keeper.py`), so it uses the standard
+library only.
+
+Promises: `append` and `replace` return after the data is on the disk. `replace` replaces a file completely or
+not at all. Files are accessible by their owner only. Every step has a name, so that a test can crash the
+process or fail the disk before each.
+Never: retries a failed sync, because what is on the disk is not known then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+TEMPORARY = ".tmp"
+
+
+class Disk:
+    """The real file system. A test overrides `step`."""
+
+    def step(self, name: str, do: Callable[[], Any]) -> Any:
+        """Every change of the disk passes here with its name, e.g. 'sync journal'."""
+        return do()
+
+    def make_folder(self, folder: str) -> None:
+        os.makedirs(folder, FOLDER_MODE, exist_ok=True)  # noqa: PTH103
+
+    def append(self, path: str, data: bytes, what: str, *, sync: bool = True) -> None:
+        """Adds to a file, and makes it if it is missing."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        try:
+            file = os.open(path, flags)
+            is_new = False
+        except FileNotFoundError:
+            file = self.step("create " + what, lambda: os.open(path, flags | os.O_CREAT, FILE_MODE))
+            is_new = True
+        try:
+            self.step("write " + what, lambda: write_all(file, data))
+            if sync:
+                self.step("sync " + what, lambda: os.fsync(file))
+        finally:
+            os.close(file)
+        if is_new:
+            self.sync_folder(os.path.dirname(path), what)  # noqa: PTH120
+
+    def replace(self, path: str, data: bytes, what: str) -> None:
+        """Writes and syncs a temporary file, renames it over the target, and syncs the folder."""
+        beside = path + TEMPORARY
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        file = self.step("create " + what, lambda: os.open(beside, flags, FILE_MODE))
+        try:
+            self.step("write " + what, lambda: write_all(file, data))
+            self.step("sync new " + what, lambda: os.fsync(file))
+        finally:
+            os.close(file)
+        self.step("rename " + what, lambda: os.rename(beside, path))  # noqa: PTH104
+        self.sync_folder(os.path.dirname(path), what)  # noqa: PTH120
+
+    def cut(self, path: str, size: int, what: str) -> None:
+        """Removes what follows the first `size` bytes, durably."""
+        file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            self.step("cut " + what, lambda: os.ftruncate(file, size))
+            self.step("sync cut " + what, lambda: os.fsync(file))
+        finally:
+            os.close(file)
+
+    def remove(self, path: str, what: str) -> None:
+        """Removes a file, if it is there. A power failure may bring it back."""
+        try:
+            self.step("remove " + what, lambda: os.unlink(path))  # noqa: PTH108
+        except FileNotFoundError:
+            pass
+
+    def remove_folder(self, folder: str, what: str) -> None:
+        """Removes a folder of files."""
+        try:
+            names = os.listdir(folder)  # noqa: PTH208
+        except FileNotFoundError:
+            return
+        for name in names:
+            self.remove(os.path.join(folder, name), what)  # noqa: PTH118
+        self.step("remove folder of " + what, lambda: os.rmdir(folder))  # noqa: PTH106
+
+    def sync_folder(self, folder: str, what: str) -> None:
+        file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self.step("sync folder of " + what, lambda: os.fsync(file))
+        finally:
+            os.close(file)
+
+
+def write_all(file: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def read_file(path: str) -> bytes | None:
+    """None: there is no such file."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def read_part(path: str, start: int, size: int) -> bytes:
+    """At most `size` bytes from `start` on; fewer at the end of the file, none if it is missing."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        return os.pread(file, size, start)
+    finally:
+        os.close(file)
+
+
+def boot_id() -> str:
+    """Names the present boot of the machine. Empty where the system does not name it."""
+    data = read_file("/proc/sys/kernel/random/boot_id")
+    return "" if data is None else data.decode().strip()

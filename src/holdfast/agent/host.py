@@ -1,0 +1,148 @@
+"""What the agent asks of the host beside starting commands: files of the journal and of runs.
+
+It runs on the host without the packages of Holdfast, also over SSH (`keeper.py`), so it uses the standard
+library only. A local agent calls the functions itself; the SSH driver calls them by name (`HOST_CALLS`)
+with values that JSON has.
+
+Promises: a journal is append only; one file for each token. Looking at a run changes nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.agent.files import Disk, boot_id, read_file, read_part
+from holdfast.agent.supervisor import STREAMS, is_alive
+
+TOKEN_DIGITS = 16
+SUFFIX = ".log"
+
+
+def journal_path(folder: str, token: int) -> str:
+    return os.path.join(folder, f"{token:0{TOKEN_DIGITS}d}{SUFFIX}")  # noqa: PTH118
+
+
+def run_folder(folder: str, name: str) -> str:
+    return os.path.join(folder, name)  # noqa: PTH118
+
+
+def tokens(folder: str) -> list[int]:
+    """The tokens that have a journal."""
+    names = [name[: -len(SUFFIX)] for name in os.listdir(folder) if name.endswith(SUFFIX)]  # noqa: PTH208
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def append(disk: Disk, folder: str, token: int, text: str, sync: bool) -> None:
+    disk.append(journal_path(folder, token), text.encode(), "journal", sync=sync)
+
+
+def load(disk: Disk, folder: str) -> dict[str, str]:
+    """The journals by token, in base64: a damaged one may have any bytes."""
+    disk.make_folder(folder)
+    found = {}
+    for token in tokens(folder):
+        data = read_file(journal_path(folder, token))
+        found[str(token)] = base64.b64encode(data or b"").decode()
+    return found
+
+
+def cut(disk: Disk, folder: str, token: int, size: int) -> None:
+    disk.cut(journal_path(folder, token), size, "journal")
+
+
+def forget(disk: Disk, folder: str, token: int) -> None:
+    disk.remove(journal_path(folder, token), "journal")
+
+
+def keep_text(disk: Disk, path: str, text: str) -> str:
+    """The text of a file. If the file is missing, it gets this text."""
+    data = read_file(path)
+    if data is None:
+        disk.make_folder(os.path.dirname(path))  # noqa: PTH120
+        disk.replace(path, text.encode(), "state")
+        return text
+    return data.decode()
+
+
+def look(disk: Disk, folder: str, pid: int, start: int, boot: str) -> dict[str, Any]:
+    """What is left of a run: `exit` (the record or None), `alive`, and `sizes` of the kept output."""
+    ended = _exit_record(folder)
+    is_same_boot = boot == boot_id()
+    alive = ended is None and is_same_boot and (is_alive(pid, start) or _child(folder) is not None)
+    if ended is None and not alive:
+        # It may have ended between the two looks.
+        ended = _exit_record(folder)
+    return {"exit": ended, "alive": alive and ended is None, "sizes": sizes(folder)}
+
+
+def _exit_record(folder: str) -> dict[str, Any] | None:
+    data = read_file(os.path.join(folder, "exit"))  # noqa: PTH118
+    return None if data is None else json.loads(data)
+
+
+def _child(folder: str) -> int | None:
+    """The process of the command, if it runs. It may outlive a keeper that was killed."""
+    data = read_file(os.path.join(folder, "child"))  # noqa: PTH118
+    if not data:
+        return None
+    child = json.loads(data)
+    return child["pid"] if is_alive(child["pid"], child["start"]) else None
+
+
+def sizes(folder: str) -> dict[str, int]:
+    """Bytes of the files of output."""
+    found = {}
+    for stream in STREAMS:
+        try:
+            found[stream] = os.stat(os.path.join(folder, stream)).st_size  # noqa: PTH116, PTH118
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def read(disk: Disk, folder: str, stream: str, start: int, size: int) -> str:
+    """A part of the file of a stream, in base64."""
+    path = os.path.join(folder, stream)  # noqa: PTH118
+    return base64.b64encode(read_part(path, start, size)).decode()
+
+
+def stop(disk: Disk, folder: str, pid: int, start: int) -> bool:
+    """Asks the keeper to end the command. Without a keeper, kills the command's group. Returns
+    whether there was something to stop."""
+    if is_alive(pid, start):
+        disk.append(os.path.join(folder, "stop"), b"", "stop", sync=False)  # noqa: PTH118
+        os.kill(pid, signal.SIGUSR1)
+        return True
+    child = _child(folder)
+    if child is None:
+        return False
+    os.killpg(child, signal.SIGKILL)
+    return True
+
+
+def remove_run(disk: Disk, folder: str) -> None:
+    disk.remove_folder(folder, "run")
+
+
+def about(disk: Disk) -> dict[str, str]:
+    """Names the boot of the host, and the host."""
+    return {"boot_id": boot_id(), "host": os.uname().nodename}
+
+
+HOST_CALLS: dict[str, Callable[..., Any]] = {
+    "about": about,
+    "append": append,
+    "load": load,
+    "cut": cut,
+    "forget": forget,
+    "keep_text": keep_text,
+    "look": look,
+    "read": read,
+    "stop": stop,
+    "remove_run": remove_run,
+}

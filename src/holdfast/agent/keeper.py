@@ -1,0 +1,188 @@
+"""The keeper: a small process that starts commands, keeps them, and outlives the agent.
+
+It runs on the host without the packages of Holdfast: the agent, or the SSH driver, sends it the sources of
+its modules (`boot.py`), then requests as lines of JSON. Answers are lines of JSON too. A command is started
+with vfork from this small process; forking the agent would copy its page tables.
+
+Promises: a command begins only after the request `release` of the process that prepared it. When the requests
+end, because that process died or closes, what was not released never begins, and its exit record says so.
+What runs goes on, and the keeper ends after the last exit record is on the disk. Orphans of commands are
+reaped.
+Never: waits for a command.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+from holdfast.agent.files import FOLDER_MODE, Disk, write_all
+from holdfast.agent.host import HOST_CALLS
+from holdfast.agent.supervisor import Command, start_of
+
+READ_BYTES = 1048576
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Keeper:
+    """The loop: requests in, answers and ends of commands out."""
+
+    def __init__(self, requests: int, answers: int) -> None:
+        self._in, self._out = requests, answers
+        self._disk = Disk()
+        self._commands: dict[str, Command] = {}
+        self._waiting: set[str] = set()
+        """Commands that were not released."""
+        self._buffer = b""
+        self._is_open = True
+        self._poll = select.poll()
+        self._wake, writer = os.pipe()
+        for file in (self._wake, writer):
+            os.set_blocking(file, False)
+        for number in (
+            signal.SIGCHLD,
+            signal.SIGUSR1,
+            signal.SIGINT,
+            signal.SIGTERM,
+            signal.SIGHUP,
+        ):
+            # Handlers and not SIG_IGN: a command would inherit that.
+            signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def run(self) -> None:
+        """Until the requests have ended and nothing runs."""
+        self._poll.register(self._in, select.POLLIN)
+        self._poll.register(self._wake, select.POLLIN)
+        while self._is_open or self._commands:
+            ready = [file for file, _ in self._poll.poll(self._wait_ms())]
+            is_signal = self._wake in ready
+            if is_signal:
+                os.read(self._wake, 4096)
+            if self._in in ready:
+                self._read_requests()
+            for command in self._commands.values():
+                for file in [file for file in ready if file in command.readers]:
+                    self._read(command, file)
+            if is_signal:
+                self._reap()
+            self._look(is_signal)
+
+    def _wait_ms(self) -> float | None:
+        now = time.monotonic()
+        wants = [command.wants(now) for command in self._commands.values()]
+        seconds = min((one for one in wants if one is not None), default=None)
+        return None if seconds is None else seconds * 1000
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def _read_requests(self) -> None:
+        data = os.read(self._in, READ_BYTES)
+        lines = (self._buffer + data).split(b"\n")
+        self._buffer = lines.pop()
+        for line in lines:
+            self._answer(json.loads(line))
+        if not data:
+            self._is_open = False
+            self._poll.unregister(self._in)
+            for run in self._waiting:
+                self._commands[run].drop("it was not released")
+            self._waiting.clear()
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        try:
+            answer = self._do(request)
+        except (OSError, ValueError, KeyError) as error:
+            answer = {"error": str(error), "errno": getattr(error, "errno", None)}
+        if answer is not None:
+            self._say(dict(answer, n=request.get("n")))
+
+    def _do(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        name = request["do"]
+        if name == "prepare":
+            os.makedirs(request["folder"], FOLDER_MODE, exist_ok=True)  # noqa: PTH103
+            self._commands[request["id"]] = Command(request, self._disk)
+            self._waiting.add(request["id"])
+            return {"pid": os.getpid(), "start": start_of(os.getpid()) or 0}
+        if name == "release":
+            self._release(request["id"])
+            return None
+        if name == "drop":
+            if request["id"] in self._waiting:
+                self._waiting.remove(request["id"])
+                self._commands[request["id"]].drop("it was not released")
+            return None
+        return {"value": HOST_CALLS[name](self._disk, *request["args"])}
+
+    def _release(self, run: str) -> None:
+        if run not in self._waiting:
+            return
+        self._waiting.remove(run)
+        command = self._commands[run]
+        if _is_asked(command):
+            command.drop("it was stopped before it began")
+        else:
+            command.begin()
+            for file in command.readers:
+                self._poll.register(file, select.POLLIN)
+
+    # -- commands ----------------------------------------------------------------------------------
+
+    def _read(self, command: Command, file: int) -> None:
+        command.read(file)
+        if file not in command.readers:
+            self._poll.unregister(file)
+
+    def _reap(self) -> None:
+        """Also orphans of commands, whose parent this process is."""
+        by_pid = {command.pid: command for command in self._commands.values() if command.pid}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in by_pid:
+                by_pid[pid].reaped(status)
+
+    def _look(self, is_signal: bool) -> None:
+        now = time.monotonic()
+        for run, command in list(self._commands.items()):
+            command.limit(now, stop=is_signal and _is_asked(command))
+            files = list(command.readers)
+            if command.finish(now):
+                for file in files:
+                    self._poll.unregister(file)
+                del self._commands[run]
+                self._waiting.discard(run)
+                self._say({"ended": run})
+
+    def _say(self, answer: dict[str, Any]) -> None:
+        try:
+            write_all(self._out, json.dumps(answer).encode() + b"\n")
+        except BrokenPipeError:
+            # The agent is gone; its successor looks at the files.
+            return
+
+
+def _is_asked(command: Command) -> bool:
+    """Whether an agent has asked for the end of the command."""
+    return os.path.exists(os.path.join(command.folder, "stop"))  # noqa: PTH110, PTH118
+
+
+def main() -> None:
+    """Serves the requests of stdin."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    gc.freeze()
+    os.chdir("/")
+    os.umask(0o077)
+    Keeper(0, 1).run()
