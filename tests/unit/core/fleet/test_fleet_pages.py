@@ -1,73 +1,59 @@
-"""The pages about rollouts, approvals, blocks and statuses say what the code does."""
+"""The examples of the pages about lists of hosts and command types."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 
-import msgspec
+import pytest
 
-from holdfast.core.fleet.approval_rules import ApprovalMatch, ApprovalRule, VoterGroup
-from holdfast.core.fleet.model import JOB_ENDED, Block
-from holdfast.core.fleet.rollout_policy import BUDGETS, RolloutRequest, policy_of
-from holdfast.core.fleet.status import KINDS
-from holdfast.core.fleet.window import PARTS, BlockWindow, check_window, read_window
+from holdfast.core.fleet.command_type import SHIPPED, CommandType, command_types
+from holdfast.core.fleet.inventory import InventoryFormat, read_inventory
+from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.job_spec import argv_of, check_request
+from holdfast.core.fleet.rules import RULES
 from tests.pages import page
 
 
-def rows(name: str) -> dict[str, list[str]]:
-    """The rows of all tables of a page, by the names in their first cell."""
-    found: dict[str, list[str]] = {}
-    for line in page(name).splitlines():
-        if line.startswith("| `"):
-            first, *cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-            found |= dict.fromkeys(re.findall(r"`([^`]+)`", first), cells)
-    return found
+@pytest.mark.parametrize("format", ["jsonl", "text", "ansible"])
+def test_an_example_of_a_list_is_read(format: str) -> None:
+    text = page("inventory.md").partition(f"## {format}\n")[2]
+    example = re.search(r"```\n(.*?)```", text, re.DOTALL)
+    assert example is not None
+    found = read_inventory(example[1], format)
+    assert found.problems == ()
+    hosts = {entry.name: entry for entry in found.entries}
+    assert {"web-01", "web01"} & set(hosts)
+    if format == "ansible":
+        assert hosts["db-1"].address == "ops@10.0.0.9:2222"
+        assert hosts["web02"].labels == {"env": "prod", "http_port": "80"}
+        assert set(found.groups) == {"web", "db", "prod"}
 
 
-def test_the_fields_and_defaults_of_a_rollout() -> None:
-    table = rows("rollouts.md")
-    policy = msgspec.to_builtins(policy_of(RolloutRequest()))
-    for field in RolloutRequest.__struct_fields__:
-        assert field in table
-        if field not in ("seed", "budget"):
-            shown = re.findall(r"`(.+?)`", table[field][0])[0]
-            value = policy[field]
-            assert shown == (value if isinstance(value, str) else _json(value))
-    for name, amount in BUDGETS.items():
-        assert table[name][0] == f"`{amount}`"
-    assert {status.value for status in JOB_ENDED} <= set(table)
+def test_the_page_names_every_format() -> None:
+    assert re.findall(r"^\| `([\w-]+)` \|", page("inventory.md"), re.MULTILINE) == [
+        format.value for format in InventoryFormat
+    ]
 
 
-def _json(value: object) -> str:
-    if isinstance(value, float):
-        value = int(value)
-    return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
+def test_the_page_of_types_has_those_that_are_shipped_and_all_keys() -> None:
+    names = re.findall(r"^\| `([\w-]+)` \|", page("command_types.md"), re.MULTILINE)
+    keys = [name for name in CommandType.__struct_fields__ if name != "name"]
+    assert names[: len(SHIPPED)] == list(SHIPPED)
+    assert names[len(SHIPPED) : -4] == keys
 
 
-def test_the_fields_and_defaults_of_a_rule() -> None:
-    table = rows("approvals.md")
-    matches = {f"match.{field}" for field in ApprovalMatch.__struct_fields__}
-    assert matches | set(ApprovalRule.__struct_fields__) - {"name", "match"} == set(table)
-    assert VoterGroup().from_ == ("role:approver", "role:admin")
-    assert table["expires_seconds"][0] == f"`{ApprovalRule().expires_seconds:.0f}`"
-
-
-def test_the_parts_and_the_example_of_a_window() -> None:
-    table = rows("blocks.md")
-    assert set(PARTS) <= set(table)
-    example = re.findall(r"^    (\{.*\})$", page("blocks.md"), re.MULTILINE)
-    assert len(example) == 1
-    check_window(read_window(example[0]))
-    fields = {"effect", "on_running", "on_lift", "window", "expires_at", "command_type"}
-    assert fields <= set(table) & set(Block.__struct_fields__) | {"window"}
-    assert BlockWindow.__struct_fields__ == ("rrule", "duration_seconds", "timezone")
-
-
-def test_the_table_of_statuses_is_that_of_the_code() -> None:
-    table = rows("executions.md")
-    assert set(table) == set(KINDS)
-    for kind, row in KINDS.items():
-        status, bucket, reason = table[kind]
-        assert status == row.status.value
-        assert bucket == (row.bucket.value if row.bucket else "-")
-        assert reason == row.reason
+def test_the_type_of_the_page_can_be_used() -> None:
+    example = re.search(r"```toml\n(.*?)```", page("command_types.md"), re.DOTALL)
+    assert example is not None
+    types = command_types(tomllib.loads(example[1])["fleet"]["command_types"])
+    request = JobRequest(
+        command_type="deploy",
+        command="web 'the shop'",
+        args={"release": "1.2"},
+        env={"APP_MODE": "blue"},
+        hosts=["a"],
+    )
+    spec = check_request(request, types, RULES)
+    assert argv_of(spec) == ("deploy", "--release", "1.2", "--", "web", "the shop")
+    assert spec.exec_timeout_seconds == 300
