@@ -19,7 +19,7 @@ from tests.pages import DOCS, ROOT, SRC, page
 from tests.test_tidy import NOT_PLAIN
 
 KIND = re.compile(
-    r"^(?:block|checkpoint|conflict|decision|group|host|intervention|task|queue|node|schedule|lock|token|type|webhook)"
+    r"^(?:block|checkpoint|conflict|decision|group|host|intervention|job|task|queue|node|schedule|lock|token|type|webhook)"
     r"\.[a-z_]+$"
 )
 

@@ -114,8 +114,8 @@ TABLE: Final[tuple[EventKind, ...]] = (
     *_rows("schedule.put schedule.fired schedule.paused schedule.resumed schedule.removed",
            C, "", "project system"),
     # The fleet.
-    *_rows("job.created job.approved job.rejected job.void job.planned job.wave job.halted job.resumed "
-           "job.finished", C, "", "job user project system"),
+    *_rows("job.created job.voted job.approved job.rejected job.void job.break_glass job.reviewed "
+           "job.planned job.wave job.halted job.resumed job.finished", C, "", "job user project system"),
     *_rows("job.progress", I, "", "job project system"),
     *_rows("execution.reconciled", C, "", "task job host project"),
     *_rows("host. block. group.", C, "", "host project system"),

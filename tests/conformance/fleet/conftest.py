@@ -1,5 +1,12 @@
 """The stores under test."""
 
-from tests.conformance.tasks.conftest import any_bench, bench, cascade_batch, store
+from tests.conformance.tasks.conftest import (
+    any_bench,
+    any_shared_bench,
+    bench,
+    cascade_batch,
+    shared_bench,
+    store,
+)
 
-__all__ = ["any_bench", "bench", "cascade_batch", "store"]
+__all__ = ["any_bench", "any_shared_bench", "bench", "cascade_batch", "shared_bench", "store"]

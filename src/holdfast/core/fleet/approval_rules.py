@@ -15,11 +15,12 @@ import msgspec
 from holdfast.core.check import check_name, check_number, check_positive, check_whole, shown
 from holdfast.core.fleet.model import Host
 from holdfast.core.fleet.rollout_policy import HOSTS_MAX
-from holdfast.core.fleet.rules import REQUIRED
 from holdfast.core.fleet.selector import matches
 from holdfast.core.fleet.selector_parse import Selector, glob_pattern, parse
 from holdfast.errors import BadConfig
 
+REQUIRED: Final = "required"
+"""As the default: an approval where no rule matches."""
 NO_APPROVAL: Final = "none"
 """As the rule of a command type: no approval. As the default: no approval where no rule matches."""
 VOTERS_MAX: Final = 50

@@ -9,9 +9,8 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.fleet.approval_rules import REQUIRED, ApprovalRule
 from holdfast.core.fleet.command_type import SHIPPED, CommandType
-
-REQUIRED: Final = "required"
 
 
 class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +18,8 @@ class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
 
     command_types: dict[str, CommandType] = msgspec.field(default_factory=lambda: dict(SHIPPED))
     """By name: the shipped types and those of the settings (`command_type.command_types`)."""
+    approval_rules: tuple[ApprovalRule, ...] = ()
+    """In order: the first that matches a job counts."""
 
     max_in_flight: int = 50
     not_after_seconds: float = 3_600.0
@@ -41,6 +42,11 @@ class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
     """How often the outbox is read without a hint (the beat interval)."""
     plan_batch: int = 500
     """Executions that one transaction of the planner admits."""
+
+    @property
+    def silent_seconds(self) -> float:
+        """An agent that was not heard for this long counts as not reachable."""
+        return 2.5 * self.heartbeat_seconds
 
 
 RULES: Final = FleetRules()

@@ -87,15 +87,21 @@ def issue(
     issued = Issued(row, work.tasks[before.id])
 
     def then(now: float) -> Script[Sequence[NewEvent]]:
-        yield call("add_intervention", due_at=rules.due_at(row), **_columns(row))
+        added = yield from add_row(row, issued.task, now)
         versions = [(before.id, row.actor, before.version, issued.task.version)]
         yield call_rows("log_sync_changes", versions, op=INTERVENE, now=now)
         more = yield from end(beside, issued, now)
         yield from audit.append([_entry(row, before, issued.task, act, now)])
-        return (*_events(None, row, issued.task, now), *more)
+        return (*added, *more)
 
     yield from apply.finish(work, record_id, recorder, then=then)
     return replace(issued, is_cut_short=work.is_cut_short)
+
+
+def add_row(row: Intervention, task: Task, now: float) -> Script[list[NewEvent]]:
+    """Writes the row of an intervention whose command was applied to the task. Returns its events."""
+    yield call("add_intervention", due_at=rules.due_at(row), **_columns(row))
+    return _events(None, row, task, now)
 
 
 def check_node(node: str, task: Task) -> Script[None]:

@@ -89,6 +89,7 @@ CREATE UNIQUE INDEX holdfast_job_external ON holdfast_job (project, external_id)
 CREATE INDEX holdfast_job_project ON holdfast_job (project, id);
 CREATE INDEX holdfast_job_due ON holdfast_job (due_at) WHERE finished_at IS NULL AND due_at IS NOT NULL;
 CREATE INDEX holdfast_job_open ON holdfast_job (id) WHERE finished_at IS NULL;
+CREATE INDEX holdfast_job_glass ON holdfast_job (project, id) WHERE break_glass_json IS NOT NULL;
 CREATE INDEX holdfast_job_finished ON holdfast_job (finished_at) WHERE finished_at IS NOT NULL;
 
 -- What the fleet knows of an execution beside its task. The status lives in the task only; ended_at is set by

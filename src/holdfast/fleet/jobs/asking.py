@@ -1,0 +1,123 @@
+"""Asks people whether a job may start: the rule that counts for it, and the rows of the question.
+
+Promises: a job that no rule excepts needs an approval. A request is bound to the digest of its job and
+ends, at the latest, when the job's own time is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.fleet import approval as rules_of_approval
+from holdfast.core.fleet.approval_rules import (
+    DEFAULT_RULE,
+    ApprovalRule,
+    NotRequired,
+    matching_in,
+    rule_for,
+)
+from holdfast.core.fleet.job_spec import JobSpec
+from holdfast.core.fleet.model import (
+    APPROVAL_PREFIX,
+    ApprovalRequest,
+    ApprovalState,
+    Host,
+    Job,
+    Vote,
+)
+from holdfast.core.fleet.rules import FleetRules
+from holdfast.core.ids import Ids
+from holdfast.fleet.groups import read_selectors
+from holdfast.fleet.jobs.rows import own
+from holdfast.fleet.rows import APPROVALS, VOTES, own as fleet_own
+from holdfast.store.script import Script, call
+
+
+def find_rule(
+    spec: JobSpec, hosts: Sequence[Host], rules: FleetRules
+) -> Script[ApprovalRule | NotRequired]:
+    """The rule for a job with these targets."""
+    given = rules.approval_rules
+    total = 0
+    if any(rule.match.share for rule in given):
+        total = (yield call(fleet_own("count_hosts"), project=spec.project))[0][0]
+    has_groups = any("@" in (rule.match.selector or "") for rule in given)
+    groups = (yield from read_selectors(spec.project)) if has_groups else {}
+    rule = rule_for(
+        given,
+        spec.command_type,
+        len(hosts),
+        total,
+        matching=matching_in(hosts, groups),
+        named=spec.definition.approval,
+        above=spec.definition.approval_above,
+        default=rules.approval_default,
+    )
+    if rule is DEFAULT_RULE:
+        return replace(rule, expires_seconds=rules.approval_expires_seconds)
+    return rule
+
+
+def judged(
+    job: Job,
+    rule: ApprovalRule | NotRequired,
+    ids: Ids,
+    now: float,
+    *,
+    excluded: Sequence[str],
+) -> tuple[Job, ApprovalRequest | None]:
+    """The job with the state of its approval, and the request that people have to decide, if any."""
+    if isinstance(rule, NotRequired):
+        state = ApprovalState.NOT_REQUIRED
+        return replace(job, approval_state=state, approval_id=None, due_at=now), None
+    request = rules_of_approval.ask(
+        rule,
+        approval_id=APPROVAL_PREFIX + ids.task(now).replace("-", ""),
+        project=job.project,
+        job_id=job.id,
+        digest=job.digest,
+        requested_by=job.created_by,
+        excluded=excluded,
+        now=now,
+    )
+    request = replace(request, expires_at=min(request.expires_at, max(job.not_after, now)))
+    waiting = replace(
+        job, approval_state=ApprovalState.WAIT_APPROVAL, approval_id=request.id, due_at=None
+    )
+    return waiting, request
+
+
+def add_request(request: ApprovalRequest) -> Script[None]:
+    yield call(own("add_approval"), **APPROVALS.columns(request))
+
+
+def read_request(approval_id: str) -> Script[ApprovalRequest]:
+    rows = yield call(own("get_approval"), id=approval_id)
+    return APPROVALS.read(rows[0])
+
+
+def read_votes(approval_id: str) -> Script[list[Vote]]:
+    return VOTES.read_all((yield call(own("votes_of"), approval_id=approval_id)))
+
+
+def write_request(before: ApprovalRequest, after: ApprovalRequest) -> Script[None]:
+    """Writes the state, if it has changed: only from the state that was read. The job is locked."""
+    if after == before:
+        return
+    written: list[Any] = yield call(
+        own("write_approval"),
+        id=after.id,
+        state=after.state,
+        ended_at=after.ended_at,
+        version=after.version,
+        seen=before.version,
+        seen_state=before.state,
+    )
+    assert written, "the lock of the job keeps its approval as it is"
+
+
+def write_vote(vote: Vote) -> Script[None]:
+    yield call(own("write_vote"), **VOTES.columns(vote))

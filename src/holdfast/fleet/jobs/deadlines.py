@@ -1,0 +1,273 @@
+"""What ends by itself: approvals that were not given in time, and blocks that hold executions.
+
+Promises: an execution that a block held goes on, ends or is asked about again when the block has ended, as
+the block says (`on_lift`). A block with `on_running = abort` ends what runs on its hosts. Each job is one
+transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from holdfast.bus.port import Bus
+from holdfast.core.command import Abort, Instruction, Pause, Resume
+from holdfast.core.event import NewEvent
+from holdfast.core.fleet import block as rules_of_blocks
+from holdfast.core.fleet.block import LiftAction, Refused
+from holdfast.core.fleet.job_spec import read_spec
+from holdfast.core.fleet.model import (
+    APPROVAL_PREFIX,
+    Block,
+    Execution,
+    Host,
+    HostDriver,
+    Job,
+    OnLift,
+    OutboxKind,
+)
+from holdfast.core.fleet.rules import FleetRules
+from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionKind
+from holdfast.core.ids import Ids
+from holdfast.core.transition import Transition
+from holdfast.fleet import host_scripts
+from holdfast.fleet.hints import wake_hosts, wake_jobs
+from holdfast.fleet.jobs import ending
+from holdfast.fleet.jobs.approvals import Approvals
+from holdfast.fleet.jobs.drift import ask_again, current_digest
+from holdfast.fleet.jobs.ending import Killed, Reason
+from holdfast.fleet.jobs.job_rows import GRANTED, executions, lock_job, write_job
+from holdfast.fleet.jobs.outbox import announce
+from holdfast.fleet.jobs.rows import own
+from holdfast.fleet.jobs.verdicts import BlocksInForce, read_blocks
+from holdfast.fleet.rows import BLOCKS
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script, call
+from holdfast.store.scripts import apply
+from holdfast.store.scripts.work import Work
+from holdfast.store.store import Store
+
+BATCH: Final = 500
+"""Executions that one transaction releases or ends."""
+BLOCKS_MAX: Final = 1_000
+"""Blocks that one look judges."""
+
+
+class Released(msgspec.Struct, frozen=True):
+    """What became of executions that were held."""
+
+    hosts: list[str] = []
+    """Hosts that have something to do."""
+    count: int = 0
+
+
+class Deadlines:
+    """The looks at what ends by itself."""
+
+    def __init__(self, store: Store, rules: FleetRules, bus: Bus) -> None:
+        self._store = store
+        self._rules = rules
+        self._bus = bus
+        self._approvals = Approvals(store, rules, bus)
+
+    async def expire_approvals(self) -> int:
+        return await self._approvals.expire_due()
+
+    async def release_held(self) -> int:
+        """Lets go what is held by blocks that do not count any more. Returns how many executions."""
+        now = self._store.now()
+        found = await self._store.read(lambda: _held_by_ended(now))
+        total = 0
+        for holder, job_id in found:
+            released = await self._store.run(
+                partial(_release, job_id=job_id, holder=holder, rules=self._rules)
+            )
+            total += released.count
+            wake_hosts(self._bus, released.hosts)
+            wake_jobs(self._bus)
+        return total
+
+    async def stop_blocked(self) -> int:
+        """Ends what runs on hosts of blocks that say so. Returns how many executions."""
+        now = self._store.now()
+        found = await self._store.read(lambda: _jobs_to_stop(now))
+        total = 0
+        for job_id in found:
+            hosts = await self._store.run(partial(_stop, job_id=job_id, rules=self._rules))
+            total += len(hosts)
+            wake_hosts(self._bus, hosts)
+        return total
+
+
+# -- held executions ---------------------------------------------------------------------------------
+
+
+def _held_by_ended(now: float) -> Script[list[tuple[str, str]]]:
+    """(holder, job) of executions whose holder, a block or an approval, does not hold them any more."""
+    pairs = yield call(own("held_executions"))
+    ids = sorted({holder for holder, _ in pairs})
+    blocks = {
+        block.id: block for block in BLOCKS.read_all((yield call(own("blocks_by_id"), ids=ids)))
+    }
+    return [
+        (holder, job_id)
+        for holder, job_id in pairs
+        if holder not in blocks or not rules_of_blocks.is_in_force(blocks[holder], now)
+    ]
+
+
+def _release(
+    dialect: Dialect, ids: Ids, now: float, *, job_id: str, holder: str, rules: FleetRules
+) -> Script[Released]:
+    job = yield from lock_job(job_id)
+    if job is None or job.finished_at is not None:
+        return Released()
+    if holder.startswith(APPROVAL_PREFIX) and job.approval_state not in GRANTED:
+        return Released()
+    rows = yield call(own("held_of_job"), job_id=job_id, block_id=holder, limit=BATCH)
+    found = executions(rows)
+    lift = _Lift(job, now)
+    blocks = BLOCKS.read_all((yield call(own("blocks_by_id"), ids=[holder])))
+    asks = bool(blocks) and blocks[0].on_lift is OnLift.REAPPROVE and now < job.not_after
+    changed, events = job, list[NewEvent]()
+    if asks:
+        current = yield from current_digest(job, rules, now)
+        why = f"block {holder} has ended, and its executions need another approval"
+        changed, events = yield from ask_again(job, current, rules, ids, now, why=why)
+    yield from ending.lock_executions(lift.work, found)
+    hosts = yield from host_scripts.pinned([execution.host_id for execution in found])
+    in_force = yield from read_blocks(job.project, read_spec(job.spec_json).command_type, now)
+    for execution in found:
+        lift.one(execution, hosts.get(execution.host_id), in_force, blocks, changed)
+
+    def then(now: float) -> Script[Sequence[NewEvent]]:
+        yield from ending.write_reasons(lift.reasons)
+        yield from announce(OutboxKind.RUN_EXECUTION, lift.pushed, now)
+        yield from write_job(job, changed)
+        return events
+
+    yield from apply.finish(lift.work, ids.record(now), dialect, then=then)
+    return Released(lift.wake, len(found))
+
+
+class _Lift:
+    """What becomes of the held executions of one job."""
+
+    def __init__(self, job: Job, now: float) -> None:
+        self.job = job
+        self.work = Work(now)
+        self.reasons: dict[str, Reason] = {}
+        self.wake: list[str] = []
+        self.pushed: list[str] = []
+
+    def one(
+        self,
+        execution: Execution,
+        host: Host | None,
+        in_force: BlocksInForce,
+        ended: Sequence[Block],
+        changed: Job,
+    ) -> None:
+        others = None if host is None else in_force.verdict(host)
+        action = LiftAction.REQUEUE
+        if ended:
+            action = rules_of_blocks.after_lift(
+                ended[0], others=others, not_after=self.job.not_after, now=self.work.now
+            )
+        elif others is not None:
+            action = LiftAction.REFUSE if isinstance(others, Refused) else LiftAction.HOLD
+        task_id = execution.task_id
+        match action:
+            case LiftAction.DROP:
+                self._end(
+                    task_id, ExecutionKind.SKIPPED, "its block has ended, and says to drop it"
+                )
+            case LiftAction.EXPIRE:
+                self._end(task_id, ExecutionKind.EXPIRED, "a block held it until its time was over")
+            case LiftAction.REFUSE if others is not None:
+                _, reason = in_force.judged(others)
+                self._end(task_id, ExecutionKind.BLOCKED, reason.detail)
+            case LiftAction.HOLD if others is not None:
+                actor, reason = in_force.judged(others)
+                self._resume(task_id, actor)
+                self._hold(task_id, actor, reason)
+            case LiftAction.REAPPROVE if changed.approval_state not in GRANTED:
+                detail = "its block has ended; the job waits for another approval"
+                self.reasons[task_id] = Reason(None, detail, changed.approval_id)
+            case _:
+                self._requeue(task_id, host)
+
+    def _resume(self, task_id: str, actor: str) -> None:
+        apply.carry_out(self.work, Instruction(task_id, Resume(actor, "its block has ended")))
+
+    def _hold(self, task_id: str, actor: str, reason: Reason) -> None:
+        apply.carry_out(self.work, Instruction(task_id, Pause(actor, reason.detail)))
+        self.reasons[task_id] = reason
+
+    def _requeue(self, task_id: str, host: Host | None) -> None:
+        self._resume(task_id, BLOCK_ACTOR.rstrip(":"))
+        self.reasons[task_id] = Reason(None, "")
+        if host is not None and host.driver is HostDriver.SSH:
+            self.pushed.append(task_id)
+        elif host is not None:
+            self.wake.append(host.id)
+
+    def _end(self, task_id: str, kind: ExecutionKind, detail: str) -> None:
+        command = Abort(BLOCK_ACTOR.rstrip(":"), detail)
+        if isinstance(apply.carry_out(self.work, Instruction(task_id, command)), Transition):
+            self.reasons[task_id] = Reason(kind, detail)
+
+
+# -- blocks that end what runs -----------------------------------------------------------------------
+
+
+def _jobs_to_stop(now: float) -> Script[list[str]]:
+    """Open jobs of projects with a block in force that ends what runs."""
+    rows = yield call(own("stopping_blocks"), limit=BLOCKS_MAX)
+    found = [b for b in BLOCKS.read_all(rows) if rules_of_blocks.is_in_force(b, now)]
+    jobs: dict[str, None] = {}
+    for project in sorted({block.project for block in found}):
+        for row in (yield call(own("started_jobs"), project=project)):
+            jobs[row[0]] = None
+    return list(jobs)
+
+
+def _stop(
+    dialect: Dialect, ids: Ids, now: float, *, job_id: str, rules: FleetRules
+) -> Script[list[str]]:
+    """Ends the executions of a job that run on hosts of such blocks. Returns the hosts."""
+    job = yield from lock_job(job_id)
+    if job is None or job.finished_at is not None:
+        return []
+    found = executions((yield call(own("open_executions"), job_id=job_id, limit=10 * BATCH)))
+    in_force = yield from read_blocks(job.project, read_spec(job.spec_json).command_type, now)
+    hosts = yield from host_scripts.pinned([execution.host_id for execution in found])
+    stopped: dict[str, Block] = {}
+    for execution in found:
+        host = hosts.get(execution.host_id)
+        block = None if host is None else in_force.stopping(host)
+        if block is not None:
+            stopped[execution.task_id] = block
+    matching = [execution for execution in found if execution.task_id in stopped]
+    if not matching:
+        return []
+    work = Work(now)
+    yield from ending.lock_executions(work, matching)
+    reasons: dict[str, Reason] = {}
+    rows: list[ending.KilledRow] = []
+    for execution in matching:
+        block = stopped[execution.task_id]
+        actor, detail = BLOCK_ACTOR + block.id, rules_of_blocks.block_text(block, now)
+        killed = ending.kill_running(work, [execution], ids, actor=actor, reason=detail)
+        reasons |= killed.reasons
+        rows += killed.rows
+
+    def then(now: float) -> Script[Sequence[NewEvent]]:
+        yield from ending.write_reasons(reasons)
+        return (yield from ending.write_kills(Killed(reasons, rows), now))
+
+    yield from apply.finish(work, ids.record(now), dialect, then=then)
+    return [task.node for task, _, _ in rows if task.node is not None]

@@ -1,0 +1,48 @@
+"""Plans jobs: counts what has ended, and lets the next hosts start, halts the job, or ends it.
+
+Promises: a step is one transaction under the lock of the job's row, with the reducer of
+`core.fleet.rollout`. Nothing is admitted unless the job needs no approval or has one that fits its digest.
+Two planners of one job do no harm.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.core.fleet.rules import FleetRules
+from holdfast.core.ids import Ids
+from holdfast.fleet.jobs.drift import void_if_drifted
+from holdfast.fleet.jobs.job_rows import GRANTED, lock_job, write_job
+from holdfast.fleet.jobs.steps import JobStep, Planned
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script
+from holdfast.store.scripts.work import Work
+
+
+def plan_step(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    job_id: str,
+    rules: FleetRules,
+    after: int = -1,
+) -> Script[Planned]:
+    """One step of a job. A job that waits for people, or has ended, is left as it is."""
+    job = yield from lock_job(job_id)
+    if job is None or job.finished_at is not None:
+        return Planned(job)
+    step = JobStep(job, ids, rules, now)
+    if not step.is_halted:
+        if job.approval_state not in GRANTED:
+            return Planned((yield from write_job(job, replace(job, due_at=None))))
+        if job.started_at is None:
+            changed, events = yield from void_if_drifted(job, rules, ids, now)
+            if changed.approval_state not in GRANTED:
+                work = Work(now)
+                work.mention(events)
+                changed = yield from write_job(job, changed)
+                yield from work.save(dialect, ids.record(now))
+                return Planned(changed)
+            step.job = changed
+    return (yield from step.run(dialect, after))

@@ -1,0 +1,59 @@
+-- Executions of jobs, beside their tasks.
+
+-- name: ended_executions
+-- Ends that the rollout has not counted.
+-- index: holdfast_execution_ended
+-- returns: {execution}
+SELECT {execution} FROM holdfast_execution
+WHERE job_id = :job_id::text AND ended_at IS NOT NULL AND tallied = 0 LIMIT :limit::int;
+
+-- name: tally_executions
+-- index: holdfast_execution_pkey
+UPDATE holdfast_execution SET tallied = 1 WHERE task_id = ANY(:ids::text[]);
+
+-- name: executions_by_nth
+-- index: holdfast_execution_job
+-- returns: {execution}
+SELECT {execution} FROM holdfast_execution
+WHERE job_id = :job_id::text AND nth = ANY(:nths::bigint[]) ORDER BY task_id;
+
+-- name: unended_executions
+-- index: holdfast_execution_job
+-- returns: {execution}
+SELECT {execution} FROM holdfast_execution
+WHERE job_id = :job_id::text AND nth > :after::bigint AND ended_at IS NULL ORDER BY nth LIMIT :limit::int;
+
+-- name: admit_executions
+-- index: holdfast_execution_pkey
+UPDATE holdfast_execution SET wave = :wave::bigint WHERE task_id = ANY(:ids::text[]);
+
+-- name: explain_executions
+-- Why these executions have ended, or what holds them.
+-- index: holdfast_execution_pkey
+UPDATE holdfast_execution AS e SET outcome = r.outcome, detail = r.detail, block_id = r.block_id
+FROM {rows: task_id text, outcome text, detail text, block_id text}
+WHERE e.task_id = r.task_id;
+
+-- name: count_open
+-- Admitted executions that have not ended: those with an unknown outcome, and those that wait for a host that does
+-- not answer, or for a block. Hosts that the server drives need no agent.
+-- index: holdfast_execution_open
+-- returns: unknown waiting
+SELECT count(*) FILTER (WHERE t.status = 'stuck') AS unknown,
+    count(*) FILTER (WHERE t.status = 'queued' AND (t.held_by IS NOT NULL OR h.state <> 'active'
+        OR (h.driver <> 'ssh' AND (a.seen_at IS NULL OR a.seen_at < :since::float8)))) AS waiting
+FROM holdfast_execution e
+JOIN holdfast_task t ON t.id = e.task_id
+LEFT JOIN holdfast_host h ON h.id = e.host_id
+LEFT JOIN holdfast_agent a ON a.host_id = e.host_id
+WHERE e.job_id = :job_id::text AND e.wave IS NOT NULL AND e.ended_at IS NULL;
+
+-- name: pinned_hosts
+-- index: holdfast_execution_job
+-- returns: host_id
+SELECT host_id FROM holdfast_execution WHERE job_id = :job_id::text ORDER BY nth;
+
+-- name: get_execution
+-- index: holdfast_execution_pkey
+-- returns: {execution}
+SELECT {execution} FROM holdfast_execution WHERE task_id = :task_id::text;

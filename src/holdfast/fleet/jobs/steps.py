@@ -1,0 +1,383 @@
+"""One step of a job's rollout, as the parts of a transaction.
+
+Promises: ends are counted once: the step that counts them marks them. A host that a block refuses is never
+admitted; one that a block holds waits out of line. A step costs what it counts, admits and ends, whatever
+the number of hosts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.command import Admit, Instruction, Pause
+from holdfast.core.event import NewEvent
+from holdfast.core.fleet import rollout as reducer
+from holdfast.core.fleet.block import Refused
+from holdfast.core.fleet.job_spec import read_spec
+from holdfast.core.fleet.model import (
+    Execution,
+    Host,
+    HostDriver,
+    HostState,
+    Job,
+    OutboxKind,
+)
+from holdfast.core.fleet.rollout_control import halt
+from holdfast.core.fleet.rollout_policy import HaltMode
+from holdfast.core.fleet.rollout_state import (
+    ROLLOUT_ACTOR,
+    AdmitHosts,
+    AskGate,
+    HaltCause,
+    HaltJob,
+    HostOutcome,
+    OpenWave,
+    RolloutAction,
+    WakeAt,
+)
+from holdfast.core.fleet.rules import FleetRules
+from holdfast.core.fleet.status import ExecutionKind, bucket, shown
+from holdfast.core.ids import Ids
+from holdfast.core.task import Status, Task
+from holdfast.fleet.jobs import ending
+from holdfast.fleet.jobs.ending import Killed, Reason
+from holdfast.fleet.jobs.job_rows import (
+    counts_json,
+    counts_of,
+    executions,
+    job_event,
+    rollout_of,
+    tasks_of,
+    with_rollout,
+    write_job,
+)
+from holdfast.fleet.jobs.outbox import announce
+from holdfast.fleet.jobs.rows import own
+from holdfast.fleet.jobs.verdicts import BlocksInForce, read_blocks
+from holdfast.fleet.rows import HOSTS, own as fleet_own
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script, call
+from holdfast.store.scripts import apply
+from holdfast.store.scripts.work import Work
+
+SEEN_MAX: Final = 1_000
+"""Ends that one step counts."""
+LOOK_SECONDS: Final = 1.0
+"""How often a running job counts its hosts that do not answer."""
+IDLE_LOOK_SECONDS: Final = 5.0
+"""How soon a job with open hosts is looked at without an event."""
+PROGRESS_SECONDS: Final = 1.0
+"""The least time between two events about the progress of a job."""
+
+
+Also = Callable[[Job], Script[Sequence[NewEvent]]]
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """What a step did."""
+
+    job: Job | None = None
+    """None: there is no such job."""
+    wake: list[str] = []
+    """Hosts that have something to do."""
+    again: bool = False
+    """Whether another step is due at once."""
+    after: int = -1
+    """The `nth` up to which executions were ended, for the next step."""
+
+
+class JobStep:
+    """One step: what it found, and what it will write."""
+
+    def __init__(
+        self, job: Job, ids: Ids, rules: FleetRules, now: float, *, before: Job | None = None
+    ) -> None:
+        """`before`: the row, if the job was changed since it was read."""
+        self.before = job if before is None else before
+        self.job = job
+        self.ids = ids
+        self.rules = rules
+        self.now = now
+        self.rollout = rollout_of(job)
+        self.spec = read_spec(job.spec_json)
+        self.work = Work(now)
+        self.events: list[NewEvent] = []
+        self.reasons: dict[str, Reason] = {}
+        self.killed = Killed({}, [])
+        self.pushed: list[str] = []
+        self.wake: list[str] = []
+
+    @property
+    def is_halted(self) -> bool:
+        halted = self.rollout.state.halt
+        return halted is not None and halted.is_final
+
+    @property
+    def is_expired(self) -> bool:
+        return self.now >= self.job.not_after
+
+    def run(
+        self,
+        dialect: Dialect,
+        after: int = -1,
+        *,
+        most: int | None = None,
+        also: Also | None = None,
+    ) -> Script[Planned]:
+        """Takes the step. `most`: how many executions it ends. `also` writes rows beside it, and returns
+        events."""
+        most = most or self.rules.plan_batch
+        seen = executions((yield call(own("ended_executions"), job_id=self.job.id, limit=SEEN_MAX)))
+        tasks = yield from tasks_of(seen)
+        yield from self._look(len(seen))
+        actions = self._reduce(seen, tasks)
+        admitted = yield from self._admitted(actions)
+        ended = yield from self._to_end(after, most)
+        yield from ending.lock_executions(
+            self.work, [*(execution for found in admitted.values() for execution in found), *ended]
+        )
+        yield from self._admit(admitted)
+        self._end(ended)
+        is_full = len(ended) == most
+        again = bool(self.reasons or is_full) or self._is_due_now(actions, seen)
+        self._conclude(actions, again)
+        write = partial(self._write, [execution.task_id for execution in seen], admitted, also)
+        yield from apply.finish(self.work, self.ids.record(self.now), dialect, then=write)
+        return Planned(self.job, self.wake, again, ended[-1].nth if is_full else -1)
+
+    # -- counting --------------------------------------------------------------------------------
+
+    def _look(self, ends: int) -> Script[None]:
+        """Counts the hosts that do not answer, at most once a second. In between, hosts that have ended since
+        do not wait any more."""
+        rollout, now = self.rollout, self.now
+        if not rollout.state.open:
+            self.rollout = replace(rollout, unknown=0, waiting=0)
+        elif now - rollout.looked_at < LOOK_SECONDS:
+            self.rollout = replace(rollout, waiting=max(0, rollout.waiting - ends))
+        else:
+            since = now - self.rules.silent_seconds
+            rows = yield call(own("count_open"), job_id=self.job.id, since=since)
+            unknown, waiting = rows[0]
+            self.rollout = replace(rollout, unknown=unknown, waiting=waiting, looked_at=now)
+
+    def _reduce(self, seen: Sequence[Execution], tasks: dict[str, Task]) -> list[RolloutAction]:
+        """The step of the reducer. The ends are counted by kind beside it."""
+        rollout, state = self.rollout, self.rollout.state
+        outcomes: list[HostOutcome] = []
+        kinds = Counter(counts_of(self.job))
+        for execution in seen:
+            task = tasks[execution.task_id]
+            counted = bucket(task, execution)
+            assert counted is not None, f"execution {task.id} has ended, its task has not"
+            outcomes.append(HostOutcome(execution.nth, counted, execution.wave))
+            kinds[shown(task, execution, self.job).kind.value] += 1
+        was_final = self.is_halted
+        if self.is_expired and not was_final and state.admitted < state.hosts:
+            reason = "its time was over before all hosts had started"
+            state = halt(
+                state,
+                HaltMode.DRAIN,
+                reason=reason,
+                actor=ROLLOUT_ACTOR,
+                cause=HaltCause.EXPIRED,
+            )
+        given = state.halt
+        state, actions = reducer.step(
+            rollout.policy,
+            state,
+            outcomes,
+            rollout.unknown,
+            self.now,
+            waiting=rollout.waiting,
+            most=self.rules.plan_batch,
+        )
+        if given is not None and given is not rollout.state.halt:
+            actions.insert(0, HaltJob(given))
+        self.rollout = replace(rollout, state=state, unsaid=rollout.unsaid or bool(seen))
+        self.job = replace(self.job, counts_json=counts_json(kinds))
+        return actions
+
+    # -- admitting -------------------------------------------------------------------------------
+
+    def _admitted(self, actions: Sequence[RolloutAction]) -> Script[dict[int, list[Execution]]]:
+        """The executions that the rollout admits, by wave."""
+        found: dict[int, list[Execution]] = {}
+        for action in actions:
+            if isinstance(action, AdmitHosts):
+                rows = yield call(
+                    own("executions_by_nth"), job_id=self.job.id, nths=list(action.nths)
+                )
+                found.setdefault(action.wave, []).extend(executions(rows))
+        return found
+
+    def _admit(self, admitted: dict[int, list[Execution]]) -> Script[None]:
+        """Queues the executions at their hosts. Those that a block refuses end; those that it holds wait."""
+        wanted = [execution for found in admitted.values() for execution in found]
+        if not wanted:
+            return
+        rows = yield call(fleet_own("get_hosts"), ids=sorted({e.host_id for e in wanted}))
+        hosts: dict[str, Host] = {host.id: host for host in HOSTS.read_all(rows)}
+        blocks = yield from read_blocks(self.job.project, self.spec.command_type, self.now)
+        for execution in wanted:
+            self._admit_one(execution, hosts.get(execution.host_id), blocks)
+
+    def _admit_one(self, execution: Execution, host: Host | None, blocks: BlocksInForce) -> None:
+        task_id = execution.task_id
+        if host is None or host.state is HostState.GONE:
+            gone = Reason(ExecutionKind.UNDELIVERABLE, "the host was removed")
+            self._abort(execution, gone, ROLLOUT_ACTOR)
+            return
+        verdict = blocks.verdict(host)
+        if isinstance(verdict, Refused):
+            actor, reason = blocks.judged(verdict)
+            self._abort(execution, reason, actor)
+            return
+        apply.carry_out(self.work, Instruction(task_id, Admit()))
+        if verdict is not None:
+            actor, reason = blocks.judged(verdict)
+            apply.carry_out(self.work, Instruction(task_id, Pause(actor, reason.detail)))
+            self.reasons[task_id] = reason
+        elif host.driver is HostDriver.SSH:
+            self.pushed.append(task_id)
+        else:
+            self.wake.append(host.id)
+
+    def _abort(self, execution: Execution, reason: Reason, actor: str) -> None:
+        self.reasons |= ending.end_unstarted(
+            self.work, [execution], lambda _execution, _task: reason, actor=actor
+        )
+
+    # -- ending ----------------------------------------------------------------------------------
+
+    def _to_end(self, after: int, most: int) -> Script[list[Execution]]:
+        """The next executions of a job that starts no further ones."""
+        if not self.is_halted and not self.is_expired:
+            return []
+        rows = yield call(
+            own("unended_executions"),
+            job_id=self.job.id,
+            after=after,
+            limit=most,
+        )
+        return executions(rows)
+
+    def _end(self, found: Sequence[Execution]) -> None:
+        halted = self.rollout.state.halt
+        actor = ROLLOUT_ACTOR if halted is None else halted.actor
+        self.reasons |= ending.end_unstarted(self.work, found, self._why, actor=actor)
+        if halted is not None and halted.mode is HaltMode.ABORT:
+            self.killed = ending.kill_running(
+                self.work, found, self.ids, actor=actor, reason=halted.reason
+            )
+            self.wake += [task.node for task, _, _ in self.killed.rows if task.node]
+            self.reasons |= self.killed.reasons
+
+    def _why(self, execution: Execution, task: Task) -> Reason:
+        halted = self.rollout.state.halt
+        kind = ExecutionKind.TIMEOUT_DELIVERY
+        detail = "the host did not take it up in time: it never started"
+        if halted is not None and halted.is_final:
+            kind, detail = _BY_CAUSE[halted.cause], halted.reason
+        waited = task.status is not Status.BLOCKED and execution.block_id is None
+        if kind is ExecutionKind.EXPIRED and waited:
+            kind = ExecutionKind.TIMEOUT_DELIVERY
+        elif kind is ExecutionKind.TIMEOUT_DELIVERY and not waited:
+            kind, detail = ExecutionKind.EXPIRED, "a block held it until its time was over"
+        if task.attempts:
+            detail = f"{detail}; attempt {task.attempts} had failed: {task.error}"
+        return Reason(kind, detail)
+
+    # -- the result ------------------------------------------------------------------------------
+
+    def _is_due_now(self, actions: Sequence[RolloutAction], seen: Sequence[Execution]) -> bool:
+        wakes = [action.at for action in actions if isinstance(action, WakeAt)]
+        return len(seen) == SEEN_MAX or any(at <= self.now for at in wakes)
+
+    def _conclude(self, actions: Sequence[RolloutAction], again: bool) -> None:
+        """The job as the row will have it, and the events."""
+        wakes = [self.now] if again else []
+        for action in actions:
+            match action:
+                case OpenWave(wave=wave):
+                    self._opened(wave)
+                case AskGate(wave=wave):
+                    self._say("job.wave", wave=wave, asked=True)
+                case HaltJob(halt=given):
+                    data = msgspec.to_builtins(given)
+                    self._say("job.halted", **data)
+                case WakeAt(at=at):
+                    wakes.append(at)
+                case _:
+                    pass
+        self._progress(wakes)
+        self.job = with_rollout(self.job, self.rollout)
+        state = self.rollout.state
+        if state.finished is not None:
+            self.job = replace(self.job, finished_at=self.now, due_at=None)
+            self._say("job.finished", status=state.finished.value, **self._counts())
+            return
+        if not self.is_expired:
+            wakes.append(self.job.not_after)
+        if state.open:
+            wakes.append(self.now + IDLE_LOOK_SECONDS)
+        self.job = replace(self.job, due_at=min(wakes, default=None))
+
+    def _opened(self, wave: int) -> None:
+        sizes = [opened.size for opened in self.rollout.state.waves]
+        if wave == 1 and self.job.started_at is None:
+            self.job = replace(self.job, started_at=self.now)
+            self._say("job.planned", hosts=self.job.hosts)
+        self._say("job.wave", wave=wave, size=sizes[wave - 1])
+
+    def _progress(self, wakes: list[float]) -> None:
+        """Tells of ends, at most once a second."""
+        rollout = self.rollout
+        if not rollout.unsaid or rollout.state.finished is not None:
+            return
+        due_at = rollout.said_at + PROGRESS_SECONDS
+        if self.now < due_at:
+            wakes.append(due_at)
+            return
+        self._say("job.progress", wave=rollout.state.wave, **self._counts())
+        self.rollout = replace(rollout, said_at=self.now, unsaid=False)
+
+    def _counts(self) -> dict[str, object]:
+        kinds = counts_of(self.job)
+        return {"hosts": self.job.hosts, "ended": sum(kinds.values()), "kinds": kinds}
+
+    def _say(self, kind: str, **data: object) -> None:
+        self.events.append(job_event(kind, self.job, self.now, **data))
+
+    def _write(
+        self,
+        tallied: Sequence[str],
+        admitted: dict[int, list[Execution]],
+        also: Also | None,
+        now: float,
+    ) -> Script[Sequence[NewEvent]]:
+        if tallied:
+            yield call(own("tally_executions"), ids=list(tallied))
+        for wave, found in admitted.items():
+            ids = [execution.task_id for execution in found]
+            yield call(own("admit_executions"), wave=wave, ids=ids)
+        yield from ending.write_reasons(self.reasons)
+        orders = yield from ending.write_kills(self.killed, now)
+        yield from announce(OutboxKind.RUN_EXECUTION, self.pushed, now)
+        self.job = yield from write_job(self.before, self.job)
+        more = () if also is None else (yield from also(self.job))
+        return [*self.events, *orders, *more]
+
+
+_BY_CAUSE: Final = {
+    HaltCause.BUDGET: ExecutionKind.SKIPPED,
+    HaltCause.OPERATOR: ExecutionKind.CANCELLED_BEFORE_START,
+    HaltCause.REJECTED: ExecutionKind.REJECTED,
+    HaltCause.EXPIRED: ExecutionKind.EXPIRED,
+}

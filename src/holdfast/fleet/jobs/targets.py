@@ -1,0 +1,40 @@
+"""The targets of a new job: which hosts its request names, and which of them are left out.
+
+Promises: resolved in the transaction of the job, and never again. A request that names hosts reads only
+those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.core.errors import EmptySelection
+from holdfast.core.fleet.model import Host, HostState
+from holdfast.core.fleet.selector import pick
+from holdfast.fleet import groups, host_scripts
+from holdfast.store.script import Script
+
+
+class Targets(NamedTuple):
+    """The hosts of a job, by name."""
+
+    hosts: list[Host]
+    excluded: list[tuple[Host, str]]
+    """Hosts that were selected and get nothing, with the reason."""
+
+
+def resolve(project: str, names: Sequence[str] | None, selector: str | None) -> Script[Targets]:
+    """The hosts of names or ids, or those that a selector selects. UnknownHost, EmptySelection."""
+    if names is not None:
+        found = yield from host_scripts.find(project, names)
+        hosts = pick(names, list({host.id: host for host in found.hosts.values()}.values()))
+    else:
+        hosts = yield from groups.select(project, selector or "")
+        if not hosts:
+            raise EmptySelection(f"no host matches {selector!r}: the job would do nothing")
+    active = [host for host in hosts if host.state is HostState.ACTIVE]
+    cordoned = [(host, "cordoned") for host in hosts if host.state is HostState.CORDONED]
+    if not active:
+        raise EmptySelection("all hosts of the selection are cordoned: the job would do nothing")
+    return Targets(active, cordoned)

@@ -1,0 +1,94 @@
+"""What blocks say about the hosts of a job, and the digest that is bound to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.fleet import block as rules
+from holdfast.core.fleet.block import Held, Refused
+from holdfast.core.fleet.command_type import CommandType
+from holdfast.core.fleet.job_spec import JobSpec, digest_of
+from holdfast.core.fleet.model import Block, Host, OnRunning
+from holdfast.core.fleet.secrets import versions
+from holdfast.core.fleet.selector_parse import Selector
+from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionKind
+from holdfast.fleet.groups import read_selectors
+from holdfast.fleet.jobs.ending import Reason
+from holdfast.fleet.jobs.rows import own
+from holdfast.fleet.rows import BLOCKS
+from holdfast.store.script import Script, call
+
+Judged = tuple[str, Reason]
+"""The actor that a block is, and why."""
+
+
+class BlocksInForce:
+    """The blocks of a project that may count for a command type at one time."""
+
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        groups: dict[str, Selector],
+        command_type: str,
+        now: float,
+    ) -> None:
+        self._blocks = blocks
+        self._groups = groups
+        self._command_type = command_type
+        self._now = now
+
+    @property
+    def any(self) -> bool:
+        return bool(self._blocks)
+
+    def matching(self, hosts: Sequence[Host]) -> list[Block]:
+        """Those that match a host, whatever their windows."""
+        return [
+            block
+            for block in self._blocks
+            if any(rules.matches(block, host, self._command_type, self._groups) for host in hosts)
+        ]
+
+    def verdict(self, host: Host) -> Refused | Held | None:
+        if not self._blocks:
+            return None
+        return rules.verdict(self._blocks, host, self._command_type, self._now, self._groups)
+
+    def judged(self, verdict: Refused | Held) -> Judged:
+        """Who ends or holds an execution, and why."""
+        block = verdict.block
+        text = rules.block_text(block, self._now)
+        if isinstance(verdict, Refused):
+            return BLOCK_ACTOR + block.id, Reason(ExecutionKind.BLOCKED, text)
+        return BLOCK_ACTOR + block.id, Reason(None, text, block.id)
+
+    def stopping(self, host: Host) -> Block | None:
+        """The block that ends what runs on the host."""
+        return next(
+            (
+                block
+                for block in self._blocks
+                if block.on_running is OnRunning.ABORT
+                and rules.is_in_force(block, self._now)
+                and rules.matches_host(block, host, self._groups)
+            ),
+            None,
+        )
+
+
+def read_blocks(project: str, command_type: str, now: float) -> Script[BlocksInForce]:
+    """The blocks of a project for a command type."""
+    rows = yield call(own("blocks_in_force"), project=project, now=now)
+    blocks = [block for block in BLOCKS.read_all(rows) if rules.matches_type(block, command_type)]
+    needs_groups = any(block.selector and "@" in block.selector for block in blocks)
+    groups = (yield from read_selectors(project)) if needs_groups else {}
+    return BlocksInForce(blocks, groups, command_type, now)
+
+
+def pinned_digest(
+    spec: JobSpec, definition: CommandType, hosts: Sequence[Host], blocks: BlocksInForce
+) -> str:
+    """The digest of a job with these targets, now."""
+    matching = blocks.matching(hosts) if blocks.any else []
+    ids = [host.id for host in hosts]
+    return digest_of(spec, definition, ids, matching, versions(spec.secrets))

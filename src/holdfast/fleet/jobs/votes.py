@@ -1,0 +1,221 @@
+"""Transactions of votes: what they change, and what they end.
+
+Promises: a rejection ends what has not got its go in the transaction of the vote that decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from holdfast.core.event import NewEvent
+from holdfast.core.fleet import approval as rules_of_approval
+from holdfast.core.fleet.approval import (
+    JOB_STATES,
+    Ballot,
+    RequestState,
+)
+from holdfast.core.fleet.model import (
+    ApprovalRequest,
+    ApprovalState,
+    Job,
+    OutboxKind,
+    Vote,
+)
+from holdfast.core.fleet.rollout_control import halt
+from holdfast.core.fleet.rollout_policy import HaltMode
+from holdfast.core.fleet.rollout_state import ROLLOUT_ACTOR, HaltCause
+from holdfast.core.fleet.rules import FleetRules
+from holdfast.core.ids import Ids
+from holdfast.fleet.jobs import asking
+from holdfast.fleet.jobs.approval_rows import ApprovalView, asked, save, shown
+from holdfast.fleet.jobs.drift import ask_again, current_digest
+from holdfast.fleet.jobs.job_rows import (
+    job_event,
+    lock_for,
+    lock_job,
+    rollout_of,
+    with_rollout,
+)
+from holdfast.fleet.jobs.outbox import announce
+from holdfast.fleet.jobs.steps import JobStep
+from holdfast.queue.by import By
+from holdfast.store.beside import begin, end
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script
+
+ENDED_MAX: Final = 5_000
+"""Executions that the transaction of a rejection ends. Those of a larger job follow."""
+
+
+class Drifted(Exception):
+    """The job is not what people were asked about. Nothing was written."""
+
+
+def vote(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    job_id: str,
+    ballot: Ballot,
+    by: By,
+    rules: FleetRules,
+) -> Script[ApprovalView]:
+    yield from begin(by.beside, now)
+    job = yield from lock_for(job_id, by.expected_version)
+    request, votes = yield from asked(job)
+    if job.started_at is None and request.state == RequestState.PENDING:
+        current = yield from current_digest(job, rules, now)
+        if current.digest != request.digest:
+            raise Drifted
+    cast = rules_of_approval.vote(request, votes, ballot, now)
+    if cast.is_repeat:
+        view = shown(job, request, votes, is_repeat=True)
+        yield from end(by.beside, view, now)
+        return view
+    yield from asking.write_vote(cast.vote)
+    yield from asking.write_request(request, cast.request)
+    votes = [*(vote for vote in votes if vote.voter != cast.vote.voter), cast.vote]
+    state = RequestState(cast.request.state)
+    changed = replace(job, approval_state=JOB_STATES[state])
+    said = {"actor": cast.vote.voter, "reason": cast.vote.reason, "digest": cast.request.digest}
+    if state is RequestState.REJECTED:
+        return (
+            yield from _end_unstarted(
+                dialect,
+                ids,
+                now,
+                job=job,
+                changed=changed,
+                request=cast.request,
+                votes=votes,
+                by=by,
+                rules=rules,
+                said=said,
+            )
+        )
+    kind = "job.voted"
+    if state is RequestState.APPROVED:
+        kind = "job.approved"
+        changed = replace(changed, due_at=now)
+        yield from announce(OutboxKind.PLAN_JOB, [job.id], now)
+    changed = with_rollout(changed, rollout_of(changed))
+    event = job_event(kind, changed, now, verdict=cast.vote.verdict, **said)
+    return (
+        yield from save(
+            dialect,
+            ids,
+            now,
+            before=job,
+            after=changed,
+            events=[event],
+            by=by,
+            request=cast.request,
+            votes=votes,
+        )
+    )
+
+
+def void(dialect: Dialect, ids: Ids, now: float, *, job_id: str, rules: FleetRules) -> Script[None]:
+    """Asks again about a job that has changed since it was asked about."""
+    job = yield from lock_for(job_id, None)
+    if job.started_at is not None or job.approval_id is None:
+        return
+    current = yield from current_digest(job, rules, now)
+    if current.digest != job.digest:
+        changed, events = yield from ask_again(job, current, rules, ids, now)
+        yield from save(dialect, ids, now, before=job, after=changed, events=events)
+
+
+def _end_unstarted(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    job: Job,
+    changed: Job,
+    request: ApprovalRequest,
+    votes: Sequence[Vote],
+    by: By | None,
+    rules: FleetRules,
+    said: dict[str, Any],
+    cause: HaltCause = HaltCause.REJECTED,
+) -> Script[ApprovalView]:
+    """Ends what has not got its go, in the transaction of the vote that decides."""
+    rollout = rollout_of(changed)
+    state = halt(
+        rollout.state, HaltMode.DRAIN, reason=said["reason"], actor=said["actor"], cause=cause
+    )
+    changed = with_rollout(changed, replace(rollout, state=state))
+    step = JobStep(changed, ids, rules, now, before=job)
+    views: list[ApprovalView] = []
+
+    def also(written: Job) -> Script[Sequence[NewEvent]]:
+        views.append(shown(written, request, votes))
+        if by is not None:
+            yield from end(by.beside, views[0], now)
+        return [job_event("job.rejected", written, now, cause=cause.value, **said)]
+
+    yield from step.run(dialect, most=ENDED_MAX, also=also)
+    return views[0]
+
+
+def withdraw(
+    dialect: Dialect, ids: Ids, now: float, *, job_id: str, name: str, by: By, rules: FleetRules
+) -> Script[ApprovalView]:
+    yield from begin(by.beside, now)
+    job = yield from lock_for(job_id, by.expected_version)
+    request, votes = yield from asked(job)
+    cast = rules_of_approval.withdraw(
+        request, votes, name, now, is_started=job.started_at is not None
+    )
+    if cast.is_repeat:
+        view = shown(job, request, votes, is_repeat=True)
+        yield from end(by.beside, view, now)
+        return view
+    yield from asking.write_vote(cast.vote)
+    yield from asking.write_request(request, cast.request)
+    votes = [*(vote for vote in votes if vote.voter != name), cast.vote]
+    state = JOB_STATES[RequestState(cast.request.state)]
+    waits = state is ApprovalState.WAIT_APPROVAL
+    changed = replace(job, approval_state=state, due_at=None if waits else now)
+    changed = with_rollout(changed, rollout_of(changed))
+    event = job_event("job.voted", changed, now, verdict="withdrawn", actor=name, reason=by.reason)
+    return (
+        yield from save(
+            dialect,
+            ids,
+            now,
+            before=job,
+            after=changed,
+            events=[event],
+            by=by,
+            request=cast.request,
+            votes=votes,
+        )
+    )
+
+
+def expire(
+    dialect: Dialect, ids: Ids, now: float, *, job_id: str, rules: FleetRules
+) -> Script[None]:
+    """Ends a job that was not approved in time."""
+    job = yield from lock_job(job_id)
+    if job is None or job.approval_id is None:
+        return
+    request = yield from asking.read_request(job.approval_id)
+    votes = yield from asking.read_votes(request.id)
+    expired = rules_of_approval.as_of(request, now)
+    if expired is request or expired.state != RequestState.EXPIRED:
+        return
+    yield from asking.write_request(request, expired)
+    if job.finished_at is not None:
+        return
+    changed = replace(job, approval_state=ApprovalState.EXPIRED)
+    said = {"actor": ROLLOUT_ACTOR, "reason": "it was not approved in time"}
+    yield from _end_unstarted(
+        dialect, ids, now, job=job, changed=changed, request=expired, votes=votes, by=None, rules=rules,
+        said=said, cause=HaltCause.EXPIRED, )  # fmt: skip

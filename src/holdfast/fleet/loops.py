@@ -1,0 +1,222 @@
+"""The loops of the fleet's jobs: outbox, rollouts, deadlines.
+
+Promises: several processes may run them at once: every step is a transaction under the lock of its job. A
+job whose step fails is logged and left alone for a while; it stops no other. A lost hint costs one look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from holdfast.bus.port import FEED, Bus
+from holdfast.clock import Clock
+from holdfast.core.fleet.rules import FleetRules
+from holdfast.engine.loop import Loop
+from holdfast.engine.supervisor import Supervisor
+from holdfast.errors import StoreUnavailable
+from holdfast.fleet.hints import JOBS
+from holdfast.fleet.jobs.deadlines import Deadlines
+from holdfast.fleet.jobs.rows import own
+from holdfast.fleet.pipeline import Pipeline
+from holdfast.store.script import Script, call
+from holdfast.store.store import Store
+
+LOOK_SECONDS: Final = 5.0
+"""The longest time between two looks for jobs that have something to do."""
+PACE_SECONDS: Final = 0.02
+"""The least time between two looks, so that ends are counted together."""
+JOBS_MAX: Final = 100
+"""Jobs of one look."""
+BACKOFF_SECONDS: Final = (1.0, 5.0, 30.0, 300.0)
+"""How long a job whose step failed is left alone."""
+DRIVEN_MAX: Final = 200
+"""Executions that the server drives at once."""
+log: Final = logging.getLogger("holdfast.fleet")
+
+
+class Backoff:
+    """Subjects that failed, and until when they are left alone."""
+
+    def __init__(self) -> None:
+        self._failed: dict[str, tuple[int, float]] = {}
+
+    def is_waiting(self, subject: str, now: float) -> bool:
+        return subject in self._failed and self._failed[subject][1] > now
+
+    def fail(self, subject: str, now: float) -> float:
+        """Returns for how long it is left alone."""
+        times = self._failed.get(subject, (0, 0.0))[0]
+        seconds = BACKOFF_SECONDS[min(times, len(BACKOFF_SECONDS) - 1)]
+        self._failed[subject] = (times + 1, now + seconds)
+        return seconds
+
+    def succeed(self, subject: str) -> None:
+        self._failed.pop(subject, None)
+
+
+class OutboxLoop(Loop):
+    """Hands over what the outbox announces."""
+
+    name = "fleet-outbox"
+
+    def __init__(self, clock: Clock, store: Store, pipeline: Pipeline, rules: FleetRules) -> None:
+        super().__init__(clock)
+        self._store = store
+        self._pipeline = pipeline
+        self._rules = rules
+        self._driving: dict[str, asyncio.Task[None]] = {}
+
+    async def tick(self) -> float:
+        """An entry that comes due before the next tick makes it come earlier."""
+        while await self._pipeline.publish_outbox(self):
+            pass
+        return self._rules.outbox_seconds
+
+    async def plan_job(self, job_id: str) -> bool:
+        """The engine plans by itself: the entry is done with the call."""
+        await self._pipeline.plan_job(job_id)
+        return True
+
+    async def run_execution(self, execution_id: str) -> bool:
+        """Drives it beside the loop. The entry is done when the execution does not wait any more."""
+        if execution_id not in self._driving and len(self._driving) < DRIVEN_MAX:
+            task = asyncio.create_task(self._drive(execution_id), name=f"fleet-{execution_id}")
+            self._driving[execution_id] = task
+        return False
+
+    async def _drive(self, execution_id: str) -> None:
+        try:
+            await self._pipeline.run_execution(execution_id)
+        except Exception:
+            log.exception("execution %s is driven again later", execution_id)
+        finally:
+            del self._driving[execution_id]
+
+    async def stop(self) -> None:
+        """Ends the drives of this process. The hosts go on; another process looks at them later."""
+        tasks = list(self._driving.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class RolloutLoop(Loop):
+    """Takes the steps of jobs that have something to do."""
+
+    name = "fleet-rollouts"
+
+    def __init__(self, clock: Clock, store: Store, pipeline: Pipeline) -> None:
+        super().__init__(clock)
+        self._store = store
+        self._pipeline = pipeline
+        self._backoff = Backoff()
+        self._ticked_at = -PACE_SECONDS
+
+    async def tick(self) -> float:
+        since = self.clock.monotonic() - self._ticked_at
+        if since < PACE_SECONDS:
+            return PACE_SECONDS - since
+        self._ticked_at = self.clock.monotonic()
+        now = self._store.now()
+        found = await self._store.read(lambda: jobs_to_plan(now))
+        jobs = [job_id for job_id in found if not self._backoff.is_waiting(job_id, now)]
+        for job_id in jobs:
+            await self._plan(job_id)
+        if len(found) >= JOBS_MAX and jobs:
+            return 0.0
+        next_at = await self._store.read(next_due)
+        pause = LOOK_SECONDS if next_at is None else next_at - self._store.now()
+        return min(LOOK_SECONDS, max(PACE_SECONDS, pause))
+
+    async def _plan(self, job_id: str) -> None:
+        try:
+            await self._pipeline.plan_job(job_id)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            self.troubles += 1
+            seconds = self._backoff.fail(job_id, self._store.now())
+            log.exception("job %s could not be planned; it is tried again in %g s", job_id, seconds)
+        else:
+            self._backoff.succeed(job_id)
+
+
+class DeadlineLoop(Loop):
+    """Ends approvals whose time is over, and lets go what blocks hold no more."""
+
+    name = "fleet-deadlines"
+
+    def __init__(self, clock: Clock, deadlines: Deadlines) -> None:
+        super().__init__(clock)
+        self._deadlines = deadlines
+
+    async def tick(self) -> float:
+        for what, part in (
+            ("expiring approvals", self._deadlines.expire_approvals),
+            ("releasing held executions", self._deadlines.release_held),
+            ("stopping blocked executions", self._deadlines.stop_blocked),
+        ):
+            await self.guard(what, part())
+        return LOOK_SECONDS
+
+
+class FleetLoops:
+    """The loops of one process."""
+
+    def __init__(
+        self,
+        store: Store,
+        rules: FleetRules,
+        clock: Clock,
+        bus: Bus,
+        pipeline: Pipeline,
+        *,
+        more: Sequence[Loop] = (),
+    ) -> None:
+        """`more`: further loops that run beside these, e.g. the delivery of webhooks."""
+        self.outbox = OutboxLoop(clock, store, pipeline, rules)
+        self.rollouts = RolloutLoop(clock, store, pipeline)
+        self.deadlines = DeadlineLoop(clock, Deadlines(store, rules, bus))
+        self._clock = clock
+        self._bus = bus
+        self._more = tuple(more)
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (self.outbox, self.rollouts, self.deadlines, *self._more)
+
+    def wake(self, hint: str = "") -> None:
+        """On a hint. The feed has one for every change of a task, so it wakes the rollouts only."""
+        self.rollouts.wake()
+        if hint != FEED:
+            self.outbox.wake()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Runs the loops in the background."""
+        leave = self._bus.subscribe(self.wake, JOBS, FEED)
+        supervisor = Supervisor(self._clock, lambda failure: log.critical("%s", failure))
+        for loop in self.loops:
+            supervisor.start(loop.name, loop.run)
+        try:
+            yield
+        finally:
+            leave()
+            await supervisor.stop()
+            await self.outbox.stop()
+
+
+def jobs_to_plan(now: float) -> Script[list[str]]:
+    """Jobs with ends that were not counted, and jobs whose time to be looked at has come."""
+    ended = yield call(own("jobs_with_ends"), limit=JOBS_MAX)
+    due = yield call(own("jobs_due"), now=now, limit=JOBS_MAX)
+    return list(dict.fromkeys(row[0] for row in (*ended, *due)))
+
+
+def next_due() -> Script[float | None]:
+    rows = yield call(own("next_job_due"))
+    return rows[0][0] if rows else None

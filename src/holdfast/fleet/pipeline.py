@@ -1,0 +1,132 @@
+"""The steps from a new job to its end: `publish_outbox`, `plan_job`, `run_execution`.
+
+Each is a plain call that may be repeated: its steps are transactions of their own, and a second call finds
+what the first has done. So they run in the loops of a server, or in the workers of Celery, where messages
+are lost and repeated: the truth is the store, a message is a hint.
+Promises: an entry of the outbox is handed over until what it announces has happened. Every 30 s it is
+announced again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Final, Protocol
+
+from holdfast.bus.port import Bus
+from holdfast.core.fleet.model import HostDriver, OutboxEntry, OutboxKind
+from holdfast.core.fleet.rules import FleetRules
+from holdfast.errors import HoldfastError, NotSupported
+from holdfast.fleet.hints import wake_hosts
+from holdfast.fleet.jobs.job_rows import GRANTED, read_job
+from holdfast.fleet.jobs.outbox import Outbox
+from holdfast.fleet.jobs.planning import plan_step
+from holdfast.fleet.jobs.steps import Planned
+from holdfast.fleet.jobs.waiting import waiting_execution
+from holdfast.store.store import Store
+
+STEPS_MAX: Final = 1_000
+"""Steps of one call of `plan_job`. What is left is planned by the next call."""
+log: Final = logging.getLogger("holdfast.fleet")
+Drive = Callable[[str], Awaitable[None]]
+"""Sees one execution of a host through that the server has to reach."""
+
+
+class Hosting(Protocol):
+    """Where the steps run. A call returns whether the step has been taken; else its message was sent, and
+    the step is announced again until its effect is seen."""
+
+    async def plan_job(self, job_id: str) -> bool: ...
+
+    async def run_execution(self, execution_id: str) -> bool: ...
+
+
+class Pipeline:
+    """The steps over one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        rules: FleetRules,
+        bus: Bus,
+        *,
+        owner: str,
+        drives: Mapping[HostDriver, Drive] | None = None,
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._bus = bus
+        self._outbox = Outbox(store, owner)
+        self._drives = dict(drives or {})
+
+    async def publish_outbox(self, hosting: Hosting) -> int:
+        """Hands over what is due. Returns how many entries there were. An entry that fails is tried again
+        later; it stops no other."""
+        count = 0
+        for kind, hand_over in (
+            (OutboxKind.PLAN_JOB, partial(self._plan, hosting)),
+            (OutboxKind.RUN_EXECUTION, partial(self._run, hosting)),
+        ):
+            due_at = await self._outbox.next_due(kind)
+            if due_at is None or due_at > self._store.now():
+                continue
+            entries = await self._outbox.claim(kind)
+            count += len(entries)
+            await self._outbox.done([e for e in entries if await self._handed_over(e, hand_over)])
+        return count
+
+    async def _handed_over(
+        self, entry: OutboxEntry, hand_over: Callable[[str], Awaitable[bool]]
+    ) -> bool:
+        """Whether the entry is done."""
+        try:
+            return await hand_over(entry.subject)
+        except HoldfastError as error:
+            if error.retryable:
+                raise
+            log.warning("%s of %s is tried again later: %s", entry.kind, entry.subject, error)
+            await self._outbox.delay(entry, str(error))
+        except Exception as error:
+            log.exception("%s of %s is tried again later", entry.kind, entry.subject)
+            await self._outbox.delay(entry, repr(error))
+        return False
+
+    async def _plan(self, hosting: Hosting, job_id: str) -> bool:
+        job = await self._store.read(lambda: read_job(job_id))
+        if job is None or job.started_at is not None or job.finished_at is not None:
+            return True
+        if job.approval_state not in GRANTED:
+            return True
+        return await hosting.plan_job(job_id)
+
+    async def _run(self, hosting: Hosting, execution_id: str) -> bool:
+        waiting = await self._store.read(lambda: waiting_execution(execution_id))
+        if waiting is None:
+            return True
+        return await hosting.run_execution(execution_id)
+
+    async def plan_job(self, job_id: str) -> Planned:
+        """Takes the steps of a job that can be taken now."""
+        planned = Planned(again=True)
+        for _ in range(STEPS_MAX):
+            step = partial(plan_step, job_id=job_id, rules=self._rules, after=planned.after)
+            planned = await self._store.run(step)
+            wake_hosts(self._bus, planned.wake)
+            if not planned.again:
+                break
+        return planned
+
+    async def run_execution(self, execution_id: str) -> None:
+        """Sees one execution of a host through that the server has to reach. A host that fetches its work
+        itself is only woken."""
+        waiting = await self._store.read(lambda: waiting_execution(execution_id))
+        if waiting is None:
+            return
+        if waiting.driver is not HostDriver.SSH and waiting.driver not in self._drives:
+            wake_hosts(self._bus, [waiting.execution.host_id])
+            return
+        drive = self._drives.get(waiting.driver)
+        if drive is None:
+            raise NotSupported(f"this process cannot reach hosts of the driver '{waiting.driver}'")
+        await drive(execution_id)

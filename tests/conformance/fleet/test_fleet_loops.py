@@ -1,0 +1,97 @@
+"""The loops of jobs: they plan what is due, survive a bad row, and may run in several processes."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.core.fleet.model import JobStatus, OutboxKind
+from holdfast.fleet.jobs.outbox import CLAIM_SECONDS, Outbox
+from holdfast.fleet.loops import FleetLoops
+from holdfast.store.script import call, one
+from holdfast.store.store import Store
+from tests.backends import Bench
+from tests.conformance.fleet.job_support import FleetBench
+
+
+def loops_of(fleet: FleetBench, clock: VirtualClock) -> FleetLoops:
+    return FleetLoops(fleet.store, fleet.rules, clock, fleet.bus, fleet.pipeline)
+
+
+async def turn(loops: FleetLoops, clock: VirtualClock) -> None:
+    for loop in loops.loops:
+        await loop.step()
+    clock.pause(0.1)
+
+
+async def test_the_loops_bring_a_job_to_its_end(store: Store, clock: VirtualClock) -> None:
+    fleet = FleetBench(store)
+    loops = loops_of(fleet, clock)
+    job_id = (await fleet.create(await fleet.add_hosts(5))).job.id
+    for _ in range(10):
+        await turn(loops, clock)
+        for task in await fleet.queued(job_id):
+            await fleet.succeed(task)
+    assert (await fleet.job(job_id)).status is JobStatus.SUCCESS
+
+
+async def test_a_job_whose_outbox_entry_was_lost_is_planned(
+    store: Store, clock: VirtualClock
+) -> None:
+    """The time of the job is a second way to it."""
+    fleet = FleetBench(store)
+    loops = loops_of(fleet, clock)
+    job_id = (await fleet.create(await fleet.add_hosts(1))).job.id
+    await Outbox(store, "dead").claim(OutboxKind.PLAN_JOB)
+    await turn(loops, clock)
+    assert (await fleet.job(job_id)).status is JobStatus.RUNNING
+
+
+async def test_loops_of_two_processes_do_each_step_once(
+    shared_bench: Bench, clock: VirtualClock
+) -> None:
+    fleets = [FleetBench(await shared_bench.open()) for _ in range(2)]
+    both = [loops_of(fleet, clock) for fleet in fleets]
+    job_id = (await fleets[0].create(await fleets[0].add_hosts(6))).job.id
+    for _ in range(10):
+        for loops in both:
+            await turn(loops, clock)
+        for task in (await fleets[0].queued(job_id))[:2]:
+            await fleets[0].succeed(task)
+    assert (await fleets[0].job(job_id)).status is JobStatus.SUCCESS
+
+
+async def test_a_broken_job_stops_no_other(
+    store: Store, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet = FleetBench(store)
+    loops = loops_of(fleet, clock)
+    names = await fleet.add_hosts(2)
+    broken = (await fleet.create(names)).job.id
+    await store.run(
+        lambda *_: one(call("written:UPDATE holdfast_job SET spec_json = 'x' WHERE id = :id", id=broken))
+    )
+    good = (await fleet.create(names)).job.id
+    with caplog.at_level(logging.CRITICAL, "holdfast.fleet"):
+        await turn(loops, clock)
+        await turn(loops, clock)
+    assert (await fleet.job(good)).status is JobStatus.RUNNING
+    assert loops.rollouts.troubles == 1, "it is left alone for a while"
+
+
+async def test_executions_of_hosts_that_the_server_reaches_are_announced_until_they_start(
+    store: Store, clock: VirtualClock
+) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(2, driver="ssh", address="10.0.0.1")
+    job_id = (await fleet.create(names)).job.id
+    await fleet.publish()
+    await fleet.publish()
+    first, second = await fleet.queued(job_id)
+    assert sorted(fleet.driven) == sorted([first.id, second.id])
+    await fleet.succeed(first)
+    clock.pause(CLAIM_SECONDS)
+    await fleet.publish()
+    assert fleet.driven[2:] == [second.id]
