@@ -71,7 +71,9 @@ async def test_a_broken_job_stops_no_other(
     names = await fleet.add_hosts(2)
     broken = (await fleet.create(names)).job.id
     await store.run(
-        lambda *_: one(call("written:UPDATE holdfast_job SET spec_json = 'x' WHERE id = :id", id=broken))
+        lambda *_: one(
+            call("written:UPDATE holdfast_job SET spec_json = 'x' WHERE id = :id", id=broken)
+        )
     )
     good = (await fleet.create(names)).job.id
     with caplog.at_level(logging.CRITICAL, "holdfast.fleet"):

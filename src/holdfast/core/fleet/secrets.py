@@ -137,12 +137,29 @@ def _starred(data: bytes, patterns: Sequence[bytes], known: bytes) -> bytes:
     of those that overlap."""
     hidden: bytearray | None = None
     for pattern in patterns:
-        at = data.find(pattern)
+        at, period = data.find(pattern), 0
         while at >= 0:
             hidden = bytearray(known) if hidden is None else hidden
-            hidden[at : at + len(pattern)] = STAR * len(pattern)
-            at = data.find(pattern, at + 1)
+            period = period or _period(pattern)
+            end = at + len(pattern)
+            # Occurrences that follow as near as can be: the cost of a repetitive secret in repetitive output
+            # is that of one pass.
+            while data.startswith(pattern[-period:], end):
+                end += period
+            hidden[at:end] = STAR * (end - at)
+            at = data.find(pattern, end - len(pattern) + 1)
     return known if hidden is None else bytes(hidden)
+
+
+def _period(pattern: bytes) -> int:
+    """The least distance of two occurrences that overlap; the length if none can."""
+    borders = [0]
+    for byte in pattern[1:]:
+        size = borders[-1]
+        while size and pattern[size] != byte:
+            size = borders[size - 1]
+        borders.append(size + 1 if pattern[size] == byte else 0)
+    return len(pattern) - borders[-1]
 
 
 def _patterns(values: Iterable[str]) -> list[bytes]:

@@ -105,6 +105,12 @@ def test_secrets_that_overlap_are_hidden_whole() -> None:
         assert streamed(parts, ["abab", "baba"]) == b"x*****y"
 
 
+def test_a_repetitive_secret_in_a_flood_is_hidden_in_one_pass() -> None:
+    data = b"ab" * 100_000
+    assert redacted(data, ["ab" * 4_000]) == b"*" * len(data)
+    assert redacted(data + b"a", ["ba" * 4_000]) == b"a" + b"*" * len(data)
+
+
 def test_lines_of_a_key_are_hidden_by_themselves() -> None:
     key = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkq\n-----END KEY-----\n"
     assert redacted(b"x MIIEvQIBADANBg y kq", [key]) == b"x ************** y kq"
