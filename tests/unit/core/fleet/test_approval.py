@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import msgspec
@@ -113,6 +114,24 @@ class Poll:
         return cast
 
 
+def rules() -> st.SearchStrategy[ApprovalRule]:
+    return st.builds(
+        ApprovalRule,
+        all_of=st.lists(
+            st.builds(
+                VoterGroup,
+                count=st.integers(1, 2),
+                from_=st.sets(st.sampled_from([APPROVER, SECURITY, "user:bob"]), min_size=1).map(
+                    tuple
+                ),
+            ),
+            min_size=1,
+            max_size=3,
+        ).map(tuple),
+        deny=st.integers(1, 2),
+    )
+
+
 # -- rules -------------------------------------------------------------------------------------------
 
 
@@ -215,6 +234,36 @@ def test_every_group_has_to_be_satisfied_and_a_person_counts_once() -> None:
     again = Poll()
     again.vote("user:bob")
     assert again.vote("user:eve").request.state == "approved"
+
+
+def test_the_order_of_votes_does_not_count() -> None:
+    """The vote of a member of both groups moves to the group that still needs it."""
+    poll = Poll()
+    poll.vote("user:eve")
+    assert poll.vote("user:bob").request.state == "approved"
+
+
+@given(st.permutations(["user:bob", "user:eve", "user:kim"]), st.integers(0, 3), rules())
+def test_the_same_people_satisfy_a_rule_in_any_order(
+    names: list[str], count: int, rule: ApprovalRule
+) -> None:
+    def votes(order: list[str]) -> list[Vote]:
+        return [vote(request(TWO), [], ballot(name), NOW).vote for name in order]
+
+    chosen = names[:count]
+    found = tally(rule, votes(chosen), DIGEST)
+    assert found.is_satisfied == tally(rule, votes(sorted(chosen)), DIGEST).is_satisfied
+    assert found.is_satisfied == any(
+        is_assignment(rule, order) for order in itertools.permutations(chosen)
+    )
+
+
+def is_assignment(rule: ApprovalRule, order: tuple[str, ...]) -> bool:
+    """Whether people in this order fill the places of the groups, one after the other."""
+    places = [group.from_ for group in rule.all_of for _ in range(group.count)]
+    return len(order) >= len(places) and all(
+        PEOPLE[name].is_in(members) for name, members in zip(order, places, strict=False)
+    )
 
 
 def test_one_person_in_both_groups_is_not_enough() -> None:
@@ -332,22 +381,9 @@ acts = st.tuples(
     st.sampled_from(NAMES),
     st.sampled_from([0.0, 1.0, 2_000.0]),
 )
-rules = st.builds(
-    ApprovalRule,
-    all_of=st.lists(
-        st.builds(
-            VoterGroup,
-            count=st.integers(1, 2),
-            from_=st.sets(st.sampled_from([APPROVER, SECURITY, "user:bob"]), min_size=1).map(tuple),
-        ),
-        min_size=1,
-        max_size=3,
-    ).map(tuple),
-    deny=st.integers(1, 2),
-)
 
 
-@given(rules, st.lists(acts, max_size=20))
+@given(rules(), st.lists(acts, max_size=20))
 def test_the_laws_of_a_poll(rule: ApprovalRule, moves: list[tuple[str, str, float]]) -> None:
     poll, now = Poll(rule), NOW
     for what, name, seconds in moves:
