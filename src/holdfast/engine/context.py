@@ -52,6 +52,17 @@ POSITION_MARK = "#"
 """The first character of keys that name a question by its position."""
 
 
+def progress_text(done: float, note: str, phase: str | None, iteration: int | None) -> str:
+    """What a report of progress says, as JSON."""
+    value: dict[str, object] = {"done": check_number("progress", done, most=1.0)}
+    value["note"] = check_text("note", note)  # an empty one removes the note of the call before
+    if phase is not None:
+        value["phase"] = check_text("phase", phase, most=PHASE_CHARS_MAX)
+    if iteration is not None:
+        value["iteration"] = check_whole("iteration", iteration, least=0, most=WHOLE_MAX)
+    return encode_payload(value, what="progress", limit=PROGRESS_BYTES_MAX)
+
+
 class Services(Protocol):
     """The services of the engine that a context uses."""
 
@@ -135,13 +146,7 @@ class Context:
     ) -> None:
         """Reports the progress, from 0 to 1, as an event. `phase`, e.g. "test", and `iteration`, a number,
         hold until a later call of this attempt gives others; an empty phase removes it."""
-        value: dict[str, object] = {"done": check_number("progress", done, most=1.0)}
-        value["note"] = check_text("note", note)  # an empty one removes the note of the call before
-        if phase is not None:
-            value["phase"] = check_text("phase", phase, most=PHASE_CHARS_MAX)
-        if iteration is not None:
-            value["iteration"] = check_whole("iteration", iteration, least=0, most=WHOLE_MAX)
-        text = encode_payload(value, what="progress", limit=PROGRESS_BYTES_MAX)
+        text = progress_text(done, note, phase, iteration)
         await self._report(Report(progress_json=text, merge=True))
 
     async def output(self, data: str | bytes, stream: str = StreamName.STDOUT) -> None:

@@ -1,6 +1,8 @@
 """The context of a handler in a separate process.
 
 Promises: every call is carried out by the parent process, which has the store open, and answered from there.
+What a handler gives is made plain JSON or bytes here: a wrong value gets the error that it gets in a thread,
+and the parent process loads no object of the application.
 """
 
 from __future__ import annotations
@@ -8,14 +10,24 @@ from __future__ import annotations
 import threading
 from typing import Any, NoReturn
 
-from holdfast.core.codec import dumps, loads
-from holdfast.core.ledger import EntryRequest
+from holdfast.core.check import check_choice
+from holdfast.core.codec import loads
+from holdfast.core.command import named_point
+from holdfast.core.ledger import EntryRequest, step_key
 from holdfast.core.once import Step
-from holdfast.core.output import StreamName
+from holdfast.core.output import StreamName, written
+from holdfast.core.submit import PAYLOAD_BYTES_MAX, encode_payload
 from holdfast.core.task import Task
+from holdfast.core.totals import check_totals
 from holdfast.engine import process_wire as wire
+from holdfast.engine.context import progress_text
 from holdfast.engine.plain_context import PlainContext
 from holdfast.errors import InvalidInput, LeaseLost, NotSupported
+
+
+def plain_value(value: object, what: str, limit: int = PAYLOAD_BYTES_MAX) -> Any:
+    """The value as its JSON is read: of built-in types only. InvalidInput if it has none."""
+    return loads(encode_payload(value, what=what, limit=limit))
 
 
 class PipeContext(PlainContext):
@@ -35,21 +47,25 @@ class PipeContext(PlainContext):
     def progress(
         self, done: float, note: str = "", *, phase: str | None = None, iteration: int | None = None
     ) -> None:
-        self._ask("progress", (done, note, phase, iteration))
+        self._ask("progress", loads(progress_text(done, note, phase, iteration)))
 
     def output(self, data: str | bytes, stream: str = StreamName.STDOUT) -> None:
-        self._ask("output", (data, stream))
+        self._ask("output", (written(data), check_choice("stream", stream, StreamName).value))
 
     def metrics(self, **totals: float) -> None:
-        self._ask("metrics", totals)
+        self._ask("metrics", check_totals(totals))
 
     def save(self, checkpoint: object) -> None:
-        self._ask("save", checkpoint)
-        self.saved = loads(dumps(checkpoint))
+        value = plain_value(checkpoint, "checkpoint")
+        self._ask("save", value)
+        self.saved = value
 
     def checkpoint(self, type: str, data: object = None, note: str = "") -> Any:
-        point_id = self._ask("checkpoint", (type, data, note))
-        self.saved = loads(dumps(data))
+        point = named_point("", type, note)
+        value = plain_value(data, "checkpoint")
+        named = plain_value((point.type, point.note), "checkpoint")
+        point_id = self._ask("checkpoint", (named[0], value, named[1]))
+        self.saved = value
         return point_id
 
     def parents(self) -> Any:
@@ -64,7 +80,9 @@ class PipeContext(PlainContext):
                 "a handler with isolation='process' cannot run a step in its own transaction: run the "
                 "handler in the event loop or in a thread"
             )
-        entry: EntryRequest = self._ask("step_request", (step, request))
+        step_key(self.task.id, step)
+        value = plain_value(request, "request")
+        entry: EntryRequest = self._ask("step_request", (plain_value(step, "step"), value))
         return entry
 
     def _do_step(self, entry: EntryRequest, part: Step, tx: object) -> object:

@@ -25,10 +25,11 @@ from typing import Any, Final
 
 from holdfast.core.command import Cancel, Snooze
 from holdfast.core.steps import settled
+from holdfast.core.submit import RESULT_BYTES_MAX
 from holdfast.engine import boot, process_wire as wire
 from holdfast.engine.context import Context
 from holdfast.engine.handlers import Handler, Reject, import_path
-from holdfast.engine.pipe_context import PipeContext
+from holdfast.engine.pipe_context import PipeContext, plain_value
 from holdfast.errors import InvalidInput
 
 IDLE_MAX: Final = 4
@@ -251,8 +252,7 @@ async def _served(kind: str, value: Any, context: Context) -> tuple[str, object]
 async def _serve(kind: str, value: Any, context: Context) -> object:
     match kind:
         case "progress":
-            done, note, phase, iteration = value
-            await context.progress(done, note, phase=phase, iteration=iteration)
+            await context.progress(**value)
             return None
         case "output":
             await context.output(*value)
@@ -290,23 +290,21 @@ def serve(end: socket.socket, path: list[str], parent: int) -> None:
         context = PipeContext(pipe, task)
         try:
             value = _call(function_path, by_keyword, wants_context, context_name, context)
-            refusal = None if isinstance(value, Cancel | Snooze) else _refusal(value)
-            context.end(*(("refused", refusal) if refusal else ("result", value)))
+            context.end(*_outcome(value))
         except Reject as error:
             context.end("reject", str(error))
         except Exception as error:
             context.end("error", (type(error).__qualname__, str(error), traceback.format_exc()))
 
 
-def _refusal(value: object) -> str | None:
-    """Why a value cannot be stored as a result; None when it can."""
-    from holdfast.core.submit import RESULT_BYTES_MAX, encode_payload
-
+def _outcome(value: object) -> tuple[str, object]:
+    """The last message of a handler that returned: the value as plain JSON, or why it cannot be stored."""
+    if isinstance(value, Cancel | Snooze):
+        return "result", value
     try:
-        encode_payload(value, what="result", limit=RESULT_BYTES_MAX)
+        return "result", plain_value(value, "result", RESULT_BYTES_MAX)
     except InvalidInput as error:
-        return str(error)
-    return None
+        return "refused", str(error)
 
 
 def _call(

@@ -19,7 +19,7 @@ from typing import Any
 
 from holdfast import BlockingContext, Cancel, Context, Reject, Snooze, Task, TaskQueue
 from holdfast.errors import InvalidInput
-from tests.acceptance.apps import journal, steps
+from tests.acceptance.apps import hostile, journal, steps
 from tests.acceptance.apps.gate import async_wait_at, wait_at
 
 
@@ -230,6 +230,10 @@ HANDLERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "process_overdo": (blocking_overdo, {"isolation": "process"}),
     "thread_chatter": (chatter, {}),
     "process_chatter": (chatter, {"isolation": "process"}),
+    "thread_hostile": (hostile.hostile, {}),
+    "process_hostile": (hostile.hostile, {"isolation": "process"}),
+    "thread_named_result": (hostile.named_result, {}),
+    "process_named_result": (hostile.named_result, {"isolation": "process"}),
     "process_spin": (spin, {"isolation": "process"}),
     "pay_outside": (steps.pay_outside, {}),
     "thread_pay_outside": (steps.pay_outside_blocking, {}),
