@@ -95,10 +95,12 @@ def parse_id_cursor(text: str, *, of: str) -> str:
 
 
 def check_new_id(field: str, value: object) -> str:
-    """An id that a client chooses: as any id, and without a slash, which would end it in a path."""
+    """An id that a client chooses: as any id, and without what ends or leaves a path."""
     text = check_id(field, value)
     if "/" in text:
         raise InvalidInput(f"{field} {shown(value)} has a slash: use another character")
+    if text in (".", ".."):
+        raise InvalidInput(f"{field} {shown(value)} means another path: use another name")
     return text
 
 

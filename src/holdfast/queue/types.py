@@ -17,7 +17,7 @@ from holdfast.core.check import check_choice, check_name, check_positive, shown
 from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.limit import LimitRule, name_of
 from holdfast.core.request import EnqueueRequest
-from holdfast.core.task import NO_TIMEOUT, Priority, TaskOptions
+from holdfast.core.task import EXTERNAL, NO_TIMEOUT, Priority, TaskOptions
 from holdfast.engine.handlers import Handlers, TypeConfig, resolved
 from holdfast.engine.parameters import Parameters
 from holdfast.errors import InvalidInput, UnknownType
@@ -27,6 +27,8 @@ from holdfast.store.store import Store
 TYPES_SECONDS: Final = 60.0
 """How long the types of other nodes are cached."""
 TYPE: Final = msgspec.json.Decoder(TypeConfig)
+OF_NODES: Final = TypeConfig(queue=EXTERNAL)
+"""The configuration of tasks that no worker runs: nodes claim them by their ids."""
 DependsOn: TypeAlias = Iterable[str | Edge] | Mapping[str, str]
 
 
@@ -119,7 +121,7 @@ class KnownTypes:
 
     async def find(self, store: Store, type_name: str) -> TypeConfig:
         """Returns the configuration of a type, from a handler of this process or from the store. Raises
-        UnknownType if there is neither."""
+        UnknownType if there is neither. Tasks for nodes (`external`) need no handler."""
         check_name("type", type_name)
         handler = self.handlers.get(type_name)
         if handler is not None:
@@ -127,16 +129,17 @@ class KnownTypes:
         now = store.now()
         if type_name not in self._elsewhere or now - self._read_at > TYPES_SECONDS:
             types = await store.reads.types()
-            self._elsewhere = {row.name: TYPE.decode(row.config_json) for row in types}
+            known = {row.name: TYPE.decode(row.config_json) for row in types}
+            self._elsewhere = {EXTERNAL: OF_NODES, **known}
             self._read_at = now
         config = self._elsewhere.get(type_name)
         if config is None:
-            known = sorted({*self._elsewhere, *self.handlers.types()})
-            near = get_close_matches(type_name, known, 3)
+            names = sorted({*self._elsewhere, *self.handlers.types()} - {EXTERNAL})
+            near = get_close_matches(type_name, names, 3)
             advice = f"did you mean {' or '.join(near)}? " if near else ""
             raise UnknownType(
                 f"no node has registered a handler for type '{type_name}' (known: "
-                f"{', '.join(known[:10]) or 'none yet'}): {advice}"
+                f"{', '.join(names[:10]) or 'none yet'}): {advice}"
                 "register one and start that worker first, or check the name"
             )
         return config

@@ -11,7 +11,7 @@ from functools import partial
 
 import msgspec
 
-from holdfast.core.check import check_choice, check_name, check_whole
+from holdfast.core.check import check_choice, check_whole
 from holdfast.core.command import Instruction, NamedPoint, OutputPart, Report, named_point
 from holdfast.core.errors import TooLarge
 from holdfast.core.hub_rules import RULES, HubRules
@@ -19,7 +19,7 @@ from holdfast.core.ids import Ids
 from holdfast.core.output import Placement, StreamName
 from holdfast.core.speaking import Voice
 from holdfast.core.submit import PAYLOAD_BYTES_MAX, encode_payload
-from holdfast.core.wire import WHOLE_MAX
+from holdfast.core.wire import WHOLE_MAX, check_new_id
 from holdfast.core.worker.wire import CHUNK_BYTES_MAX
 from holdfast.errors import Conflict
 from holdfast.store.port import Dialect
@@ -70,7 +70,7 @@ class ClaimReports:
         self, voice: Voice, task_id: str, sign: Sign, point: NamedPoint, data: object
     ) -> Written:
         """Adds a named checkpoint. Its data is what the next run of the task starts from."""
-        point = named_point(check_name("checkpointId", point.id), point.type, point.note)
+        point = named_point(check_new_id("checkpointId", point.id), point.type, point.note)
         text = encode_payload(data, what="checkpoint", limit=PAYLOAD_BYTES_MAX)
         return await self._store.run(
             partial(
