@@ -79,7 +79,7 @@ class EventStream:
 
 
 def query_of(frame: dict[str, Any]) -> dict[str, str]:
-    query = {"topics": str(frame["channel"])}
+    query = {"topic": str(frame["channel"])}  # in `topics` a comma ends a name
     if "position" in frame:
         query["after"] = str(frame["position"])
     if "kinds" in frame:

@@ -409,6 +409,17 @@ async def test_each_event_once_through_a_proxy_that_refuses_streams_too(swallows
         assert proxy.refused >= 2
 
 
+@pytest.mark.parametrize("kind", [NoUpgrades, NoStreams])
+async def test_a_name_with_a_comma_is_watched_without_a_websocket(kind: type[NoUpgrades]) -> None:
+    feed = ScriptedFeed()
+    feed.commit("task.enqueued", task="a,b")
+    async with served(feed) as server, kind(server.port) as proxy:
+        watch = Watch(http(f"http://127.0.0.1:{proxy.port}"), "task:a,b", position="e1:0")
+        [item] = await take(watch, 1)
+        assert (item.kind, item.position) == ("task.enqueued", "e1:1")
+        await watch.aclose()
+
+
 async def test_a_reset_and_a_refusal_by_long_poll() -> None:
     feed = ScriptedFeed(oldest=5)
     directory = ScriptedDirectory()
