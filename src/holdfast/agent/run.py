@@ -1,0 +1,112 @@
+"""One run of an agent: an offer under its token, and how far it has got."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.agent.ports import ExitRecord, Work
+from holdfast.core import text
+from holdfast.core.fleet.agent_wire import AgentOffer, AgentResult
+from holdfast.core.fleet.journal import ProcessMark, Step
+
+SHELL: Final = ("/bin/sh", "-c")
+REASON_CHARS_MAX: Final = 2_000
+
+
+class Run:
+    """The state of one token. The journal has all of it that must survive."""
+
+    __slots__ = (
+        "aborts",
+        "inline",
+        "is_later",
+        "is_probe",
+        "offer",
+        "process",
+        "result",
+        "step",
+    )
+
+    def __init__(self, offer: AgentOffer, step: Step) -> None:
+        self.offer = offer
+        self.step = step
+        self.process: ProcessMark | None = None
+        self.is_probe = False
+        self.result: AgentResult | None = None
+        self.is_later = False
+        """Whether the result says that the offer may come again, but not at once."""
+        self.aborts: list[str] = []
+        """Commands of the server that ask for the end."""
+        self.inline: dict[str, bytes] = {}
+        """Output of a builtin."""
+
+    @property
+    def token(self) -> int:
+        return self.offer.token
+
+    @property
+    def execution(self) -> str:
+        return self.offer.execution
+
+    @property
+    def is_started(self) -> bool:
+        """Whether a command may run."""
+        return self.step is Step.STARTED and self.result is None
+
+    @property
+    def name(self) -> str:
+        """The name of its present process."""
+        return f"{self.token}-probe" if self.is_probe else str(self.token)
+
+    @property
+    def phase(self) -> str:
+        return self.step.name.lower() if self.step < Step.STARTED else "started"
+
+    def work(self, env: dict[str, str], argv: tuple[str, ...] | None = None) -> Work:
+        """The command. `argv`: other words than those of the offer."""
+        offer = self.offer
+        if argv is None:
+            argv = tuple(offer.probe_argv if self.is_probe else offer.argv)
+            if offer.kind == "shell" and not self.is_probe:
+                argv = (*SHELL, *argv)
+        return Work(
+            run=self.name,
+            argv=argv,
+            env={**offer.env, **env},
+            run_as=offer.run_as,
+            timeout_seconds=offer.exec_timeout_seconds,
+            grace_seconds=offer.grace_seconds,
+            output_bytes=offer.output_bytes,
+        )
+
+
+def result_of(offer: AgentOffer, state: str, reason: str = "") -> AgentResult:
+    """A result without an end of a process. A token has one result, so its id is made of the token."""
+    return AgentResult(
+        id=f"r-{offer.token}",
+        execution=offer.execution,
+        token=offer.token,
+        state=state,
+        reason=text.one_line(reason)[:REASON_CHARS_MAX],
+    )
+
+
+def exited(run: Run, ended: ExitRecord) -> AgentResult:
+    """The result of a process that has ended."""
+    return AgentResult(
+        id=f"r-{run.token}",
+        execution=run.execution,
+        token=run.token,
+        state=ended.state,
+        exit_code=ended.exit_code,
+        signal=ended.signal,
+        timed_out=ended.timed_out,
+        killed=ended.killed,
+        seconds=ended.seconds,
+        sizes={} if run.is_probe else {name: end.size for name, end in ended.streams.items()},
+        sha256={} if run.is_probe else {name: end.sha256 for name, end in ended.streams.items()},
+        gaps={}
+        if run.is_probe
+        else {name: [end.gap] for name, end in ended.streams.items() if end.gap[1]},
+        reason="decided by the probe" if run.is_probe else text.one_line(ended.reason),
+    )
