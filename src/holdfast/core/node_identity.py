@@ -113,20 +113,28 @@ def start(
     rotate: bool = False,
     is_join: bool = False,
     is_unused: bool = False,
+    repeats: bool = True,
+    readmits: bool = False,
 ) -> Start:
     """Judges a registration. `identity` is None for a node that is not known. `is_join`: it is made by a join
     token. `is_unused`: no credential of the node was ever used, so the answers that carried them may be
-    lost."""
+    lost. `repeats`: whether a request with the current boot id may be a repeat; it is not for a boot of a
+    machine, in which a process starts again and again. `readmits`: what the node stands for was removed and
+    added again, so a join token starts it once more."""
     if identity is None:
         first: tuple[Boot, ...] = () if boot_id is None else (Boot(boot_id, now),)
         return Started(NodeIdentity(1, NodeState.LIVE, first, now, now), needs_credential=True)
+    if readmits and is_join:
+        first = () if boot_id is None else (Boot(boot_id, now),)
+        again = NodeIdentity(identity.incarnation + 1, NodeState.LIVE, first, now, now)
+        return Started(again, needs_credential=True)
     if identity.state in SHUT_OUT:
         return ShutOut(identity.state)
     # The boot id is known to the process that chose it, so no time bounds the repeat of its request.
     is_unanswered = is_unused and boot_id is not None and boot_id == identity.boot_id
     if is_join:
         return Repeated(identity, needs_credential=True) if is_unanswered else Taken()
-    if _is_repeat(identity, boot_id, now):
+    if repeats and _is_repeat(identity, boot_id, now):
         was_issued = identity.issued_at is not None and identity.issued_at >= identity.started_at
         return Repeated(identity, needs_credential=rotate or was_issued)
     boots = _later(identity.boots, boot_id, now)

@@ -22,8 +22,8 @@ from holdfast.store.fast.finish import finish as fast_finish
 from holdfast.store.port import RowHeld
 from holdfast.store.scripts.apply import held_by_another
 from holdfast.store.scripts.checkpoints import PointExists, PointRow
+from holdfast.store.scripts.followers import Expiry
 from holdfast.store.scripts.live import LiveReport
-from holdfast.store.scripts.sync_log import ExpiryLog
 
 HELD_LEASE_SECONDS: Final = 1.0
 """Pause before the next try to expire a lease whose task another transaction holds."""
@@ -89,7 +89,8 @@ class RunStore:
         """Expires these runs, unless their leases were renewed. Tasks that another transaction holds are left
         out. `brief`: RowHeld is raised early."""
         instructions = [Instruction(run.task_id, Expire(), fence=run.fence) for run in runs]
-        rulings = await self._apply(instructions, wait=False, brief=brief, beside=ExpiryLog())
+        beside = Expiry([run.task_id for run in runs])
+        rulings = await self._apply(instructions, wait=False, brief=brief, beside=beside)
         return [ruling for ruling in rulings if not is_held(ruling)]
 
 

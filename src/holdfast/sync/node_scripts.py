@@ -57,6 +57,11 @@ class NewNode(msgspec.Struct, frozen=True, kw_only=True):
     skew_ms: int | None = None
     heartbeat_seconds: float = rules.HEARTBEAT_SECONDS
     """A node that missed three heartbeats is declared lost, as a process is."""
+    outlives: bool = False
+    """Whether its runs go on when it starts again, and each of its starts is a new one: an agent, whose
+    commands have processes of their own."""
+    readmits: bool = False
+    """Whether a join token may start it although it exists: see `node_identity.start`."""
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -88,14 +93,7 @@ def register(
     _check_place(row, new)
     held = yield from _lock_held(new.id)
     uses = None if row is None else (yield from _credential_uses(row))
-    start = rules.start(
-        row.identity if row else None,
-        boot_id=new.boot_id,
-        now=now,
-        rotate=new.rotate,
-        is_join=join_token_id is not None,
-        is_unused=uses is not None and uses.is_unused,
-    )
+    start = _judged(row, new, uses, now, is_join=join_token_id is not None)
     match start:
         case rules.Taken():
             raise Forbidden(
@@ -120,6 +118,8 @@ def register(
             if join_token_id is not None:
                 yield from _spend(join_token_id, now)
             earlier = None if row is None else row.id
+            if new.readmits and earlier is not None:
+                yield call(own("revoke_tokens"), node=earlier, now=now)
             has_credential = yield from _issue(start.needs_credential, earlier, token, digest, now)
             token_id = token.id if has_credential else row.token_id if row else None
             yield from _write(new, identity, token_id, now, row.incarnation if row else 0)
@@ -128,15 +128,38 @@ def register(
                 yield from open_preferred(work, new.id)
                 work.events.append(_node_event("node.fenced", now, new, row.identity))
             work.events.append(_node_event("node.registered", now, new, identity))
-            kept, lost = fence_claims(work, held, new.id, new.resume)
+            resume = {task.id: task.fence for task in held} if new.outlives else new.resume
+            kept, lost = fence_claims(work, held, new.id, resume)
             answer = Registered(start, 0, has_credential, kept, lost)
         case _:
             assert_never(start)
-    yield from end(beside, answer, now)
+    work.events += yield from end(beside, answer, now)
     clock = (yield from read_project(new.project)).clock
     then = partial(_log_start, new, clock) if isinstance(start, rules.Started) else None
     yield from apply.finish(work, ids.record(now), dialect, then=then)
     return replace(answer, clock=clock)
+
+
+def _judged(
+    row: RegisteredNode | None,
+    new: NewNode,
+    uses: _CredentialUses | None,
+    now: float,
+    *,
+    is_join: bool,
+) -> rules.Start:
+    # A node that outlives its starts speaks by its credential, which it has, unless it joins.
+    may_lack = is_join or not new.outlives
+    return rules.start(
+        row.identity if row else None,
+        boot_id=new.boot_id,
+        now=now,
+        rotate=new.rotate,
+        is_join=is_join,
+        is_unused=may_lack and uses is not None and uses.is_unused,
+        repeats=not new.outlives,
+        readmits=new.readmits,
+    )
 
 
 def _log_start(new: NewNode, clock: int, now: float) -> Script[tuple[()]]:

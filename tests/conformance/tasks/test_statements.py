@@ -32,6 +32,7 @@ PARTS = (
     "holdfast.sync.worker",
     "holdfast.fleet",
     "holdfast.fleet.jobs",
+    "holdfast.fleet.agents",
 )
 DIALECTS = ("sqlite", "postgres")
 OWN = {

@@ -41,6 +41,7 @@ from holdfast.core.fleet.agent_wire import (
 from holdfast.core.fleet.model import Execution
 from holdfast.core.fleet.offer_rules import may_be_offered, may_start, reported
 from holdfast.core.fleet.result_rules import NO_START, command_of, late_json, with_outcome
+from holdfast.core.fleet.run_output import StreamState, awaits_more, read_states
 from holdfast.core.node_identity import SHUT_OUT
 from holdfast.core.start_once import BEFORE_GO, RunPhase, phase_of
 from holdfast.core.task import RunId, Status
@@ -165,18 +166,33 @@ class _Judge:
             )
 
     def chunk(self, chunk: AgentChunk) -> None:
-        """Output is added to the run of its token, also after its task has ended, until the result came."""
+        """Output is added to the run of its token, also after its task has ended, until all of it came."""
         run = self._runs.get(chunk.execution)
         data = b64decode(chunk.data_base64)
-        if run is None or run.execution.token != chunk.token or chunk.token in run.taken:
+        fence = None if run is None else run.execution.fence
+        if run is None or fence is None or not self._is_open(run, chunk.token):
             end = chunk.start + (chunk.gap or len(data))
             self.effects.log_next[f"{chunk.execution}/{chunk.stream}"] = end
-        elif run.execution.fence is not None:
-            self.effects.chunks.append(
-                PlacedChunk(
-                    run.task.id, run.execution.fence, chunk.stream, chunk.start, data, chunk.gap
-                )
+            return
+        self.effects.chunks.append(
+            PlacedChunk(run.task.id, fence, chunk.stream, chunk.start, data, chunk.gap)
+        )
+        if chunk.token in run.taken and not any(
+            e.task_id == run.task.id for e in self.effects.ended
+        ):
+            sizes = {name: state.bytes for name, state in self._states(run).items()}
+            last = AgentResult(
+                id="", execution=run.task.id, token=chunk.token, state="exited", sizes=sizes
             )
+            self.effects.ended.append(EndedRun(run.task.id, fence, last))
+
+    def _is_open(self, run: Run, token: int) -> bool:
+        if run.execution.token != token:
+            return False
+        return token not in run.taken or awaits_more(run.execution.output_json)
+
+    def _states(self, run: Run) -> dict[str, StreamState]:
+        return read_states(run.execution.output_json)
 
     def result(self, result: AgentResult, *, is_later: bool) -> None:
         """The end of a run. It is acknowledged in any case: what it proves has been taken."""

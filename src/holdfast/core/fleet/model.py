@@ -21,6 +21,8 @@ WEBHOOK_PREFIX: Final = "whk_"
 FLEET_TYPE: Final = "fleet.run"
 """The type of the tasks that are executions. No worker has a handler of it."""
 FLEET_QUEUE: Final = "fleet"
+OUTAGE_SECONDS: Final = 15.0
+"""If the store did not hear for longer than this that agents are served, there was an outage."""
 SLOT: Final = "host:"
 """The prefix of the lease whose holder is the one execution that may run on a host."""
 

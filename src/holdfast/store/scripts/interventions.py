@@ -205,6 +205,16 @@ def _advance(
     work = Work(now)
     ids = sorted({task_id for _, task_id in pending})
     work.load((yield call("lock_reporting", ids=ids)))
+    after = yield from advance_loaded(work, pending, step)
+    yield from work.save(recorder, record_id)
+    return after
+
+
+def advance_loaded(
+    work: Work, pending: Sequence[Sequence[str]], step: Step
+) -> Script[list[Intervention]]:
+    """The same for tasks that this transaction has locked. `pending`: (id, task id). The caller saves the
+    work."""
     rows = yield call("lock_interventions", ids=sorted({row_id for row_id, _ in pending}))
     after: list[Intervention] = []
     changed: list[tuple[Any, ...]] = []
@@ -215,10 +225,9 @@ def _advance(
         if row is not before:
             changed.append((row.id, row.state.value, row.delivered_at, row.ended_at, row.detail))
             if task is not None:
-                work.mention(_events(before, row, task, now))
+                work.mention(_events(before, row, task, work.now))
     if changed:
         yield call_rows("move_interventions", changed)
-        yield from work.save(recorder, record_id)
     return after
 
 

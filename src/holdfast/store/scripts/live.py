@@ -7,7 +7,7 @@ Promises: output has no gap and no byte twice; totals only rise. Never: checks a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from holdfast.core import output
@@ -73,21 +73,60 @@ class OutputRows:
             )
         return placed
 
+    def add_gap(self, stream: Stream, start: int, size: int) -> int:
+        """Notes bytes that the runner has dropped. Returns where the stream ends then."""
+        end = self._ends.get(stream, 0)
+        if start <= end < start + size:
+            rest = start + size - end
+            self._added.setdefault(stream, []).append(Piece(end, rest, None))
+            self._ends[stream] = end + rest
+        return self._ends.get(stream, 0)
+
+    def end(self, stream: Stream) -> int:
+        """Where the stream ends, with what was added."""
+        return self._ends.get(stream, 0)
+
+    def is_stored(self, stream: Stream) -> bool:
+        """Whether the stream has rows already."""
+        return self._loaded_ends.get(stream, 0) > 0
+
+    def take(self, stream: Stream) -> list[Piece]:
+        """What was added to the stream. It is not saved as rows."""
+        return self._added.pop(stream, [])
+
     def save(self, now: float) -> Script[None]:
         if not self._added:
             return
         rows: list[tuple[Any, ...]] = []
         for stream, pieces in self._added.items():
-            data = b"".join(piece.data or b"" for piece in pieces)
-            rows += [
-                (*stream, start, len(part), part.hex())
-                for start, part in output.split(pieces[0].start, data)
-            ]
+            for start, part in _joined(pieces):
+                if isinstance(part, int):
+                    rows.append((*stream, start, part, None))
+                    continue
+                rows += [(*stream, at, len(d), d.hex()) for at, d in output.split(start, part)]
         yield call_rows("insert_output", rows, now=now)
         for stream in self._added:
             through = output.fold_through(self._loaded_ends.get(stream, 0), self._ends[stream])
             if through is not None:
                 yield from _fold(stream, through, now)
+
+
+def _joined(pieces: Sequence[Piece]) -> Iterator[tuple[int, bytes | int]]:
+    """(start, bytes) of parts that follow each other, and (start, size) of gaps."""
+    data: list[bytes] = []
+    start = 0
+    for piece in pieces:
+        if piece.data is None:
+            if data:
+                yield start, b"".join(data)
+                data = []
+            yield piece.start, piece.size
+            continue
+        if not data:
+            start = piece.start
+        data.append(piece.data)
+    if data:
+        yield start, b"".join(data)
 
 
 class MetricRows:

@@ -5,3 +5,17 @@
 UPDATE holdfast_execution AS e SET ended_at = r.ended_at
 FROM {rows: task_id text, ended_at double precision}
 WHERE e.task_id = r.task_id;
+
+-- name: spare_unserved
+-- Leases of executions do not end while no gateway serves agents, nor until the grace after that is over: the agents
+-- could not renew them. Tasks that another transaction holds are left out.
+-- index: holdfast_task_pkey, holdfast_fleet_service_pkey
+UPDATE holdfast_task AS t SET lease_until = s.until
+FROM (SELECT CASE WHEN served_at < :now::float8 - :silent::float8 THEN :now::float8 + grace_seconds
+          ELSE since + grace_seconds END AS until
+      FROM holdfast_fleet_service WHERE id = 1 AND grace_seconds > 0
+      AND (served_at < :now::float8 - :silent::float8 OR since + grace_seconds > :now::float8)) s
+WHERE t.id IN (
+    SELECT id FROM holdfast_task
+    WHERE id = ANY(:ids::text[]) AND type = :type::text AND status IN ('running', 'stuck') AND lease_until <= :now::float8
+    ORDER BY id FOR UPDATE SKIP LOCKED);

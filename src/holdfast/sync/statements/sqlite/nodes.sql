@@ -86,18 +86,18 @@ RETURNING id;
 -- The credentials before a rotation are accepted for a while.
 -- index: holdfast_token_node
 UPDATE holdfast_token SET expires_at = :until
-WHERE node_id = :node AND kind = 'node' AND (expires_at IS NULL OR expires_at > :until);
+WHERE node_id = :node AND kind IN ('node', 'agent') AND (expires_at IS NULL OR expires_at > :until);
 
 -- name: revoke_tokens
 -- index: holdfast_token_node
-UPDATE holdfast_token SET revoked_at = :now WHERE node_id = :node AND kind = 'node' AND revoked_at IS NULL;
+UPDATE holdfast_token SET revoked_at = :now WHERE node_id = :node AND kind IN ('node', 'agent') AND revoked_at IS NULL;
 
 -- name: credential_uses
 -- What made each credential of a node, and when it was used.
 -- index: holdfast_token_node, holdfast_token_use (primary key)
 -- returns: created_by used_at
 SELECT t.created_by, u.used_at FROM holdfast_token t LEFT JOIN holdfast_token_use u ON u.token_id = t.id
-WHERE t.node_id = :node AND t.kind = 'node';
+WHERE t.node_id = :node AND t.kind IN ('node', 'agent');
 
 -- name: spend_join_token
 -- Takes one use of a join token. No row: none is left, or the token does not count any more.

@@ -1,0 +1,301 @@
+"""The use cases of agents: enrol, start, sync, and that they are served.
+
+Promises: a credential is returned once, by the enrolment that makes it. Syncs of any number of agents are one
+transaction; an agent that may not speak gets its error, and no other agent notices. While agents are served,
+the store hears it every `SERVE_SECONDS`: leases of executions end only then (`store/scripts/followers.py`).
+Never: logs a secret.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core import node_identity
+from holdfast.core.check import check_name, check_text
+from holdfast.core.errors import NodeFenced
+from holdfast.core.event import NewEvent
+from holdfast.core.fleet.agent_wire import AgentEnrol, AgentEnrolled, AgentStart, AgentStarted
+from holdfast.core.fleet.host_entry import check_facts, check_host_name, check_labels
+from holdfast.core.fleet.model import OUTAGE_SECONDS, SLOT
+from holdfast.core.fleet.rules import RULES, FleetRules
+from holdfast.core.gate import NODE
+from holdfast.core.ids import Ids
+from holdfast.core.retry import unit_jitter
+from holdfast.core.rights import Role
+from holdfast.core.token import TokenKind, make_token, token_digest
+from holdfast.core.wire import check_project
+from holdfast.fleet import host_scripts
+from holdfast.fleet.agents import enrol as scripts
+from holdfast.fleet.agents.batch import sync_batch
+from holdfast.fleet.agents.outputs import Redact, keep_all
+from holdfast.fleet.agents.parts import (
+    AgentMessage,
+    BlockSource,
+    CommandSource,
+    SyncAnswer,
+    SyncParts,
+    no_blocks,
+)
+from holdfast.fleet.agents.rows import own
+from holdfast.metrics import Meter, NullMeter
+from holdfast.queue.by import By
+from holdfast.store.backends import secret_ids
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script, call
+from holdfast.store.scripts.work import Work
+from holdfast.store.store import Store
+from holdfast.sync import node_scripts
+from holdfast.sync.access.token import Token
+from holdfast.sync.node_scripts import Registered
+from holdfast.sync.rows import event_of
+
+SERVE_SECONDS: Final = 5.0
+"""How often the store hears that agents are served, and which were seen since."""
+AGENTS_PER_SECOND: Final = 40.0
+"""Idle agents that speak in a second, at most: with more agents each speaks less often."""
+JITTER_SHARE: Final = 0.1
+SEEN_SECONDS: Final = 900.0
+"""Agents that were seen within this time count for the rhythm of all."""
+VERSION_CHARS_MAX: Final = 100
+_AFTER_SLOTS: Final = "host;"
+"""The text after all that start with `host:`."""
+
+
+class HostNews(msgspec.Struct, frozen=True):
+    """What a host has to do, as far as a held poll needs it."""
+
+    host_id: str
+    due_at: float | None
+    """When its next execution is due."""
+    slot: tuple[int, str | None, str | None]
+    """(fence, execution, status of its task) of its slot."""
+
+
+class Agents:
+    """The use cases of agents."""
+
+    def __init__(
+        self,
+        store: Store,
+        rules: FleetRules = RULES,
+        *,
+        command_of: CommandSource,
+        blocks: BlockSource = no_blocks,
+        redact: Redact = keep_all,
+        meter: Meter | None = None,
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._command_of = command_of
+        self._blocks = blocks
+        self._redact = redact
+        self._meter: Meter = NullMeter() if meter is None else meter
+        self._secrets = secret_ids()
+        self._epoch = ""
+        self._agents = 0
+        self._seen: set[str] = set()
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """How often an idle agent speaks."""
+        return max(self._rules.heartbeat_seconds, self._agents / AGENTS_PER_SECOND)
+
+    def heartbeat_of(self, host_id: str, seq: int) -> float:
+        """With jitter: agents that began together do not stay together."""
+        return self.heartbeat_seconds * (1.0 - JITTER_SHARE * unit_jitter(host_id, seq))
+
+    async def enrol(
+        self, project: str, request: AgentEnrol, by: By, *, join_token_id: str
+    ) -> AgentEnrolled:
+        """Makes the agent of a host. Forbidden if the host has one. NodeFenced if it is quarantined."""
+        by.of_unversioned("an agent")
+        check_project("project", project)
+        check_host_name(request.host)
+        check_labels(request.labels)
+        _check_start(request.boot_id, request.journal_id, request.version)
+        secret = self._secret()
+        script = partial(
+            scripts.enrol,
+            project=project,
+            request=request,
+            facts_json=check_facts(request.facts),
+            token=replace(self._token(join_token_id), projects=(project,)),
+            digest=token_digest(secret),
+            join_token_id=join_token_id,
+            heartbeat_seconds=self.heartbeat_seconds,
+            actor=by.actor,
+            beside=by.beside,
+        )
+        try:
+            host, registered = await self._store.run(script)
+        except (node_scripts.Raced, host_scripts.Raced):
+            host, registered = await self._store.run(script)  # it exists now
+        incarnation = _incarnation(host.name, registered)
+        return AgentEnrolled(
+            host_id=host.id,
+            agent_id=host.id,
+            credential=secret if registered.has_credential else "",
+            incarnation=incarnation,
+            heartbeat_seconds=self.heartbeat_of(host.id, 0),
+            server_epoch=await self.epoch(),
+        )
+
+    async def start(self, host_id: str, request: AgentStart, by: By) -> AgentStarted:
+        """Starts a new incarnation of an agent. NodeFenced if it is quarantined or revoked."""
+        _check_start(request.boot_id, request.journal_id, request.version)
+        script = partial(
+            scripts.start,
+            host_id=host_id,
+            request=request,
+            facts_json=check_facts(request.facts) if request.facts else None,
+            token=self._token(by.actor),
+            heartbeat_seconds=self.heartbeat_seconds,
+            beside=by.beside,
+        )
+        try:
+            host, registered, fence = await self._store.run(script)
+        except node_scripts.Raced:
+            host, registered, fence = await self._store.run(script)
+        return AgentStarted(
+            host_id=host.id,
+            incarnation=_incarnation(host.name, registered),
+            heartbeat_seconds=self.heartbeat_of(host.id, 0),
+            server_epoch=await self.epoch(),
+            last_token=fence,
+        )
+
+    async def sync(self, messages: Sequence[AgentMessage]) -> list[SyncAnswer]:
+        """Applies checked syncs, at most one of each agent, in one transaction."""
+        if not messages:
+            return []
+        parts = SyncParts(
+            rules=self._rules,
+            command_of=self._command_of,
+            blocks=self._blocks,
+            redact=self._redact,
+            server_epoch=await self.epoch(),
+            heartbeat_of=self.heartbeat_of,
+        )
+        synced = await self._store.run(partial(sync_batch, messages=messages, parts=parts))
+        self.saw([message.host_id for message in messages])
+        self._count(synced.figures)
+        return synced.answers
+
+    def saw(self, hosts: Collection[str]) -> None:
+        """Agents that spoke without a sync of their own, e.g. because nothing was new."""
+        self._seen.update(hosts)
+
+    async def serve(self) -> float:
+        """Says that agents are served, and when they were seen. Returns the end of the latest outage."""
+        seen, self._seen = sorted(self._seen), set()
+        try:
+            since = await self._store.run(
+                partial(_serve, seen=seen, grace_seconds=self._rules.outage_grace_seconds)
+            )
+        except BaseException:
+            self._seen.update(seen)
+            raise
+        now = self._store.now()
+        rows = await self._store.read(lambda: _counts(now - SEEN_SECONDS))
+        self._agents = rows[0]
+        self._meter.gauge("holdfast_host_slots_held", rows[1])
+        return since
+
+    async def news(self, hosts: Sequence[str]) -> list[HostNews]:
+        """What these hosts have to do."""
+        return await self._store.read(lambda: _news(hosts))
+
+    async def epoch(self) -> str:
+        """Names the history of the store. An agent that sees another one knows that a backup was restored."""
+        if not self._epoch:
+            self._epoch = (await self._store.feed.head()).epoch
+        return self._epoch
+
+    def _secret(self) -> str:
+        raw = bytes.fromhex(self._secrets.secret() + self._secrets.secret())
+        return make_token(TokenKind.AGENT, raw)
+
+    def _token(self, created_by: str) -> Token:
+        return Token(
+            id="tok_" + self._store.ids.task(self._store.now()).replace("-", ""),
+            kind=TokenKind.AGENT,
+            name="",
+            principal="",
+            roles=(Role.AGENT.value,),
+            projects=(),
+            created_by=created_by,
+        )
+
+    def _count(self, figures: Counter[str]) -> None:
+        meter = self._meter
+        for name, n in figures.items():
+            kind, _, outcome = name.partition(":")
+            if kind == "offer":
+                meter.count("holdfast_offers_total", n, outcome=outcome)
+            elif name in _COUNTERS and n:
+                meter.count(_COUNTERS[name], n)
+
+
+_COUNTERS: Final = {
+    "reconciled": "holdfast_reconciled_total",
+    "output": "holdfast_output_bytes_total",
+    "folded": "holdfast_output_folded_bytes_total",
+}
+
+
+def _check_start(boot_id: str, journal_id: str, version: str) -> None:
+    check_name("boot_id", boot_id)
+    check_name("journal_id", journal_id)
+    check_text("version", version, most=VERSION_CHARS_MAX)
+
+
+def _incarnation(host: str, registered: Registered) -> int:
+    match registered.start:
+        case node_identity.Started(identity=identity) | node_identity.Repeated(identity=identity):
+            return identity.incarnation
+        case node_identity.Cloned():
+            raise NodeFenced(
+                f"two boots of host '{host}' take turns, so two hosts use its identity: it is quarantined"
+            )
+        case node_identity.ShutOut(state=state):
+            raise NodeFenced(
+                f"the agent of host '{host}' is {state}: an operator has to admit it again"
+            )
+        case node_identity.Taken():
+            raise AssertionError("the script refuses it")
+
+
+def _serve(
+    dialect: Dialect, ids: Ids, now: float, *, seen: Sequence[str], grace_seconds: float
+) -> Script[float]:
+    rows = yield call(own("serve_agents"), now=now, grace=grace_seconds, silent=OUTAGE_SECONDS)
+    if seen:
+        lost = yield call(own("lost_agents"), ids=list(seen))
+        yield call(own("see_agents"), ids=list(seen), now=now)
+        yield call(own("see_nodes"), ids=list(seen), now=now)
+        work = Work(now)
+        work.events += [_is_back(row[0], row[1], row[2], now) for row in lost]
+        yield from work.save(dialect, ids.record(now))
+    return float(rows[0][0])
+
+
+def _is_back(node: str, project: str, state: str, now: float) -> NewEvent:
+    data = {"node": node, "state": state, "actor": f"node:{node}", "reason": "it is back"}
+    return event_of("node.state", now, project, data)
+
+
+def _counts(since: float) -> Script[tuple[int, int]]:
+    agents = yield call(own("count_agents"), since=since)
+    slots = yield call(own("count_slots"), first=SLOT, last=_AFTER_SLOTS)
+    return agents[0][0], slots[0][0]
+
+
+def _news(hosts: Sequence[str]) -> Script[list[HostNews]]:
+    rows = yield call(own("agents_news"), ids=list(hosts), prefix=NODE, slot=SLOT)
+    return [HostNews(row[0], row[1], (row[2] or 0, row[3], row[4])) for row in rows]

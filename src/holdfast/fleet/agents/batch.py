@@ -1,0 +1,361 @@
+"""A batch of syncs in one transaction: any number of agents, a fixed number of statements.
+
+Promises: the rows of agents commit with the effects of their syncs, so a repeat changes nothing. An agent
+whose slot gets free is offered its next execution in the same transaction. One message of an agent is in a
+batch. Never: decides (`core.fleet.agent_rules`, `core.fleet.offer_rules`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.errors import NodeFenced
+from holdfast.core.fleet import agent_rules
+from holdfast.core.fleet.agent_facts import JobCommand, Run, SyncEffects
+from holdfast.core.fleet.agent_wire import AgentCommand, AgentOffer, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.model import FLEET_QUEUE, Execution
+from holdfast.core.fleet.offer_rules import Offered, next_offer, offer_of
+from holdfast.core.gate import of_node
+from holdfast.core.ids import Ids
+from holdfast.core.intervention import (
+    AckOutcome,
+    Intervention,
+    acknowledged,
+    delivered,
+)
+from holdfast.core.lease import LeaseRow
+from holdfast.core.task import RunId, Task
+from holdfast.core.transition import Ruling, Transition
+from holdfast.errors import HoldfastError
+from holdfast.fleet.agents.outputs import RunOutputs
+from holdfast.fleet.agents.parts import AgentMessage, SyncAnswer, Synced, SyncParts
+from holdfast.fleet.agents.rows import (
+    AgentRow,
+    lock_agents,
+    own,
+    read_jobs,
+    read_runs,
+    read_slots,
+    save_slots,
+    write_runs,
+)
+from holdfast.fleet.block_epoch import read_epochs
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script, call, call_rows
+from holdfast.store.scripts import apply
+from holdfast.store.scripts.interventions import advance_loaded
+from holdfast.store.scripts.work import Work
+from holdfast.sync.rows import unknown_node
+
+OFFER_LOOK: Final = 8
+"""Due executions of a host that an offer looks at: those before the first that may start are held up by their
+jobs."""
+RENEW_SHARE: Final = 0.1
+"""A lease is written again when this share of it is used up."""
+
+
+def sync_batch(
+    dialect: Dialect, ids: Ids, now: float, *, messages: Sequence[AgentMessage], parts: SyncParts
+) -> Script[Synced]:
+    """Applies syncs of several agents."""
+    batch = _Batch(messages, parts, now)
+    yield from batch.load()
+    batch.judge()
+    yield from batch.command()
+    yield from batch.offer()
+    yield from batch.save(dialect, ids.record(now))
+    return batch.answered()
+
+
+class _Batch:
+    """One transaction."""
+
+    def __init__(self, messages: Sequence[AgentMessage], parts: SyncParts, now: float) -> None:
+        self._messages = {message.host_id: message.sync for message in messages}
+        assert len(self._messages) == len(messages), "one message of each agent"
+        self._parts = parts
+        self._now = now
+        self._work = Work(now)
+        self._agents: dict[str, AgentRow] = {}
+        self._refused: dict[str, HoldfastError] = {}
+        self._slots: dict[str, LeaseRow] = {}
+        self._executions: dict[str, Execution] = {}
+        self._jobs: dict[str, JobCommand] = {}
+        self._effects: dict[str, SyncEffects] = {}
+        self._offers: dict[str, list[AgentOffer]] = {}
+        self._commands: dict[str, list[AgentCommand]] = {}
+        self._changed: dict[str, Execution] = {}
+        self._epochs: dict[str, int] = {}
+        self._outputs = RunOutputs(self._work.tasks, self._executions, parts.redact)
+        self.figures: Counter[str] = Counter()
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def load(self) -> Script[None]:
+        """Locks the agents, what their messages name, and their slots, in the order of all transactions."""
+        self._agents = yield from lock_agents(self._messages)
+        slots = yield from read_slots(self._agents, lock=False)
+        for host_id, message in self._messages.items():
+            row = self._agents.get(host_id)
+            self._check(host_id, message, None if row is None else row, slots.get(host_id))
+        hosts = self._heard
+        named = {slot.claim_id for host, slot in slots.items() if host in hosts}
+        for host_id in hosts:
+            named |= _named(self._messages[host_id])
+        ids = sorted(name for name in named if name is not None)
+        if ids:
+            self._work.load((yield call("lock_tasks", ids=ids)))
+        if any(slot.claim_id is not None for slot in slots.values()):
+            slots = yield from read_slots(hosts, lock=True)
+        self._slots = slots
+        self._epochs = yield from read_epochs({self._agents[host].agent.project for host in hosts})
+        yield from self._read_runs(ids)
+
+    def _check(
+        self, host_id: str, message: AgentSync, row: AgentRow | None, slot: LeaseRow | None
+    ) -> None:
+        if row is None:
+            self._refused[host_id] = unknown_node(host_id)
+            return
+        reason = agent_rules.fenced(row.standing(slot, self._now), message)
+        if reason is not None:
+            self._refused[host_id] = NodeFenced(reason)
+            self.figures["fenced"] += 1
+
+    @property
+    def _heard(self) -> list[str]:
+        return [host for host in self._messages if host not in self._refused]
+
+    def _read_runs(self, ids: Collection[str]) -> Script[None]:
+        """The executions of tasks that are loaded, with their jobs."""
+        self._executions.update((yield from read_runs([i for i in ids if i in self._work.tasks])))
+        missing = {one.job_id for one in self._executions.values()} - self._jobs.keys()
+        jobs = yield from read_jobs(missing)
+        for job in jobs.values():
+            self._jobs[job.id] = JobCommand(job, self._parts.command_of(job))
+
+    def _run(self, task_id: str) -> Run | None:
+        task, execution = self._work.tasks.get(task_id), self._executions.get(task_id)
+        job = None if execution is None else self._jobs.get(execution.job_id)
+        if task is None or execution is None or job is None:
+            return None
+        return Run(task, self._changed.get(task_id, execution), job)
+
+    # -- judging ---------------------------------------------------------------------------------------
+
+    def judge(self) -> None:
+        for host_id in self._heard:
+            message = self._messages[host_id]
+            slot = self._slots.get(host_id)
+            standing = self._agents[host_id].standing(slot, self._now)
+            names = _named(message) | ({slot.claim_id} if slot is not None else set())
+            runs = {
+                name: run
+                for name in names
+                if name is not None and (run := self._run(name)) is not None
+            }
+            effects = agent_rules.judge(standing, message, runs, self._now)
+            self._effects[host_id] = effects
+            self._move(effects.rulings)
+            self._work.mention(effects.events)
+            self._changed.update(effects.executions)
+            self.figures["reconciled"] += effects.reconciled
+            self.figures["late"] += effects.late
+
+    def _move(self, rulings: Sequence[Ruling]) -> None:
+        for ruling in rulings:
+            if isinstance(ruling, Transition):
+                self._work.move(ruling)
+            else:
+                self._work.mention(ruling.events)
+
+    def command(self) -> Script[None]:
+        """Commands get the names of the interventions that they come from; confirmed ones end there."""
+        stopped = {
+            (one.execution, self._executions[one.execution].fence or 0): (host, one)
+            for host, effects in self._effects.items()
+            for one in effects.commands
+        }
+        confirmed = {run for effects in self._effects.values() for run in effects.confirmed}
+        pairs = [*stopped, *((run.task_id, run.fence) for run in confirmed)]
+        for host, effects in self._effects.items():
+            self._commands[host] = effects.commands
+        if not pairs:
+            return
+        pending = yield call_rows("pending_for_runs", sorted(pairs))
+
+        def step(row: Intervention, _task: Task | None) -> Intervention:
+            if RunId(row.task_id, row.target_fence or 0) in confirmed:
+                return acknowledged(row, AckOutcome.DONE, "the host has ended it", self._now)
+            return delivered(row, self._now)
+
+        for row in (yield from advance_loaded(self._work, pending, step)) if pending else ():
+            host, command = stopped.get((row.task_id, row.target_fence or 0), ("", None))
+            if command is not None and row.is_pending:
+                named = msgspec.structs.replace(command, id=row.id)
+                self._commands[host] = [
+                    named if one is command else one for one in self._commands[host]
+                ]
+
+    # -- offers ----------------------------------------------------------------------------------------
+
+    def offer(self) -> Script[None]:
+        """Offers executions to hosts whose slots are free."""
+        for host_id, effects in self._effects.items():
+            self._offers[host_id] = []
+            if effects.repeat is not None:
+                self._offers[host_id].append(self._offer_of(effects.repeat))
+                self.figures["repeated"] += 1
+        free = [host for host, effects in self._effects.items() if effects.may_offer]
+        candidates = yield from self._candidates(free)
+        if not candidates:
+            return
+        runs = [run for some in candidates.values() for run in some]
+        blocked_by = yield from self._parts.blocks(runs, self._epochs, self._now)
+        for host_id, some in candidates.items():
+            effects = self._effects[host_id]
+            offered = next_offer(
+                some,
+                effects.slot,
+                host=self._agents[host_id].host,
+                blocked_by=blocked_by,
+                lease_seconds=self._parts.rules.lease_seconds,
+                now=self._now,
+            )
+            self._take(host_id, offered)
+
+    def _candidates(self, hosts: Sequence[str]) -> Script[dict[str, list[Run]]]:
+        if not hosts or (yield call("paused_queue", name=FLEET_QUEUE)):
+            return {}
+        gates = [of_node(host) for host in sorted(hosts)]
+        tasks: list[Task] = yield call(
+            own("next_parked"), gates=gates, now=self._now, limit=OFFER_LOOK
+        )
+        self._work.load(tasks)
+        yield from self._read_runs([task.id for task in tasks])
+        found: dict[str, list[Run]] = {}
+        for task in tasks:
+            run = self._run(task.id)
+            if run is not None and task == self._work.tasks[task.id]:
+                found.setdefault(run.execution.host_id, []).append(run)
+        return found
+
+    def _take(self, host_id: str, offered: Offered) -> None:
+        self._move(offered.rulings)
+        self._changed.update({one.task_id: one for one in offered.executions})
+        self._effects[host_id].slot = offered.slot
+        for outcome in offered.ended:
+            self.figures[f"offer:{outcome}"] += 1
+        if offered.run is not None:
+            self._offers[host_id].append(self._offer_of(offered.run))
+            self.figures["offer:offered"] += 1
+
+    def _offer_of(self, run: Run) -> AgentOffer:
+        return offer_of(run, self._parts.rules.accept_within_seconds)
+
+    # -- writing ---------------------------------------------------------------------------------------
+
+    def save(self, dialect: Dialect, record_id: int) -> Script[None]:
+        chunks = [chunk for effects in self._effects.values() for chunk in effects.chunks]
+        ended = [run for effects in self._effects.values() for run in effects.ended]
+        placed = yield from self._outputs.add(chunks, ended, self._now)
+        self._work.mention(placed.events)
+        for task_id, states in placed.states.items():
+            execution = self._changed.get(task_id, self._executions[task_id])
+            self._changed[task_id] = replace(execution, output_json=states)
+        for effects in self._effects.values():
+            effects.log_next.update(
+                {"/".join(key): n for key, n in self._log_next(effects).items()}
+            )
+        self.figures["output"] += placed.received
+        self.figures["folded"] += placed.folded
+        yield from self._renew()
+        yield from save_slots(self._changed_slots(), self._now)
+        yield from write_runs(self._changed.values())
+        agents: list[tuple[Any, ...]] = [
+            (host, max(self._agents[host].agent.seq, message.seq), message.block_epoch)
+            for host, message in sorted(self._messages.items())
+            if host in self._effects
+        ]
+        if agents:
+            yield call_rows(own("write_agents"), agents, now=self._now)
+        yield from apply.finish(self._work, record_id, dialect)
+
+    def _log_next(self, effects: SyncEffects) -> dict[tuple[str, str], int]:
+        placed = self._outputs.placed.log_next
+        return {
+            (one.task_id, one.stream): placed[one.task_id, one.stream] for one in effects.chunks
+        }
+
+    def _renew(self) -> Script[None]:
+        """Renews leases of runs that their agents have. A task that is written anyway has it in its row."""
+        until = self._now + self._parts.rules.lease_seconds
+        soon = until - self._parts.rules.lease_seconds * RENEW_SHARE
+        moved = {transition.after.id for transition in self._work.transitions}
+        rows: list[tuple[Any, ...]] = []
+        for effects in self._effects.values():
+            for run in effects.renewals:
+                task = self._work.tasks[run.task_id]
+                if task.fence != run.fence or task.lease_until is None:
+                    continue  # the same message has ended the run
+                if run.task_id in moved:
+                    self._work.tasks[run.task_id] = replace(task, lease_until=until)
+                elif task.lease_until <= soon:
+                    rows.append((run.task_id, run.fence))
+        if rows:
+            yield call_rows("extend_leases", sorted(rows), until=until)
+
+    def _changed_slots(self) -> list[LeaseRow]:
+        changed = []
+        for host_id, effects in self._effects.items():
+            before = self._agents[host_id].standing(self._slots.get(host_id), self._now).slot
+            after = effects.slot
+            if after.claim_id is not None and after.expires_at - self._now < after.ttl_seconds / 2:
+                after = replace(after, expires_at=self._now + after.ttl_seconds)
+            if after != before:
+                changed.append(after)
+        return changed
+
+    # -- answering -------------------------------------------------------------------------------------
+
+    def answered(self) -> Synced:
+        answers: list[SyncAnswer] = [
+            self._refused.get(host) or self._answer(host) for host in self._messages
+        ]
+        return Synced(answers, self.figures, self._work.is_cut_short)
+
+    def _answer(self, host_id: str) -> AgentSyncAnswer:
+        effects, message = self._effects[host_id], self._messages[host_id]
+        parts = self._parts
+        return AgentSyncAnswer(
+            seq=message.seq,
+            heartbeat_seconds=parts.heartbeat_of(host_id, message.seq),
+            lease_seconds=parts.rules.lease_seconds,
+            server_epoch=parts.server_epoch,
+            block_epoch=self._epochs[self._agents[host_id].agent.project],
+            offers=self._offers[host_id],
+            go=effects.go,
+            withdraw=effects.withdraw,
+            commands=self._commands[host_id],
+            acks=effects.acks,
+            log_next=effects.log_next,
+            probe=effects.probe,
+            acked_token=_acked_token(effects.slot, message),
+        )
+
+
+def _named(message: AgentSync) -> set[str | None]:
+    """The executions that a message names."""
+    parts = (message.accepts, message.running, message.chunks, message.results, message.refuses)
+    return {one.execution for part in parts for one in part}
+
+
+def _acked_token(slot: LeaseRow, message: AgentSync) -> int:
+    """The newest token that the agent may forget, with all before it."""
+    settled = slot.fence if slot.claim_id is None else slot.fence - 1
+    return max(0, min([settled, *(run.token - 1 for run in message.running)]))

@@ -1,0 +1,113 @@
+"""The rows that the agent protocol reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.core.fleet.agent_facts import AgentStanding
+from holdfast.core.fleet.model import SLOT, Agent, Execution, HostState, Job
+from holdfast.core.lease import LeaseRow
+from holdfast.core.node_identity import NodeState
+from holdfast.fleet.rows import AGENTS, EXECUTIONS, JOBS
+from holdfast.store.script import Script, call, call_rows
+
+_AGENT_COLUMNS: Final = len(Agent.__struct_fields__)
+
+
+def own(statement: str) -> str:
+    """The name of a statement of this package."""
+    return f"holdfast.fleet.agents:{statement}"
+
+
+class AgentRow(NamedTuple):
+    """An agent that this transaction has locked, with its node and its host."""
+
+    agent: Agent
+    incarnation: int
+    node_state: NodeState
+    host: str
+    host_state: HostState
+
+    def standing(self, slot: LeaseRow | None, now: float) -> AgentStanding:
+        """What the rules judge by. A host without a row of its slot has never had an execution."""
+        if slot is None:
+            slot = LeaseRow(SLOT + self.agent.host_id)
+        slot = replace(slot, clock_at=max(slot.clock_at, now))
+        return AgentStanding(
+            self.agent, self.node_state, self.incarnation, self.host, self.host_state, slot
+        )
+
+
+def lock_agents(ids: Collection[str]) -> Script[dict[str, AgentRow]]:
+    rows = yield call(own("lock_agents"), ids=sorted(ids))
+    return {row[0]: _agent_row(row) for row in rows}
+
+
+def _agent_row(row: Sequence[Any]) -> AgentRow:
+    incarnation, node_state, host, host_state = row[_AGENT_COLUMNS:]
+    agent = AGENTS.read(row[:_AGENT_COLUMNS])
+    return AgentRow(agent, incarnation, NodeState(node_state), host, HostState(host_state))
+
+
+def read_slots(hosts: Iterable[str], *, lock: bool) -> Script[dict[str, LeaseRow]]:
+    """The slots by host. A host that never had an execution has none."""
+    resources = sorted(SLOT + host for host in hosts)
+    rows = (
+        (yield call(own("lock_slots" if lock else "read_slots"), resources=resources))
+        if resources
+        else []
+    )
+    return {row[0].removeprefix(SLOT): LeaseRow(*row) for row in rows}
+
+
+def save_slots(slots: Sequence[LeaseRow], now: float) -> Script[None]:
+    rows: list[tuple[Any, ...]] = [
+        (
+            slot.resource,
+            slot.fence,
+            slot.claim_id,
+            slot.owner,
+            slot.ttl_seconds,
+            slot.granted_at,
+            slot.expires_at,
+            slot.free_at,
+        )
+        for slot in sorted(slots, key=lambda slot: slot.resource)
+    ]
+    if rows:
+        yield call_rows(own("save_slots"), rows, now=now)
+
+
+def read_runs(ids: Collection[str]) -> Script[dict[str, Execution]]:
+    rows = (yield call(own("runs_of"), ids=sorted(ids))) if ids else []
+    return {row[0]: EXECUTIONS.read(row) for row in rows}
+
+
+def read_jobs(ids: Collection[str]) -> Script[dict[str, Job]]:
+    rows = (yield call(own("jobs_of_runs"), ids=sorted(ids))) if ids else []
+    return {row[0]: JOBS.read(row) for row in rows}
+
+
+def write_runs(executions: Iterable[Execution]) -> Script[None]:
+    rows: list[tuple[Any, ...]] = [
+        (
+            one.task_id,
+            one.token,
+            one.fence,
+            one.taken_json,
+            one.outcome,
+            one.detail,
+            one.exit_code,
+            one.signal,
+            one.output_json,
+            one.late_json,
+            one.go_at,
+            one.block_id,
+        )
+        for one in executions
+    ]
+    if rows:
+        yield call_rows(own("write_runs"), rows)

@@ -1,0 +1,138 @@
+-- Agents: their rows, slots, runs, and when they were seen.
+
+-- name: lock_agents
+-- With the node, whose registration and state cannot change until the commit, and the host.
+-- index: holdfast_agent_pkey, holdfast_node_pkey, holdfast_host_pkey
+-- returns: {agent} node_incarnation node_state host_name host_state
+WITH n AS MATERIALIZED (
+    SELECT id, incarnation, state FROM holdfast_node WHERE id = ANY(:ids::text[]) ORDER BY id FOR KEY SHARE
+)
+SELECT {agent:a}, n.incarnation AS node_incarnation, n.state AS node_state, h.name AS host_name,
+    h.state AS host_state
+FROM holdfast_agent a JOIN n ON n.id = a.host_id JOIN holdfast_host h ON h.id = a.host_id
+WHERE a.host_id = ANY(:ids::text[]) ORDER BY a.host_id FOR NO KEY UPDATE OF a;
+
+-- name: write_agents
+-- The newest sync of each agent.
+-- index: holdfast_agent_pkey
+UPDATE holdfast_agent AS a SET seq = r.seq, block_epoch = r.block_epoch, seen_at = :now::float8
+FROM {rows: host_id text, seq bigint, block_epoch bigint}
+WHERE a.host_id = r.host_id;
+
+-- name: put_agent
+-- index: holdfast_agent_pkey
+INSERT INTO holdfast_agent ({agent}) SELECT {agent:r} FROM {rows: @agent} WHERE true
+ON CONFLICT (host_id) DO UPDATE SET journal_id = excluded.journal_id, journal_token = excluded.journal_token,
+    boot_id = excluded.boot_id, boot_token = excluded.boot_token, version = excluded.version,
+    incarnation = excluded.incarnation, seq = excluded.seq, block_epoch = excluded.block_epoch,
+    seen_at = excluded.seen_at;
+
+-- name: get_agent
+-- index: holdfast_agent_pkey
+-- returns: {agent}
+SELECT {agent} FROM holdfast_agent WHERE host_id = :id::text;
+
+-- name: count_agents
+-- index: holdfast_agent_seen
+-- returns: n
+SELECT count(*) AS n FROM holdfast_agent WHERE seen_at >= :since::float8;
+
+-- name: read_slots
+-- index: holdfast_lease_pkey
+-- returns: resource fence claim_id owner ttl_seconds grace_seconds granted_at expires_at free_at clock_at last_ticket
+SELECT resource, fence, claim_id, owner, ttl_seconds, grace_seconds, granted_at, expires_at, free_at, clock_at,
+    last_ticket
+FROM holdfast_lease WHERE resource = ANY(:resources::text[]);
+
+-- name: lock_slots
+-- index: holdfast_lease_pkey
+-- returns: resource fence claim_id owner ttl_seconds grace_seconds granted_at expires_at free_at clock_at last_ticket
+SELECT resource, fence, claim_id, owner, ttl_seconds, grace_seconds, granted_at, expires_at, free_at, clock_at,
+    last_ticket
+FROM holdfast_lease WHERE resource = ANY(:resources::text[]) ORDER BY resource FOR UPDATE;
+
+-- name: save_slots
+-- Creates a row on first use. The fence never falls.
+-- index: holdfast_lease_pkey
+INSERT INTO holdfast_lease (resource, fence, claim_id, owner, ttl_seconds, granted_at, expires_at, free_at, clock_at)
+SELECT r.resource, r.fence, r.claim_id, r.owner, r.ttl_seconds, r.granted_at, r.expires_at, r.free_at, :now::float8
+FROM {rows: resource text, fence bigint, claim_id text, owner text, ttl_seconds double precision,
+    granted_at double precision, expires_at double precision, free_at double precision}
+ON CONFLICT (resource) DO UPDATE SET fence = excluded.fence, claim_id = excluded.claim_id, owner = excluded.owner,
+    ttl_seconds = excluded.ttl_seconds, granted_at = excluded.granted_at, expires_at = excluded.expires_at,
+    free_at = excluded.free_at, clock_at = greatest(holdfast_lease.clock_at, excluded.clock_at)
+WHERE holdfast_lease.fence <= excluded.fence;
+
+-- name: runs_of
+-- index: holdfast_execution_pkey
+-- returns: {execution}
+SELECT {execution} FROM holdfast_execution WHERE task_id = ANY(:ids::text[]);
+
+-- name: jobs_of_runs
+-- index: holdfast_job_pkey
+-- returns: {job}
+SELECT {job} FROM holdfast_job WHERE id = ANY(:ids::text[]);
+
+-- name: next_parked
+-- The first tasks that are due at each of these gates, in order. Tasks that another transaction holds are left out.
+-- index: holdfast_task_gate
+-- returns: task
+SELECT {task:t} FROM unnest(:gates::text[]) AS g(gate)
+CROSS JOIN LATERAL (
+    SELECT * FROM holdfast_task x
+    WHERE x.status = 'queued' AND x.gate = g.gate AND x.due_at <= :now::float8
+    ORDER BY x.priority, x.due_at, x.nth LIMIT :limit::int FOR UPDATE SKIP LOCKED) t;
+
+-- name: write_runs
+-- Everything but the place in the job and what the end of a task writes.
+-- index: holdfast_execution_pkey
+UPDATE holdfast_execution AS e SET token = r.token, fence = r.fence, taken_json = r.taken_json, outcome = r.outcome,
+    detail = r.detail, exit_code = r.exit_code, signal = r.signal, output_json = r.output_json,
+    late_json = r.late_json, go_at = r.go_at, block_id = r.block_id
+FROM {rows: task_id text, token bigint, fence bigint, taken_json text, outcome text, detail text, exit_code bigint,
+    signal bigint, output_json text, late_json text, go_at double precision, block_id text}
+WHERE e.task_id = r.task_id;
+
+-- name: see_agents
+-- index: holdfast_agent_pkey
+UPDATE holdfast_agent SET seen_at = greatest(seen_at, :now::float8) WHERE host_id = ANY(:ids::text[]);
+
+-- name: lost_agents
+-- Of these, the nodes that were declared lost.
+-- index: holdfast_node_pkey
+-- returns: id project state
+SELECT id, project, state FROM holdfast_node WHERE id = ANY(:ids::text[]) AND lost_at IS NOT NULL ORDER BY id;
+
+-- name: see_nodes
+-- Without those whose rows another transaction holds: it writes their times too, or the next batch does.
+-- index: holdfast_node_pkey
+UPDATE holdfast_node SET seen_at = greatest(seen_at, :now::float8), lost_at = NULL
+WHERE id IN (SELECT id FROM holdfast_node WHERE id = ANY(:ids::text[]) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED);
+
+-- name: serve_agents
+-- Says that agents are served. A pause that was longer than `silent` seconds was an outage, which ends now.
+-- index: holdfast_fleet_service_pkey
+-- returns: since
+INSERT INTO holdfast_fleet_service (id, served_at, since, grace_seconds) VALUES (1, :now::float8, 0, :grace::float8)
+ON CONFLICT (id) DO UPDATE SET
+    since = CASE WHEN holdfast_fleet_service.served_at < excluded.served_at - :silent::float8
+        THEN excluded.served_at ELSE holdfast_fleet_service.since END,
+    served_at = greatest(holdfast_fleet_service.served_at, excluded.served_at), grace_seconds = excluded.grace_seconds
+RETURNING since;
+
+-- name: agents_news
+-- What each host has to do: when its next execution is due, and what became of the one that has its slot.
+-- index: holdfast_task_gate, holdfast_lease_pkey, holdfast_task_pkey
+-- returns: host_id due_at fence claim_id status
+SELECT g.host_id,
+    (SELECT min(x.due_at) FROM holdfast_task x WHERE x.status = 'queued' AND x.gate = :prefix::text || g.host_id) AS due_at,
+    l.fence, l.claim_id, t.status
+FROM unnest(:ids::text[]) AS g(host_id)
+LEFT JOIN holdfast_lease l ON l.resource = :slot::text || g.host_id
+LEFT JOIN holdfast_task t ON t.id = l.claim_id;
+
+-- name: count_slots
+-- Slots of hosts that are held.
+-- index: holdfast_lease_held
+-- returns: n
+SELECT count(*) AS n FROM holdfast_lease WHERE claim_id IS NOT NULL AND resource >= :first::text AND resource < :last::text;
