@@ -21,7 +21,17 @@ URL_DEFAULT: Final = "sqlite:///holdfast.db"
 GATEWAY_VARIABLE: Final = "HOLDFAST_GATEWAY"
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"
 KEYS: Final = ("url",)
-TABLES: Final = ("holdfast", "server", "sync", "keep", "intervention", "decision", "task")
+TABLES: Final = (
+    "holdfast",
+    "server",
+    "sync",
+    "keep",
+    "intervention",
+    "decision",
+    "task",
+    "fleet",
+    "webhooks",
+)
 
 
 class Resolved(NamedTuple):

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from fastapi import FastAPI
 from msgspec.structs import replace
 
+from holdfast.fleet.fleet import FleetParts
+from holdfast.fleet.secret_values import SecretValues
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.rest.app import make_app
 from holdfast.gateway.rest.live import Live
@@ -49,6 +51,12 @@ async def open_services(
         hub=replace(settings.sync.rules, progress_timeout_seconds=timeout),
         redaction=settings.redaction(),
         expiry_seconds=settings.intervention.expiry_seconds,
+        fleet=settings.fleet.rules,
+        fleet_parts=FleetParts(
+            secrets=SecretValues(settings.fleet.secrets),
+            addresses=settings.webhooks.addresses,
+            tolerance_seconds=settings.webhooks.tolerance_seconds,
+        ),
     )
     return await GatewayServices.open(queue, metrics, rules)
 

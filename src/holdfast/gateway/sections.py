@@ -148,16 +148,20 @@ def read_section(
     flags: Mapping[str, object],
     *,
     lists: tuple[str, ...] = (),
+    tables: tuple[str, ...] = (),
     hidden: tuple[str, ...] = (),
 ) -> S:
-    """One section. `lists`: keys whose variable has commas between its values. `hidden`: keys that only
-    `flags` may have."""
+    """One section. `lists`: keys whose variable has commas between its values. `tables`: those whose variable
+    is JSON. `hidden`: keys that only `flags` may have."""
     given = dict(table)
     prefix = f"HOLDFAST_{name.upper()}__"
     for variable, text in environ.items():
         if variable.startswith(prefix):
             key, value = _value_of(variable, variable.removeprefix(prefix).lower(), text)
-            given[key] = tuple(value.split(",")) if key in lists else value
+            if key in lists:
+                given[key] = tuple(value.split(","))
+            else:
+                given[key] = _table(variable, value) if key in tables else value
     known = [field for field in kind.__struct_fields__ if field not in hidden]
     for key in given:
         if key not in known:
@@ -190,3 +194,10 @@ def _value_of(variable: str, key: str, text: str) -> tuple[str, str]:
     if not key.endswith(FILE):
         return key, text
     return key.removesuffix(FILE), read_value(variable, text)
+
+
+def _table(variable: str, text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        raise BadConfig(f"{variable} is not JSON: write a table as an object") from None

@@ -18,7 +18,7 @@ from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
 from holdfast.core.intervention import EXPIRES_SECONDS
 from holdfast.core.redaction import DEFAULT, Redaction
-from holdfast.fleet.fleet import Fleet
+from holdfast.fleet.fleet import Fleet, FleetParts
 from holdfast.gateway.bulk_audit import audited
 from holdfast.gateway.bulk_runner import BulkRunner
 from holdfast.gateway.figures import HubFigures
@@ -54,6 +54,7 @@ class ServiceRules(msgspec.Struct, frozen=True):
     expiry_seconds: float = EXPIRES_SECONDS
     """How long the command of an intervention is sent, unless its request says it."""
     fleet: FleetRules = FLEET_RULES
+    fleet_parts: FleetParts = FleetParts()
 
 
 NO_RULES: Final = ServiceRules()
@@ -91,7 +92,7 @@ class GatewayServices:
         self.projects = Projects(resources.store)
         self.conflicts = Conflicts(resources.store)
         self.live_reads = LiveReads(resources.store)
-        self.fleet = Fleet(resources.store, rules.fleet)
+        self.fleet = Fleet(resources.store, rules.fleet, rules.fleet_parts)
         self.bulk = BulkRunner(
             resources.store,
             resources.clock,

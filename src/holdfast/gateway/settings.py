@@ -15,6 +15,7 @@ from holdfast.core.token import check_bootstrap, check_listen
 from holdfast.errors import BadConfig
 from holdfast.gateway.feed.entries import RING_EVENTS
 from holdfast.gateway.feed.requests import FRAME_BYTES_MAX, PING_SECONDS
+from holdfast.gateway.fleet_settings import FleetSettings, WebhookSettings, check_tables
 from holdfast.gateway.sections import (
     DecisionSettings,
     InterventionSettings,
@@ -38,10 +39,14 @@ OTHERS: Final[dict[str, type[msgspec.Struct]]] = {
     "intervention": InterventionSettings,
     "decision": DecisionSettings,
     "task": TaskSettings,
+    "fleet": FleetSettings,
+    "webhooks": WebhookSettings,
 }
 SECTIONS: Final = ("server", *OTHERS)
-LISTS: Final = ("origins", "redact_fields", "redact_patterns")
+LISTS: Final = ("origins", "redact_fields", "redact_patterns", "allow")
 """Settings that a variable gives with commas between their values."""
+TABLES: Final = ("command_types", "approval_rules", "secrets")
+"""Settings that a variable gives as JSON."""
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +90,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     intervention: InterventionSettings = InterventionSettings()
     decision: DecisionSettings = DecisionSettings()
     task: TaskSettings = TaskSettings()
+    fleet: FleetSettings = FleetSettings()
+    webhooks: WebhookSettings = WebhookSettings()
 
     def __post_init__(self) -> None:
         wrong = BadConfig
@@ -159,8 +166,11 @@ def server_settings(
 ) -> ServerSettings:
     """The settings of a server from the tables of holdfast.toml, the environment and flags."""
     check_variables(environ, SECTIONS)
+    check_tables(document.get("fleet", {}))
     sections = {
-        name: read_section(kind, name, document.get(name, {}), environ, {})
+        name: read_section(
+            kind, name, document.get(name, {}), environ, {}, lists=LISTS, tables=TABLES
+        )
         for name, kind in OTHERS.items()
     }
     return read_section(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,13 @@ import msgspec
 import pytest
 
 from holdfast.config import TABLES, find_url
+from holdfast.core.fleet.rules import RULES, FleetRules
+from holdfast.core.fleet.secrets import SecretRef
 from holdfast.core.retention import HubRetention
 from holdfast.core.worker import wire
 from holdfast.errors import BadConfig
+from holdfast.fleet.secret_values import SecretSource
+from holdfast.gateway.fleet_settings import FleetSettings
 from holdfast.gateway.rest.live import Live
 from holdfast.gateway.sections import InterventionSettings, SyncSettings
 from holdfast.gateway.server import _uvicorn
@@ -55,6 +60,54 @@ def test_sections_set_what_the_queue_of_the_server_has() -> None:
     assert (made.affinity_seconds, made.reassign_fallback_seconds) == (8, 9)
 
 
+def test_the_values_of_the_fleet_are_those_of_its_rules() -> None:
+    """Every value has the default of the rules, under its own name but for the two of the backoff."""
+    assert FleetSettings().rules == RULES
+    names = {"base_backoff_seconds": "base_backoff", "max_backoff_seconds": "max_backoff"}
+    computed = {"command_types", "secret_versions"}
+    for field in FleetRules.__struct_fields__:
+        assert field in computed or names.get(field, field) in FleetSettings.__struct_fields__
+
+
+def test_a_fleet_is_set_by_tables_and_variables() -> None:
+    text = """
+        [fleet]
+        max_in_flight = 7
+        [fleet.command_types.deploy]
+        argv = ["deploy", "{command}"]
+        approval = "two"
+        [[fleet.approval_rules]]
+        name = "two"
+        match = { command_type = "deploy" }
+        all_of = [{ count = 2, from = ["role:approver"] }]
+        [fleet.secrets.registry]
+        env = "REGISTRY"
+        version = 3
+    """
+    environ = {
+        "HOLDFAST_FLEET__BASE_BACKOFF": "2.5",
+        "HOLDFAST_FLEET__EXEC_MAX_RETRIES": "9",
+        "HOLDFAST_WEBHOOKS__ALLOW": "10.0.0.0/8,hooks.example",
+    }
+    made = server_settings(tomllib.loads(text), environ, {})
+    rules = made.fleet.rules
+    assert (rules.max_in_flight, rules.base_backoff_seconds, rules.exec_max_retries) == (7, 2.5, 9)
+    assert rules.command_types["deploy"].argv == ("deploy", "{command}")
+    assert "exec" in rules.command_types
+    assert rules.approval_rules[0].all_of[0].count == 2
+    assert made.fleet.secrets == {"registry": SecretSource(env="REGISTRY", version=3)}
+    assert made.webhooks.allow == ("10.0.0.0/8", "hooks.example")
+    environ = {"HOLDFAST_FLEET__SECRETS": '{"a": {"file": "/run/a"}}'}
+    assert server_settings({}, environ, {}).fleet.secrets == {"a": SecretSource(file="/run/a")}
+
+
+async def test_the_settings_of_the_fleet_have_an_effect() -> None:
+    fleet = FleetSettings(max_in_flight=3, secrets={"a": SecretSource(env="A")})
+    async with open_site("sqlite://", fleet=fleet) as site:
+        assert site.services.fleet.rules.max_in_flight == 3
+        assert site.services.fleet.secrets.pin({"X": SecretRef("a")}) == {"X": SecretRef("a", 1)}
+
+
 @pytest.mark.parametrize("name", ["keep_sync_log", "keep_output", "keep_audit", "progress_timeout"])
 def test_a_bad_value_of_the_queue_is_named(name: str) -> None:
     with pytest.raises(BadConfig, match=f"{name} is -1"):
@@ -90,6 +143,32 @@ def test_the_bounds_of_the_live_feed_reach_its_protocol() -> None:
         ({"task": {"progress_timeout_seconds": -1}}, {}, "progress_timeout_seconds is -1"),
         ({"server": {"frame_bytes": 10}}, {}, "frame_bytes is 10"),
         ({"server": {"ping_seconds": 0}}, {}, "ping_seconds is 0"),
+        ({"fleet": {"max_inflight": 1}}, {}, "did you mean 'max_in_flight'"),
+        ({"fleet": {"max_in_flight": 0}}, {}, "max_in_flight is 0"),
+        ({"fleet": {"exec_timeout_seconds": 0}}, {}, "exec_timeout_seconds is 0"),
+        ({"fleet": {"base_backoff": 5, "max_backoff": 4}}, {}, "max_backoff is 4"),
+        ({"fleet": {"approval_default": "ask"}}, {}, "approval_default is 'ask'"),
+        ({"fleet": {"stale_blocks": "lax"}}, {}, "stale_blocks"),
+        ({"fleet": {"hosting": "cellery"}}, {}, "hosting"),
+        ({"fleet": {"command_types": {"a": {"argvs": ["x"]}}}}, {}, "fleet.command_types.a.argvs"),
+        ({"fleet": {"command_types": {"a": {"argv": []}}}}, {}, "fleet.command_types.a.argv"),
+        (
+            {"fleet": {"command_types": {"a": {"argv": ["x"], "approval": "b"}}}},
+            {},
+            "no rule of fleet.approval_rules",
+        ),
+        ({"fleet": {"approval_rules": [{"matches": {}}]}}, {}, "did you mean 'match'"),
+        ({"fleet": {"approval_rules": [{"deny": 0}]}}, {}, r"approval_rules\[0\].deny is 0"),
+        ({"fleet": {"approval_rules": [{"match": {"selector": "((("}}]}}, {}, "approval_rules"),
+        ({"fleet": {"secrets": {"a": {"envs": "X"}}}}, {}, "did you mean 'env'"),
+        ({"fleet": {"secrets": {"a": {}}}}, {}, "fleet.secrets.a needs env"),
+        ({"fleet": {"secrets": {"a": {"env": "X", "file": "y"}}}}, {}, "give one of them"),
+        ({"fleet": {"secrets": {"a b": {"env": "X"}}}}, {}, "fleet.secrets has the name 'a b'"),
+        ({"fleet": {"secrets": {"a": {"env": "X", "version": 0}}}}, {}, "a.version is 0"),
+        ({}, {"HOLDFAST_FLEET__SECRETS": "{"}, "HOLDFAST_FLEET__SECRETS is not JSON"),
+        ({"webhooks": {"tolerance_seconds": 0}}, {}, "tolerance_seconds is 0"),
+        ({"webhooks": {"allow": ["a b"]}}, {}, "allow has 'a b'"),
+        ({}, {"HOLDFAST_WEBHOOKS__ALOW": "x"}, "did you mean 'allow'"),
     ],
 )
 def test_what_is_not_known_or_not_valid_is_refused(

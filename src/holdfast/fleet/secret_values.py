@@ -1,0 +1,111 @@
+"""The values of secrets: looked up when a run is offered, in the environment of the server or in files.
+
+Promises: a value is read from its source each time, so a rotated one counts at once; nothing stores it and
+no error shows it. A job names the version that it was made with: a later version is another secret, and a
+run that was approved with the earlier one gets none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from holdfast.core.errors import CommandRefused
+from holdfast.core.fleet.secrets import SECRET_BYTES_MAX, SecretRef, check_value, pinned
+from holdfast.errors import InvalidInput
+
+NAMES_SHOWN: Final = 20
+
+
+class SecretSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the value of a secret is: exactly one of `env` and `file`."""
+
+    env: str | None = None
+    """A variable of the server's environment."""
+    file: str | None = None
+    """A file. The line end at its end is not part of the value."""
+    version: int = 1
+    """Raised with each change of the value."""
+
+
+class SecretValues:
+    """The secrets of a server."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, SecretSource] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._sources = dict(sources or {})
+        self._environ = os.environ if environ is None else environ
+        self._given: dict[tuple[str, int], str] = {}
+        """What runs have got: their output may have it after the source has changed."""
+
+    def pin(self, refs: Mapping[str, SecretRef]) -> dict[str, SecretRef]:
+        """The references with the versions that there are now. InvalidInput for a secret that does not exist,
+        and for another version of one."""
+        newest = {name: source.version for name, source in self._sources.items()}
+        found, missing = pinned(refs, newest)
+        if missing:
+            known = ", ".join(sorted(newest)[:NAMES_SHOWN]) or "none"
+            raise InvalidInput(
+                f"secrets names '{missing[0]}', which the server does not have: it has {known}"
+            )
+        for variable, ref in found.items():
+            if ref.version != newest[ref.name]:
+                raise InvalidInput(
+                    f"secrets.{variable}.version is {ref.version}: '{ref.name}' has the version "
+                    f"{newest[ref.name]}"
+                )
+        return found
+
+    def environment(self, refs: Mapping[str, SecretRef]) -> dict[str, str]:
+        """The variables of a run. CommandRefused if a secret is not there, or has another version now."""
+        return {variable: self._value(ref) for variable, ref in refs.items()}
+
+    def known(self, refs: Mapping[str, SecretRef]) -> list[str]:
+        """The values to remove from output: what the source has now, and what runs have got."""
+        values = []
+        for ref in refs.values():
+            given = self._given.get((ref.name, ref.version or 0))
+            try:
+                now = self._read(ref.name)
+            except CommandRefused:
+                now = None
+            values += [value for value in dict.fromkeys((given, now)) if value is not None]
+        return values
+
+    def _value(self, ref: SecretRef) -> str:
+        source = self._sources.get(ref.name)
+        if source is not None and ref.version not in (None, source.version):
+            raise CommandRefused(
+                f"secret '{ref.name}' has version {source.version} now, and the job was made with "
+                f"{ref.version}: make the job again"
+            )
+        value = self._given[ref.name, ref.version or 0] = self._read(ref.name)
+        return value
+
+    def _read(self, name: str) -> str:
+        source = self._sources.get(name)
+        if source is None:
+            raise CommandRefused(f"the server has no secret '{name}' any more")
+        text = self._environ.get(source.env) if source.env is not None else _content(source.file)
+        if text is None:
+            raise CommandRefused(f"the value of secret '{name}' cannot be read")
+        try:
+            return check_value(text)
+        except InvalidInput as error:
+            raise CommandRefused(f"secret '{name}': {error}") from None
+
+
+def _content(path: str | None) -> str | None:
+    """None if the file cannot be read. The error would show the path."""
+    try:
+        with Path(path or "").open("rb") as file:
+            return file.read(SECRET_BYTES_MAX + 3).decode().removesuffix("\n").removesuffix("\r")
+    except (OSError, UnicodeDecodeError):
+        return None
