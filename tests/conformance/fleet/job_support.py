@@ -132,7 +132,10 @@ class FleetBench:
         return claimed
 
     async def succeed(self, task: Task) -> None:
-        await self._say(await self.start(task), Complete("null"))
+        await self.complete(await self.start(task))
+
+    async def complete(self, run: Task) -> None:
+        await self._say(run, Complete("null"))
 
     async def fail(self, task: Task, kind: FailureKind = FailureKind.ERROR) -> None:
         await self._say(await self.start(task), Fail(Failure(kind, "exit 1"), final=True))

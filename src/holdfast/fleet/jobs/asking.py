@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.fleet import approval as rules_of_approval
+from holdfast.core.fleet.approval import RequestState
 from holdfast.core.fleet.approval_rules import (
     DEFAULT_RULE,
     ApprovalRule,
@@ -117,6 +118,15 @@ def write_request(before: ApprovalRequest, after: ApprovalRequest) -> Script[Non
         seen_state=before.state,
     )
     assert written, "the lock of the job keeps its approval as it is"
+
+
+def voided(request: ApprovalRequest, now: float) -> ApprovalRequest:
+    """The request that does not count any more. One that has ended otherwise stays as it is."""
+    if request.state not in (RequestState.PENDING, RequestState.APPROVED):
+        return request
+    return replace(
+        request, state=RequestState.VOID.value, ended_at=now, version=request.version + 1
+    )
 
 
 def write_vote(vote: Vote) -> Script[None]:

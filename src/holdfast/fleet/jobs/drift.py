@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet import approval as rules_of_approval
-from holdfast.core.fleet.approval import RequestState
 from holdfast.core.fleet.command_type import CommandType
 from holdfast.core.fleet.job_spec import read_spec
-from holdfast.core.fleet.model import ApprovalRequest, ApprovalState, Host, Job
+from holdfast.core.fleet.model import ApprovalState, Host, Job
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.ids import Ids
 from holdfast.fleet import host_scripts
 from holdfast.fleet.jobs import asking
+from holdfast.fleet.jobs.asking import voided
 from holdfast.fleet.jobs.job_rows import job_event, rollout_of, with_rollout
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.jobs.verdicts import pinned_digest, read_blocks
@@ -71,7 +71,7 @@ def ask_again(
     if job.approval_id is not None:
         before = yield from asking.read_request(job.approval_id)
         excluded = tuple(rules_of_approval.excluded_of(before))
-        yield from asking.write_request(before, _voided(before, now))
+        yield from asking.write_request(before, voided(before, now))
     spec = read_spec(job.spec_json)
     rule = yield from asking.find_rule(spec, current.hosts, rules)
     changed, request = asking.judged(
@@ -93,11 +93,3 @@ def ask_again(
         requested_by=job.created_by,
     )
     return changed, [event]
-
-
-def _voided(request: ApprovalRequest, now: float) -> ApprovalRequest:
-    if request.state not in (RequestState.PENDING, RequestState.APPROVED):
-        return request
-    return replace(
-        request, state=RequestState.VOID.value, ended_at=now, version=request.version + 1
-    )

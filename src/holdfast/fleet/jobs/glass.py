@@ -9,9 +9,6 @@ from msgspec.structs import replace
 
 from holdfast.core import codec
 from holdfast.core.fleet import approval as rules_of_approval, break_glass as glass_rules
-from holdfast.core.fleet.approval import (
-    RequestState,
-)
 from holdfast.core.fleet.break_glass import BreakGlass
 from holdfast.core.fleet.model import (
     ApprovalRequest,
@@ -64,9 +61,7 @@ def break_glass(
         now=now,
     )
     request, votes = yield from asked(job)
-    void = replace(
-        request, state=RequestState.VOID.value, ended_at=now, version=request.version + 1
-    )
+    void = asking.voided(request, now)
     yield from asking.write_request(request, void)
     changed = replace(
         job,

@@ -86,7 +86,15 @@ def lock_job(job_id: str) -> Script[Job | None]:
 
 def lock_for(job_id: str, expected_version: int | None) -> Script[Job]:
     """The job for an order of a person. NotFound, or VersionConflict if it was changed since."""
-    job = yield from lock_job(job_id)
+    return _checked((yield from lock_job(job_id)), job_id, expected_version)
+
+
+def known_job(job_id: str, expected_version: int | None = None) -> Script[Job]:
+    """The job without a lock, for a reader. NotFound, or VersionConflict."""
+    return _checked((yield from read_job(job_id)), job_id, expected_version)
+
+
+def _checked(job: Job | None, job_id: str, expected_version: int | None) -> Job:
     if job is None:
         raise NotFound(f"there is no job '{job_id}'")
     if expected_version is not None and expected_version != job.version:

@@ -62,6 +62,10 @@ class BlocksInForce:
             return BLOCK_ACTOR + block.id, Reason(ExecutionKind.BLOCKED, text)
         return BLOCK_ACTOR + block.id, Reason(None, text, block.id)
 
+    def explain(self, host: Host) -> list[rules.BlockExplanation]:
+        """Every block about the host, those in force first."""
+        return rules.explain(self._blocks, host, self._command_type, self._now, self._groups)
+
     def stopping(self, host: Host) -> Block | None:
         """The block that ends what runs on the host."""
         return next(

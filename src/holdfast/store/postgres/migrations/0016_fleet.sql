@@ -85,7 +85,7 @@ CREATE TABLE holdfast_job (
     due_at           double precision,
     version          bigint NOT NULL
 );
-CREATE UNIQUE INDEX holdfast_job_external ON holdfast_job (project, external_id) WHERE external_id IS NOT NULL;
+CREATE UNIQUE INDEX holdfast_job_external ON holdfast_job (external_id, project) WHERE external_id IS NOT NULL;
 CREATE INDEX holdfast_job_project ON holdfast_job (project, id);
 CREATE INDEX holdfast_job_due ON holdfast_job (due_at) WHERE finished_at IS NULL AND due_at IS NOT NULL;
 CREATE INDEX holdfast_job_open ON holdfast_job (id) WHERE finished_at IS NULL;

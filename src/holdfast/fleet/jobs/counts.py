@@ -1,0 +1,72 @@
+"""How many executions of a job stand where, and when the job may end.
+
+Promises: the counts come from the counters of the job and from the hosts that are open, never from all its
+executions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.core.fleet.model import SLOT, Job
+from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionFacts, ExecutionKind, kind_of
+from holdfast.core.start_once import RunPhase
+from holdfast.core.task import FailureKind, Status
+from holdfast.fleet.jobs.job_rows import GRANTED, Rollout, counts_of
+from holdfast.fleet.jobs.rows import own
+from holdfast.store.script import Script, call
+
+
+def count_kinds(job: Job, since: float) -> Script[dict[str, int]]:
+    """Executions by kind: those that were counted, those that are open, and all others, which are new."""
+    kinds = Counter(counts_of(job))
+    open_rows = yield call(own("open_facts"), job_id=job.id, since=since, slot=SLOT)
+    for row in open_rows:
+        kinds[kind_of(_open_facts(row)).value] += row[6]
+    ended_rows = yield call(own("ended_facts"), job_id=job.id)
+    for status, failure_kind, outcome, has_go, n in ended_rows:
+        facts = ExecutionFacts(
+            task_status=Status(status),
+            failure_kind=None if failure_kind is None else FailureKind(failure_kind),
+            outcome=outcome,
+            has_go=bool(has_go),
+        )
+        kinds[kind_of(facts).value] += n
+    unconfirmed, killed = ExecutionKind.CANCELLED_UNCONFIRMED, ExecutionKind.CANCELLED_KILLED
+    if kinds[unconfirmed.value]:
+        # An agent may confirm the end of its command after it was counted.
+        rows = yield call(own("count_outcome"), job_id=job.id, outcome=killed.value)
+        confirmed = rows[0][0] - counts_of(job).get(killed.value, 0)
+        kinds[unconfirmed.value] -= confirmed
+        kinds[killed.value] += confirmed
+    new = job.hosts - sum(kinds.values())
+    facts = ExecutionFacts(
+        task_status=Status.BLOCKED,
+        is_approved=job.approval_state in GRANTED,
+        is_started=job.started_at is not None,
+    )
+    kinds[kind_of(facts).value] += max(0, new)
+    return {kind: n for kind, n in sorted(kinds.items()) if n > 0}
+
+
+def _open_facts(row: Sequence[Any]) -> ExecutionFacts:
+    status, phase, by_block, is_held, is_live, is_busy, _ = row
+    holder = BLOCK_ACTOR if by_block else "operator"
+    return ExecutionFacts(
+        task_status=Status(status),
+        phase=RunPhase(phase) if phase in set(RunPhase) else RunPhase.OFFERED,
+        held_by=holder if is_held else None,
+        host_live=bool(is_live),
+        host_busy=bool(is_busy),
+    )
+
+
+def eta_seconds(job: Job, rollout: Rollout, now: float) -> float | None:
+    """By the time that those which have ended took, together."""
+    state = rollout.state
+    ended = state.ended.total
+    if job.finished_at is not None or job.started_at is None or state.halt is not None or not ended:
+        return None
+    return (now - job.started_at) / ended * (job.hosts - ended)

@@ -1,0 +1,74 @@
+-- What is shown of jobs and their executions.
+
+-- name: jobs_page
+-- The latest first: ids rise with time.
+-- index: holdfast_job (primary key)
+-- returns: {job}
+SELECT {job} FROM holdfast_job
+WHERE id < :before
+  AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
+  AND (:status IS NULL OR status = :status)
+  AND (:parent_id IS NULL OR parent_id = :parent_id)
+ORDER BY id DESC LIMIT :limit;
+
+-- name: executions_page
+-- index: holdfast_execution_job
+-- returns: {execution}
+SELECT {execution} FROM holdfast_execution
+WHERE job_id = :job_id AND nth > :after
+  AND (:wave IS NULL OR wave = :wave) AND (:host IS NULL OR host = :host OR host_id = :host)
+ORDER BY nth LIMIT :limit;
+
+-- name: open_facts
+-- Admitted executions that have not ended, by what their kind follows from.
+-- index: holdfast_execution_open
+-- returns: status phase held_by_block is_held is_live is_busy n
+SELECT t.status, json_extract(t.progress_json, '$.phase') AS phase,
+    coalesce(t.held_by LIKE 'block:%', 0) AS held_by_block, t.held_by IS NOT NULL AS is_held,
+    coalesce(h.driver = 'ssh' OR a.seen_at >= :since, 0) AS is_live,
+    coalesce(l.claim_id <> e.task_id, 0) AS is_busy, count(*) AS n
+FROM holdfast_execution e
+JOIN holdfast_task t ON t.id = e.task_id
+LEFT JOIN holdfast_host h ON h.id = e.host_id
+LEFT JOIN holdfast_agent a ON a.host_id = e.host_id
+LEFT JOIN holdfast_lease l ON l.resource = :slot || e.host_id
+WHERE e.job_id = :job_id AND e.wave IS NOT NULL AND e.ended_at IS NULL
+GROUP BY 1, 2, 3, 4, 5, 6;
+
+-- name: ended_facts
+-- Ends that the rollout has not counted, by what their kind follows from.
+-- index: holdfast_execution_ended
+-- returns: status failure_kind outcome has_go n
+SELECT t.status, json_extract(t.failure_json, '$.kind') AS failure_kind, e.outcome, e.go_at IS NOT NULL AS has_go,
+    count(*) AS n
+FROM holdfast_execution e
+JOIN holdfast_task t ON t.id = e.task_id
+WHERE e.job_id = :job_id AND e.ended_at IS NOT NULL AND e.tallied = 0
+GROUP BY 1, 2, 3, 4;
+
+-- name: count_outcome
+-- index: holdfast_execution_job
+-- returns: n
+SELECT count(*) AS n FROM holdfast_execution WHERE job_id = :job_id AND outcome = :outcome AND tallied = 1;
+
+-- name: host_standings
+-- Whether hosts answer, and what has their slots.
+-- index: holdfast_host (primary key)
+-- returns: id driver state seen_at holder
+SELECT h.id, h.driver, h.state, a.seen_at, l.claim_id AS holder
+FROM holdfast_host h
+LEFT JOIN holdfast_agent a ON a.host_id = h.id
+LEFT JOIN holdfast_lease l ON l.resource = :slot || h.id
+WHERE h.id IN (SELECT value FROM json_each(:ids));
+
+-- name: jobs_by_external_id
+-- The latest first: projects may have the same external id.
+-- index: holdfast_job_external
+-- returns: {job}
+SELECT {job} FROM holdfast_job WHERE external_id = :external_id AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
+ORDER BY id DESC LIMIT 1;
+
+-- name: pinned_names
+-- index: holdfast_execution_job
+-- returns: host_id host
+SELECT host_id, host FROM holdfast_execution WHERE job_id = :job_id ORDER BY nth;

@@ -1,0 +1,124 @@
+"""Why an execution is where it is: every reason, the one that counts first.
+
+Promises: the same rules as those that decide: approval, halt, wave, block, window, host, slot.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.core.fleet import block as rules_of_blocks
+from holdfast.core.fleet.job_spec import read_spec
+from holdfast.core.fleet.model import Execution, HostState, Job
+from holdfast.core.fleet.rollout_policy import place_of, size_of, wave_of
+from holdfast.core.fleet.rules import FleetRules
+from holdfast.core.task import ENDED, Status, Task
+from holdfast.core.wire import time_text
+from holdfast.fleet import host_scripts
+from holdfast.fleet.jobs.job_rows import GRANTED, rollout_of
+from holdfast.fleet.jobs.reads import ExecutionView, HostStanding, standings
+from holdfast.fleet.jobs.verdicts import read_blocks
+from holdfast.store.script import Script
+from holdfast.store.store import Store
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One reason."""
+
+    code: str
+    """`ended`, `approval`, `halt`, `wave`, `window`, `block`, `held`, `host_gone`, `host_cordoned`,
+    `host_unreachable`, `host_busy`, `not_due`, `running`."""
+    text: str
+
+
+class ExecutionWhy(msgspec.Struct, frozen=True):
+    """The answer: the first reason is the one that counts now."""
+
+    view: ExecutionView
+    causes: list[Cause]
+
+
+class ExecutionReasons:
+    """The reads of reasons."""
+
+    def __init__(self, store: Store, rules: FleetRules) -> None:
+        self._store = store
+        self._rules = rules
+
+    async def why(self, job: Job, view: ExecutionView) -> ExecutionWhy:
+        now = self._store.now()
+        since = now - self._rules.silent_seconds
+        causes = await self._store.read(lambda: _causes(job, view, now, since))
+        return ExecutionWhy(view, causes)
+
+
+def _causes(job: Job, view: ExecutionView, now: float, since: float) -> Script[list[Cause]]:
+    execution, task = view.execution, view.task
+    if task.status in ENDED:
+        return [Cause("ended", view.shown.reason)]
+    if task.status in (Status.RUNNING, Status.STUCK):
+        return [Cause("running", view.shown.reason)]
+    blocks = yield from read_blocks(job.project, read_spec(job.spec_json).command_type, now)
+    hosts = yield from host_scripts.pinned([execution.host_id])
+    found = yield from standings([execution.host_id])
+    causes = _of_job(job, execution, task)
+    host = hosts.get(execution.host_id)
+    if host is not None:
+        causes += _of_blocks(blocks.explain(host))
+    if task.held_by is not None:
+        causes.append(Cause("held", f"held by {task.held_by}"))
+    causes += _of_host(execution, found.get(execution.host_id), since)
+    if task.status is Status.QUEUED and task.due_at > now:
+        text = (
+            f"attempt {task.attempts + 1} of {task.max_attempts} is due at {time_text(task.due_at)}"
+        )
+        causes.append(Cause("not_due", text))
+    return causes or [Cause("queued", view.shown.reason)]
+
+
+def _of_job(job: Job, execution: Execution, task: Task) -> list[Cause]:
+    causes: list[Cause] = []
+    rollout = rollout_of(job)
+    state, policy = rollout.state, rollout.policy
+    if job.approval_state not in GRANTED:
+        causes.append(Cause("approval", f"the job waits for an approval ({job.approval_state})"))
+    if state.halt is not None:
+        causes.append(
+            Cause("halt", f"the job is halted by {state.halt.actor}: {state.halt.reason}")
+        )
+    if task.status is not Status.BLOCKED:
+        return causes
+    wave = wave_of(policy, job.hosts, execution.nth)
+    if wave > state.wave:
+        waits = "it waits for a person to open it" if state.asked else f"wave {state.wave} is open"
+        causes.append(Cause("wave", f"the host is in wave {wave}; {waits}"))
+    else:
+        ahead = place_of(policy, job.hosts, execution.nth) - state.admitted
+        window = size_of(policy.max_in_flight, job.hosts)
+        text = f"{state.in_flight} of at most {window} hosts run; {max(0, ahead)} come before it"
+        causes.append(Cause("window", text))
+    return causes
+
+
+def _of_blocks(found: list[rules_of_blocks.BlockExplanation]) -> list[Cause]:
+    return [Cause("block", each.text) for each in found if each.in_force]
+
+
+def _of_host(execution: Execution, host: HostStanding | None, since: float) -> list[Cause]:
+    if host is None or host.state is HostState.GONE:
+        return [Cause("host_gone", f"host {execution.host} was removed")]
+    causes: list[Cause] = []
+    if host.state is HostState.CORDONED:
+        causes.append(Cause("host_cordoned", f"host {execution.host} gets nothing new"))
+    elif not host.is_live(since):
+        seen = (
+            "was never heard"
+            if host.seen_at is None
+            else f"was last heard at {time_text(host.seen_at)}"
+        )
+        causes.append(Cause("host_unreachable", f"the agent of {execution.host} {seen}"))
+    if host.holder not in (None, execution.task_id):
+        causes.append(
+            Cause("host_busy", f"execution {host.holder} has the slot of {execution.host}")
+        )
+    return causes

@@ -1,0 +1,164 @@
+"""Blocks and jobs: what they refuse ends, what they hold comes back as the block says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.core.fleet.approval import Person
+from holdfast.core.fleet.model import ApprovalState, Block, JobStatus
+from holdfast.core.fleet.rollout_policy import HostOrder, RolloutRequest
+from holdfast.fleet.blocks import Blocks, NewBlock
+from holdfast.fleet.jobs.approvals import Approvals
+from holdfast.fleet.jobs.deadlines import Deadlines
+from holdfast.fleet.jobs.job_rows import counts_of
+from holdfast.queue.by import By
+from holdfast.store.store import Store
+from tests.conformance.fleet.job_support import FleetBench
+from tests.conformance.fleet.support import BY, PROJECT
+from tests.conformance.tasks.helpers import check_counters
+
+
+async def block(store: Store, host: str = "web-001", **fields: Any) -> Block:
+    given = {"host": host, "reason": "disk swap"} | fields
+    return await Blocks(store).add(PROJECT, NewBlock(**given), BY)
+
+
+def deadlines_of(fleet: FleetBench) -> Deadlines:
+    return Deadlines(fleet.store, fleet.rules, fleet.bus)
+
+
+async def test_a_refused_host_ends_as_blocked_with_the_reason(store: Store) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(3)
+    await block(store)
+    created = await fleet.create(names)
+    assert [(x.host, x.reason) for x in created.excluded] == [("web-001", "block")]
+    assert "disk swap" in created.excluded[0].detail
+    job = await fleet.run_out(created.job.id)
+    assert (job.status, counts_of(job)) == (JobStatus.PARTIAL, {"blocked": 1, "succeeded": 2})
+    [ended] = [e for e in await fleet.executions(job.id) if e.host == "web-001"]
+    assert "disk swap" in ended.detail
+    await check_counters(store)
+
+
+async def test_a_block_of_another_command_type_does_not_count(store: Store) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1)
+    await block(store, command_type="restart*")
+    assert (await fleet.run_out((await fleet.create(names)).job.id)).status is JobStatus.SUCCESS
+
+
+async def test_a_held_host_waits_out_of_the_window_and_comes_back(
+    store: Store, clock: VirtualClock
+) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(3)
+    held = await block(store, effect="hold")
+    rollout = RolloutRequest(waves=(), max_in_flight=1, order=HostOrder.NAME)
+    job_id = (await fleet.create(names, rollout=rollout)).job.id
+    await fleet.plan(job_id)
+    clock.pause(2.0)
+    await fleet.hear_agents()
+    await fleet.plan(job_id)
+    tasks = await fleet.tasks(job_id)
+    by_host = {e.host: tasks[e.task_id] for e in await fleet.executions(job_id)}
+    assert by_host["web-001"].held_by is not None
+    assert by_host["web-001"].held_by.startswith(f"block:{held.id}")
+    assert by_host["web-002"].status.value == "queued"
+    assert await deadlines_of(fleet).release_held() == 0
+    await Blocks(store).lift(held.id, BY)
+    assert await deadlines_of(fleet).release_held() == 1
+    assert await deadlines_of(fleet).release_held() == 0
+    assert (await fleet.run_out(job_id)).status is JobStatus.SUCCESS
+
+
+@pytest.mark.parametrize(("on_lift", "kind"), [("drop", "skipped"), ("requeue", "succeeded")])
+async def test_the_block_says_what_becomes_of_what_it_held(
+    store: Store, on_lift: str, kind: str
+) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1)
+    held = await block(store, effect="hold", on_lift=on_lift)
+    job_id = (await fleet.create(names)).job.id
+    await fleet.plan(job_id)
+    await Blocks(store).lift(held.id, BY)
+    await deadlines_of(fleet).release_held()
+    assert counts_of(await fleet.run_out(job_id)) == {kind: 1}
+
+
+async def test_a_held_host_expires_with_its_job(store: Store, clock: VirtualClock) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1)
+    await block(store, effect="hold")
+    job_id = (await fleet.create(names, not_after_seconds=60.0)).job.id
+    await fleet.plan(job_id)
+    clock.pause(61.0)
+    assert counts_of(await fleet.plan(job_id)) == {"expired": 1}
+
+
+async def test_a_block_that_expires_lets_go(store: Store, clock: VirtualClock) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1)
+    await block(store, effect="hold", expires_at=store.now() + 30.0)
+    job_id = (await fleet.create(names)).job.id
+    await fleet.plan(job_id)
+    clock.pause(31.0)
+    assert await deadlines_of(fleet).release_held() == 1
+    assert (await fleet.run_out(job_id)).status is JobStatus.SUCCESS
+
+
+async def test_what_one_block_lets_go_another_may_hold_or_refuse(store: Store) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1)
+    first = await block(store, effect="hold")
+    job_id = (await fleet.create(names)).job.id
+    await fleet.plan(job_id)
+    second = await block(store, effect="hold", reason="another")
+    await Blocks(store).lift(first.id, BY)
+    await deadlines_of(fleet).release_held()
+    [execution] = await fleet.executions(job_id)
+    assert execution.block_id == second.id
+    await block(store, effect="refuse", reason="never")
+    await Blocks(store).lift(second.id, BY)
+    await deadlines_of(fleet).release_held()
+    assert counts_of(await fleet.plan(job_id)) == {"blocked": 1}
+
+
+async def test_a_block_may_ask_for_another_approval(store: Store) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1)
+    held = await block(store, effect="hold", on_lift="reapprove")
+    job_id = (await fleet.create(names, command_type="shell", command="true")).job.id
+    approvals = Approvals(store, fleet.rules, fleet.bus)
+    bob = Person("user:bob", frozenset({"role:approver"}))
+    await approvals.approve(job_id, bob, By("user:bob", "yes"))
+    await fleet.plan(job_id)
+    await Blocks(store).lift(held.id, BY)
+    await deadlines_of(fleet).release_held()
+    job = await fleet.job(job_id)
+    assert job.approval_state is ApprovalState.WAIT_APPROVAL
+    assert [task.held_by is not None for task in (await fleet.tasks(job_id)).values()] == [True]
+    assert await deadlines_of(fleet).release_held() == 0
+    await approvals.approve(job_id, bob, By("user:bob", "yes, again"))
+    await deadlines_of(fleet).release_held()
+    assert (await fleet.run_out(job_id)).status is JobStatus.SUCCESS
+
+
+async def test_a_new_block_may_end_what_runs(store: Store) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(2)
+    job_id = (await fleet.create(names)).job.id
+    await fleet.plan(job_id)
+    runs = {
+        e.host: await fleet.start((await fleet.tasks(job_id))[e.task_id])
+        for e in await fleet.executions(job_id)
+    }
+    await block(store, on_running="abort")
+    assert await deadlines_of(fleet).stop_blocked() == 1
+    assert await deadlines_of(fleet).stop_blocked() == 0
+    await fleet.complete(runs["web-002"])
+    job = await fleet.plan(job_id)
+    assert counts_of(job) == {"cancelled_unconfirmed": 1, "succeeded": 1}

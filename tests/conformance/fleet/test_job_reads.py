@@ -1,0 +1,161 @@
+"""What is shown of jobs: counts without a scan, pages with filters, reasons, the plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.core.fleet.model import HostState, JobStatus
+from holdfast.core.fleet.rollout_policy import BudgetName, HostOrder, RolloutRequest
+from holdfast.errors import NotFound
+from holdfast.fleet.blocks import Blocks, NewBlock
+from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.jobs.control import JobControl
+from holdfast.fleet.jobs.reads import JobReads
+from holdfast.fleet.jobs.why import ExecutionReasons
+from holdfast.store.store import Store
+from tests.conformance.fleet.job_support import FleetBench
+from tests.conformance.fleet.support import BY, PROJECT
+
+WAVES = RolloutRequest(
+    waves=(2, "rest"), max_in_flight=2, order=HostOrder.NAME, budget={BudgetName.FAILED: None},
+    canary_budget=None,
+)  # fmt: skip
+
+
+def reads_of(fleet: FleetBench) -> JobReads:
+    return JobReads(fleet.store, fleet.rules)
+
+
+async def test_the_counts_add_up_at_every_moment(store: Store) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(6)
+    await Blocks(store).add(PROJECT, NewBlock(host="web-006", reason="no"), BY)
+    reads = reads_of(fleet)
+    job_id = (await fleet.create(names, rollout=WAVES, external_id="one")).job.id
+    detail = await reads.detail(job_id)
+    assert (detail.kinds, detail.statuses["NEW"]) == ({"new": 6}, 6)
+    await fleet.plan(job_id)
+    assert (await reads.detail(job_id)).kinds == {"awaiting_wave": 4, "queued": 2}
+    first, second = await fleet.queued(job_id)
+    run = await fleet.start(first)
+    assert (await reads.detail(job_id)).kinds == {"awaiting_wave": 4, "queued": 1, "starting": 1}
+    await fleet.complete(run)
+    await fleet.fail(second)
+    uncounted = await reads.detail(job_id)
+    assert uncounted.kinds == {"awaiting_wave": 4, "failed": 1, "succeeded": 1}
+    await fleet.run_out(job_id)
+    ended = await reads.detail(job_id)
+    assert ended.kinds == {"blocked": 1, "failed": 1, "succeeded": 4}
+    assert ended.statuses == {
+        "NEW": 0, "QUEUED": 0, "RUNNING": 0, "SUCCESS": 4, "FAILED": 1, "TIMEOUT": 0, "BLOCKED": 1,
+        "CANCELLED": 0,
+    }  # fmt: skip
+    assert [wave.size for wave in ended.rollout.state.waves] == [2, 4]
+
+
+async def test_hosts_that_do_not_answer_or_are_busy_are_shown_so(
+    store: Store, clock: VirtualClock
+) -> None:
+    fleet = FleetBench(store)
+    job_id = (await fleet.create(await fleet.add_hosts(1))).job.id
+    await fleet.plan(job_id)
+    clock.pause(fleet.rules.silent_seconds + 1.0)
+    assert (await reads_of(fleet).detail(job_id)).kinds == {"host_unreachable": 1}
+    page = await reads_of(fleet).executions(await fleet.job(job_id), kind="host_unreachable")
+    assert len(page.items) == 1
+
+
+async def test_executions_come_in_pages_with_filters(store: Store) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(5)
+    job_id = (await fleet.create(names, rollout=WAVES)).job.id
+    await fleet.plan(job_id)
+    first, second = await fleet.queued(job_id)
+    await fleet.succeed(first)
+    await fleet.fail(second)
+    await fleet.plan(job_id)
+    job, reads = await fleet.job(job_id), reads_of(fleet)
+    page = await reads.executions(job, limit=3)
+    assert [view.execution.host for view in page.items] == names[:3]
+    rest = await reads.executions(job, after=page.next, limit=3)
+    assert ([view.execution.host for view in rest.items], rest.next) == (names[3:], None)
+    failed = await reads.executions(job, status="FAILED")
+    assert [view.task.id for view in failed.items] == [second.id]
+    wave = await reads.executions(job, wave=1)
+    assert len(wave.items) == 2
+    one = await reads.executions(job, host=names[4])
+    assert [view.execution.host for view in one.items] == [names[4]]
+    _, view = await reads.execution(second.id)
+    assert (view.shown.status.value, view.shown.kind.value) == ("FAILED", "failed")
+    with pytest.raises(NotFound):
+        await reads.execution("none")
+
+
+async def test_jobs_are_found_by_id_and_external_id(store: Store) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1)
+    jobs = [(await fleet.create(names, external_id=f"job-{n}")).job.id for n in range(3)]
+    reads = reads_of(fleet)
+    assert (await reads.find("job-1")).id == jobs[1]
+    assert (await reads.find(jobs[2], [PROJECT])).id == jobs[2]
+    with pytest.raises(NotFound):
+        await reads.find(jobs[0], ["other"])
+    with pytest.raises(NotFound):
+        await reads.find("job-9")
+    assert [job.id for job in await reads.list()] == jobs[::-1]
+    assert [job.id for job in await reads.list(before=jobs[2], limit=1)] == [jobs[1]]
+    assert await reads.list(projects=["other"]) == []
+    await fleet.run_out(jobs[0])
+    assert [j.id for j in await reads.list(status=JobStatus.SUCCESS.value)] == [jobs[0]]
+
+
+async def test_why_names_what_an_execution_waits_for(store: Store, clock: VirtualClock) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(5)
+    job_id = (await fleet.create(names, rollout=WAVES)).job.id
+    await fleet.plan(job_id)
+
+    async def codes(nth: int) -> list[str]:
+        job = await fleet.job(job_id)
+        page = await reads_of(fleet).executions(job, host=names[nth])
+        why = await ExecutionReasons(store, fleet.rules).why(job, page.items[0])
+        return [cause.code for cause in why.causes]
+
+    assert await codes(4) == ["wave"]
+    assert await codes(0) == ["queued"]
+    await JobControl(store, fleet.rules, fleet.bus).pause(job_id, BY)
+    assert await codes(4) == ["halt", "wave"]
+    await Blocks(store).add(PROJECT, NewBlock(host=names[0], reason="disk"), BY)
+    host = await Hosts(store).get(PROJECT, names[0])
+    await Hosts(store).edit(host.id, BY, state=HostState.CORDONED.value)
+    assert await codes(0) == ["halt", "block", "host_cordoned"]
+    clock.pause(fleet.rules.silent_seconds + 1.0)
+    assert await codes(1) == ["halt", "host_unreachable"]
+
+
+async def test_the_plan_says_wave_and_whether_a_host_would_run(store: Store) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(4)
+    await Blocks(store).add(PROJECT, NewBlock(host=names[3], reason="disk"), BY)
+    job = (await fleet.create(names, rollout=WAVES)).job
+    plan = await reads_of(fleet).plan(job)
+    assert [(p.execution.host, p.wave, p.would_run) for p in plan] == [
+        (names[0], 1, True),
+        (names[1], 1, True),
+        (names[2], 2, True),
+        (names[3], 2, False),
+    ]
+    assert "disk" in plan[3].reason
+
+
+async def test_drift_is_shown_and_never_followed(store: Store) -> None:
+    fleet = FleetBench(store)
+    await fleet.add_hosts(2, labels={"role": "web"})
+    job = (await fleet.create(selector="role=web")).job
+    host = await Hosts(store).get(PROJECT, "web-001")
+    await Hosts(store).edit(host.id, BY, labels={"role": "db"})
+    gone = await Hosts(store).get(PROJECT, "web-002")
+    await Hosts(store).remove(gone.id, BY)
+    found = await reads_of(fleet).drift(job)
+    assert (found.changed, found.gone) == (("web-001",), ("web-002",))
