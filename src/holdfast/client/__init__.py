@@ -1,5 +1,5 @@
-"""The client of a gateway: `Client` for asyncio, `BlockingClient` for callers that block, `Node` for work
-without a connection.
+"""The client of a gateway: `Client` for asyncio, `BlockingClient` for callers that block, `Node` (and
+`BlockingNode`) for work without a connection.
 
 It needs no database: `pip install 'holdfast[client]'`. Its calls are those of the REST API; its errors are
 those of `holdfast.errors`. docs/howto/client.md and docs/howto/offline.md show it. Public are the names of
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         TaskView,
         Why,
     )
+    from holdfast.client.node.blocking import BlockingClaim, BlockingNode
     from holdfast.client.node.claim import Claim, Command
     from holdfast.client.node.exchange import SyncReport
     from holdfast.client.node.journal import Refused
@@ -49,7 +50,9 @@ _MODELS = (
     "Why",
 )
 __all__ = [
+    "BlockingClaim",
     "BlockingClient",
+    "BlockingNode",
     "BlockingWatch",
     "Claim",
     "Client",
@@ -84,6 +87,7 @@ if not TYPE_CHECKING:
             "holdfast.client.bridge": ["BlockingWatch"],
             "holdfast.client.client": ["Client", "TaskEdit"],
             "holdfast.client.models": _MODELS,
+            "holdfast.client.node.blocking": ["BlockingClaim", "BlockingNode"],
             "holdfast.client.node.claim": ["Claim", "Command"],
             "holdfast.client.node.exchange": ["SyncReport"],
             "holdfast.client.node.journal": ["Refused"],
