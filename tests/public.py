@@ -30,9 +30,11 @@ FACES = {
 """Modules whose names are imported on first use."""
 
 OTHERS = {
-    "holdfast.core.errors": """AlreadyLocked AmbiguousId Forbidden GatewayUnavailable Malformed NodeFenced
-        NotRunner PreconditionFailed RateLimited SelfApproval SlowConsumer TaskNotClaimable TooLarge
-        Unauthenticated UnknownNode UnsupportedMedia""",
+    "holdfast.core.errors": """AlreadyLocked AmbiguousId ApprovalNeeded ApprovalVoid BadSelector BadSignature
+        CommandRefused
+        EmptySelection Forbidden GatewayUnavailable JobRejected Malformed NodeFenced NotRunner
+        PreconditionFailed RateLimited SelfApproval SlowConsumer TaskNotClaimable TooLarge
+        Unauthenticated UnknownCommandType UnknownHost UnknownNode UnsupportedMedia""",
     "holdfast.clock": "BlockingClock Clock SystemClock VirtualClock",
     "holdfast.engine.meters": "FAMILIES",
     "holdfast.errors": """AlreadyDecided BadConfig BatchTooLarge Conflict DecisionExpired DecisionNeeded
