@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.clock import Clock
 from holdfast.core import codec
 from holdfast.core.check import check_choice, check_page
 from holdfast.core.fleet import block as rules
@@ -24,6 +25,7 @@ from holdfast.core.fleet.model import (
     OnRunning,
 )
 from holdfast.core.wire import check_project
+from holdfast.engine.loop import Loop
 from holdfast.errors import InvalidInput
 from holdfast.fleet import block_scripts as scripts
 from holdfast.fleet.groups import read_selectors
@@ -33,6 +35,8 @@ from holdfast.store.store import Store
 EXPIRE_BATCH: Final = 500
 PROJECTS_CACHED: Final = 1_000
 ANY_TYPE: Final = "*"
+LOOK_SECONDS: Final = 10.0
+"""How often a loop looks for blocks that end."""
 
 
 class NewBlock(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +153,24 @@ class Blocks:
         return await self._store.read(
             lambda: scripts.page(project, lifted=lifted, after=after, limit=limit)
         )
+
+
+class BlockLoop(Loop):
+    """Notes the ends of blocks, with their events and the new epoch."""
+
+    name = "fleet-blocks"
+
+    def __init__(self, blocks: Blocks, store: Store, clock: Clock) -> None:
+        super().__init__(clock)
+        self._blocks = blocks
+        self._store = store
+
+    async def tick(self) -> float:
+        if len(await self._blocks.expire()) == EXPIRE_BATCH:
+            return 0.0
+        due = await self._blocks.next_due()
+        now = self._store.now()
+        return LOOK_SECONDS if due is None or due <= now else min(LOOK_SECONDS, due - now)
 
 
 _ENUMS: Final = {"effect": BlockEffect, "on_running": OnRunning, "on_lift": OnLift}

@@ -7,9 +7,11 @@ import msgspec
 from holdfast.core.fleet.rules import RULES, FleetRules
 from holdfast.core.fleet.signature import TOLERANCE_SECONDS
 from holdfast.core.fleet.webhook_address import AddressRules
+from holdfast.fleet.blocks import Blocks
 from holdfast.fleet.groups import Groups
 from holdfast.fleet.host_details import HostReads
 from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.retention import FleetRetention
 from holdfast.fleet.secret_values import SecretValues
 from holdfast.fleet.webhooks import Webhooks
 from holdfast.store.store import Store
@@ -23,6 +25,7 @@ class FleetParts(msgspec.Struct, frozen=True, kw_only=True):
     """Where events may be sent."""
     tolerance_seconds: float = TOLERANCE_SECONDS
     """How far the time of a signed request may be from ours."""
+    keep: FleetRetention = FleetRetention()
 
 
 NO_PARTS = FleetParts()
@@ -35,8 +38,10 @@ class Fleet:
         self, store: Store, rules: FleetRules = RULES, parts: FleetParts = NO_PARTS
     ) -> None:
         self.rules = rules
+        self.parts = parts
         self.secrets = parts.secrets
         self.hosts = Hosts(store)
         self.host_reads = HostReads(store)
         self.groups = Groups(store)
+        self.blocks = Blocks(store)
         self.webhooks = Webhooks(store, parts.addresses, tolerance_seconds=parts.tolerance_seconds)

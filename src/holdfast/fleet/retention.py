@@ -19,6 +19,7 @@ from holdfast.clock import Clock
 from holdfast.core import codec
 from holdfast.core.fleet.model import SLOT
 from holdfast.core.ids import Ids
+from holdfast.core.retention import DAY_SECONDS
 from holdfast.engine.loop import Loop
 from holdfast.fleet.rows import own
 from holdfast.store.port import Dialect
@@ -32,7 +33,8 @@ JOBS_MAX: Final = 100
 ROWS_MAX: Final = 1_000
 """Rows of another kind that one transaction removes."""
 PRUNE_SECONDS: Final = 300.0
-DAY_SECONDS: Final = 86_400.0
+FIRST_SECONDS: Final = 10.0
+"""A process that starts prunes after this time."""
 
 
 class FleetRetention(msgspec.Struct, frozen=True):
@@ -94,13 +96,17 @@ class FleetPruning:
 class PruningLoop(Loop):
     """Prunes the fleet every `PRUNE_SECONDS`."""
 
-    name = "fleet retention"
+    name = "fleet-retention"
 
     def __init__(self, pruning: FleetPruning, clock: Clock) -> None:
         super().__init__(clock)
         self._pruning = pruning
+        self._is_started = False
 
     async def tick(self) -> float:
+        if not self._is_started:
+            self._is_started = True
+            return FIRST_SECONDS
         await self.guard("pruning", self._pruning.prune())
         return PRUNE_SECONDS
 

@@ -8,6 +8,7 @@ reported as skipped. Never: delivers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -43,7 +44,7 @@ LOOK_SECONDS: Final = 1.0
 class WebhookFeed(Loop):
     """Reads the feed for all endpoints."""
 
-    name = "webhook feed"
+    name = "webhook-feed"
 
     def __init__(self, store: Store, clock: Clock, redaction: Redaction | None = None) -> None:
         super().__init__(clock)
@@ -51,11 +52,15 @@ class WebhookFeed(Loop):
         self._redaction = redaction or Redaction()
         self._passed: dict[str, tuple[str | None, Position]] = {}
         """By endpoint: its stored position, and how far this process has read from there."""
+        self.on_added: Callable[[], None] = lambda: None
+        """Called after deliveries were added."""
+        self.has_endpoints = False
         self._keep_at = 0.0
         self._is_keeping = False
 
     async def tick(self) -> float:
         endpoints = await self._store.read(lambda: scripts.active(WebhookDirection.OUT))
+        self.has_endpoints = bool(endpoints)
         self._passed = {e.id: self._passed[e.id] for e in endpoints if e.id in self._passed}
         now = self.clock.monotonic()
         self._is_keeping = now >= self._keep_at
@@ -140,6 +145,8 @@ class WebhookFeed(Loop):
         )
         if not await self._store.run(script):
             return None
+        if payloads:
+            self.on_added()
         return replace(endpoint, position=str(to)), to, is_done
 
 

@@ -61,17 +61,26 @@ class WebhookHttp:
         self._rules = rules
         self._resolve = resolver
         self._timeout_seconds = timeout_seconds
-        self._client = httpx2.AsyncClient(
-            verify=True if verify is None else verify,
-            follow_redirects=False,
-            trust_env=False,
-            timeout=timeout_seconds,
-            # A kept connection would be found by its address alone, for another name too.
-            limits=httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=0),
-        )
+        self._verify = verify
+        self._made: httpx2.AsyncClient | None = None
+
+    @property
+    def _client(self) -> httpx2.AsyncClient:
+        """Made for the first message: the certificates take a moment to load."""
+        if self._made is None:
+            self._made = httpx2.AsyncClient(
+                verify=True if self._verify is None else self._verify,
+                follow_redirects=False,
+                trust_env=False,
+                timeout=self._timeout_seconds,
+                # A kept connection would be found by its address alone, for another name too.
+                limits=httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=0),
+            )
+        return self._made
 
     async def close(self) -> None:
-        await self._client.aclose()
+        if self._made is not None:
+            await self._made.aclose()
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Attempt:
         """Never raises for what the endpoint or the network does."""

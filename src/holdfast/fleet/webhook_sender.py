@@ -42,7 +42,7 @@ log = logging.getLogger("holdfast.webhooks")
 class WebhookSender(Loop):
     """Delivers what is due, each endpoint in a task."""
 
-    name = "webhook sender"
+    name = "webhook-sender"
 
     def __init__(self, store: Store, http: WebhookHttp, clock: Clock, *, owner: str) -> None:
         super().__init__(clock)

@@ -56,6 +56,7 @@ async def open_services(
             secrets=SecretValues(settings.fleet.secrets),
             addresses=settings.webhooks.addresses,
             tolerance_seconds=settings.webhooks.tolerance_seconds,
+            keep=settings.keep.fleet,
         ),
     )
     return await GatewayServices.open(queue, metrics, rules)

@@ -20,12 +20,15 @@ from holdfast.core.node_identity import HEARTBEAT_SECONDS
 from holdfast.core.worker.protocol import Window
 from holdfast.core.worker.wire import WINDOW_BYTES, WINDOW_FRAMES
 from holdfast.errors import BadConfig
+from holdfast.fleet.retention import FleetRetention
 from holdfast.sync.worker.group_commit import GATHER_SECONDS
 from holdfast.variables import read_value
 
 S = TypeVar("S", bound=msgspec.Struct)
 FILE: Final = "_file"
 MS: Final = 1_000
+OF_FLEET: Final = ("jobs", "deliveries")
+"""Keys of `[keep]` that are not about the queue."""
 
 
 class SyncSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,10 +102,23 @@ class KeepSettings(msgspec.Struct, frozen=True, kw_only=True):
     """output of ended tasks"""
     audit: float | None = None
     """the audit; for ever unless it is given"""
+    jobs: float = FleetRetention().job_seconds
+    """jobs of the fleet, with all that belongs to them"""
+    deliveries: float = FleetRetention().delivery_seconds
+    """deliveries of webhooks that are done"""
+
+    def __post_init__(self) -> None:
+        for name in OF_FLEET:
+            check_number(name, getattr(self, name), most=1e9, wrong=BadConfig)
+
+    @property
+    def fleet(self) -> FleetRetention:
+        return FleetRetention(self.jobs, self.deliveries)
 
     def queue_settings(self) -> dict[str, Any]:
         """The settings of a queue that are given, by name."""
         given = msgspec.structs.asdict(self)
+        given = {name: value for name, value in given.items() if name not in OF_FLEET}
         return {f"keep_{name}": value for name, value in given.items() if value is not None}
 
 

@@ -102,7 +102,13 @@ class Server:
                 await self._queue.start()
             made = compose(services, self._settings)
             async with AsyncExitStack() as running:
-                for part in (services.figures.running, services.bulk.running, *made.running):
+                loops = [services.upkeep.running] if self._loops else []
+                for part in (
+                    services.figures.running,
+                    services.bulk.running,
+                    *loops,
+                    *made.running,
+                ):
                     await running.enter_async_context(part())
                 app = CutOff(made.app(), services.request_id)
                 await self._serve(listener, made.gateway, app, running, on_ready)

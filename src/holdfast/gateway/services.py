@@ -19,6 +19,7 @@ from holdfast.core.ids import Ids
 from holdfast.core.intervention import EXPIRES_SECONDS
 from holdfast.core.redaction import DEFAULT, Redaction
 from holdfast.fleet.fleet import Fleet, FleetParts
+from holdfast.fleet.upkeep import FleetUpkeep
 from holdfast.gateway.bulk_audit import audited
 from holdfast.gateway.bulk_runner import BulkRunner
 from holdfast.gateway.figures import HubFigures
@@ -93,6 +94,9 @@ class GatewayServices:
         self.conflicts = Conflicts(resources.store)
         self.live_reads = LiveReads(resources.store)
         self.fleet = Fleet(resources.store, rules.fleet, rules.fleet_parts)
+        self.upkeep = FleetUpkeep(
+            self.fleet, resources.store, resources.clock, resources.bus, redaction=self.redaction
+        )
         self.bulk = BulkRunner(
             resources.store,
             resources.clock,

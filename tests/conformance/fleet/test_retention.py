@@ -21,10 +21,10 @@ from holdfast.core.fleet.model import (
     JobStatus,
     Vote,
 )
-from holdfast.core.retention import HubRetention
+from holdfast.core.retention import DAY_SECONDS, HubRetention
 from holdfast.fleet import retention
 from holdfast.fleet.hosts import Hosts
-from holdfast.fleet.retention import DAY_SECONDS, FleetPruning, FleetRetention, PruningLoop
+from holdfast.fleet.retention import FleetPruning, FleetRetention, PruningLoop
 from holdfast.fleet.rows import APPROVALS, EXECUTIONS, JOBS, VOTES
 from holdfast.store.store import Store
 from tests.backends import Bench, SqliteBench
@@ -232,5 +232,6 @@ async def test_a_loop_prunes(bench: Bench, store: Store, clock: VirtualClock) ->
     loop = PruningLoop(FleetPruning(store, FleetRetention(job_seconds=0.0)), clock)
     await make_job(bench, store, "a", 1, ended=1)
     later(clock, 0.1)
+    assert await loop.step() == retention.FIRST_SECONDS
     assert await loop.step() == retention.PRUNE_SECONDS
     assert (loop.troubles, await count(bench, "job")) == (0, 0)

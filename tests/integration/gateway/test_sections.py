@@ -16,6 +16,7 @@ from holdfast.core.fleet.secrets import SecretRef
 from holdfast.core.retention import HubRetention
 from holdfast.core.worker import wire
 from holdfast.errors import BadConfig
+from holdfast.fleet.retention import FleetRetention
 from holdfast.fleet.secret_values import SecretSource
 from holdfast.gateway.fleet_settings import FleetSettings
 from holdfast.gateway.rest.live import Live
@@ -45,6 +46,12 @@ def test_the_environment_counts_more_than_the_file(tmp_path: Path) -> None:
     assert made.keep.queue_settings() == {"keep_done": 60}
     assert made.intervention.expiry_seconds == 9.5
     assert made.redis == "redis://:secret@localhost/0"
+
+
+def test_the_retention_of_the_fleet_is_not_one_of_the_queue() -> None:
+    made = server_settings({"keep": {"jobs": 1, "deliveries": 2}}, {}, {})
+    assert made.keep.fleet == FleetRetention(1, 2)
+    assert made.keep.queue_settings() == {}
 
 
 def test_sections_set_what_the_queue_of_the_server_has() -> None:
@@ -166,6 +173,7 @@ def test_the_bounds_of_the_live_feed_reach_its_protocol() -> None:
         ({"fleet": {"secrets": {"a b": {"env": "X"}}}}, {}, "fleet.secrets has the name 'a b'"),
         ({"fleet": {"secrets": {"a": {"env": "X", "version": 0}}}}, {}, "a.version is 0"),
         ({}, {"HOLDFAST_FLEET__SECRETS": "{"}, "HOLDFAST_FLEET__SECRETS is not JSON"),
+        ({"keep": {"jobs": -1}}, {}, "jobs is -1"),
         ({"webhooks": {"tolerance_seconds": 0}}, {}, "tolerance_seconds is 0"),
         ({"webhooks": {"allow": ["a b"]}}, {}, "allow has 'a b'"),
         ({}, {"HOLDFAST_WEBHOOKS__ALOW": "x"}, "did you mean 'allow'"),
