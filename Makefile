@@ -11,7 +11,7 @@ MINUTES ?= 60
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fmt demo sim chaos hub endurance bench lock clean
+.PHONY: help setup web test check fmt demo sim chaos hub endurance bench lock clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/:/' | awk -F': +' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -19,14 +19,18 @@ help:  ## list the verbs
 setup:  ## create .venv with the locked tools and libraries, and holdfast itself
 	@$(PYTHON) scripts/setup.py
 
-test: setup  ## run every test
+web: setup  ## build the Control Center (needs Node.js, or brings it)
+	@$(BIN)/python scripts/web.py build
+
+test: web  ## run every test
 	$(BIN)/pytest -n $(TESTERS) --dist worksteal
 
-check: setup  ## lint, format, types, import contracts
+check: web  ## lint, format, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/web.py check
 
 fmt: setup  ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix-only --quiet .
@@ -60,7 +64,8 @@ lock: setup  ## resolve requirements/dev.txt again (UPGRADE=1 takes the newest v
 		--no-emit-index-url --no-emit-find-links --no-emit-index-annotation \
 		--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 	@! grep -nE '://|file:|index-url|find-links' requirements/dev.txt
+	$(BIN)/python scripts/web.py lock
 
 clean:  ## remove generated files
-	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist src/holdfast/web/dist web/node_modules .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

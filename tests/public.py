@@ -73,6 +73,7 @@ INTERNAL = [
     "store",
     "sync",
     "variables",
+    "web",
 ]
 """Modules and packages below `holdfast` that applications do not import, but for the names above. The
 docstring of each says so."""

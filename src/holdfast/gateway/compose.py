@@ -18,11 +18,13 @@ from holdfast.fleet.secret_values import SecretValues
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.rest.app import make_app
 from holdfast.gateway.rest.live import Live
+from holdfast.gateway.rest.pages import Pages
 from holdfast.gateway.services import GatewayServices, ServiceRules
 from holdfast.gateway.settings import ServerSettings
 from holdfast.gateway.worker.mount import WorkerMount
 from holdfast.metrics import Metrics
 from holdfast.queue.queue import Queue
+from holdfast.web.files import Files
 
 
 class Composition(NamedTuple):
@@ -39,7 +41,9 @@ class Composition(NamedTuple):
 
     def app(self) -> FastAPI:
         """The HTTP application with all paths."""
-        return make_app(self.gateway, extend=(self.live.extend, self.workers.extend))
+        return make_app(
+            self.gateway, extend=(self.live.extend, self.workers.extend, Pages(Files()).extend)
+        )
 
 
 async def open_services(

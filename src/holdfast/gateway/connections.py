@@ -17,6 +17,7 @@ from holdfast.core.errors import Forbidden, RateLimited, Unauthenticated
 from holdfast.core.token import TokenState
 from holdfast.gateway.auth.addresses import address_of
 from holdfast.gateway.auth.bearer import BOOTSTRAP_ID, Authenticated
+from holdfast.gateway.auth.cookies import authorization_of
 from holdfast.gateway.feed.feed import GATEWAY_CONNECTIONS_MAX
 from holdfast.gateway.gateway import Gateway
 
@@ -84,13 +85,14 @@ class Door:
         self.opened = gateway.opened
 
     async def connect(self, connection: HTTPConnection) -> OpenSession:
-        """By header, or by a ticket in the URL. Checks the origin and counts the connection."""
+        """By header, by the session of a browser, or by a ticket in the URL. Checks the origin and counts the
+        connection."""
         if not self._is_own(connection):
             raise Forbidden("this origin is not allowed: add it to server.origins")
         address = address_of(connection)
         ticket = connection.query_params.get(TICKET)
         if ticket is None:
-            return await self._by(connection.headers.get("authorization"), address)
+            return await self._by(authorization_of("GET", connection.headers), address)
         limits, now = self._gateway.addresses, self._gateway.services.clock.monotonic()
         limits.check(address, ticket, now)
         taken = await self._gateway.services.tokens.take_ticket(ticket)

@@ -9,6 +9,7 @@ from holdfast.core.errors import Unauthenticated
 from holdfast.core.rights import Role
 from holdfast.gateway.auth.addresses import AddressLimits
 from holdfast.gateway.auth.bearer import Authenticated, Authenticator, secret_of
+from holdfast.gateway.auth.cookies import LoginCodes
 from holdfast.gateway.auth.rate import RateLimit
 from holdfast.gateway.services import GatewayServices
 from holdfast.gateway.settings import ServerSettings
@@ -23,6 +24,7 @@ class Gateway:
         self.auth = Authenticator(services.tokens, admin_token=settings.admin_token)
         self.rates = RateLimit(settings.rate_per_second, settings.burst)
         self.addresses = AddressLimits()
+        self.logins = LoginCodes(services.ids)
         self.opened: Counter[str] = Counter()
         """Open connections by credential."""
 

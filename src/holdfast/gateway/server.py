@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.address import shown_url
+from holdfast.core.token import is_loopback
 from holdfast.engine.meters import FAMILIES
 from holdfast.errors import BadConfig, MissingExtra
 from holdfast.gateway.metrics import FAMILIES as REQUEST_FAMILIES
@@ -47,6 +48,8 @@ class Listening(NamedTuple):
     port: int
     worker_transports: dict[str, int]
     """See `GatewayServices`."""
+    login_url: str | None = None
+    """Opens the Control Center once, on this machine. None if this machine does not reach the server so."""
 
 
 def check_extra() -> None:
@@ -141,8 +144,7 @@ class Server:
         try:
             await _first(serving, started)
             if started.is_set():
-                transports = gateway.services.worker_transports
-                on_ready(_listening(listener, self._settings, transports))
+                on_ready(_listening(listener, self._settings, gateway))
             await _first(serving, self._stopping)
         finally:
             gateway.services.stopping.set()
@@ -232,14 +234,16 @@ def open_listener(settings: ServerSettings) -> socket.socket:
         ) from None
 
 
-def _listening(
-    listener: socket.socket, settings: ServerSettings, worker_transports: dict[str, int]
-) -> Listening:
+def _listening(listener: socket.socket, settings: ServerSettings, gateway: Gateway) -> Listening:
     host, port = listener.getsockname()[:2]
     scheme = "http" if settings.tls_cert is None else "https"
     shown = f"[{host}]" if ":" in host else host
     url = f"{scheme}://{shown}:{port}{settings.base_path}"
-    return Listening(url, host, port, worker_transports)
+    login_url = None
+    if is_loopback(host):
+        code = gateway.logins.open(gateway.services.clock.monotonic())
+        login_url = f"{url}/login?code={code}"
+    return Listening(url, host, port, gateway.services.worker_transports, login_url)
 
 
 def store_name(queue: Queue) -> str:

@@ -23,6 +23,7 @@ from holdfast.fleet.upkeep import FleetUpkeep
 from holdfast.gateway.bulk_audit import audited
 from holdfast.gateway.bulk_runner import BulkRunner
 from holdfast.gateway.figures import HubFigures
+from holdfast.gateway.flow import Flow
 from holdfast.metrics import Metrics
 from holdfast.primitives.locks import Locks
 from holdfast.primitives.locks.backend import StoreBackend
@@ -85,6 +86,7 @@ class GatewayServices:
         self.names = ClientNames(resources.store)
         self.tokens = Tokens(resources.store)
         self.audit = AuditStore(resources.store)
+        self.flow = Flow(resources.store)
         self.figures.rules = self.rules
         self.nodes = Nodes(resources.store, self.rules)
         self.exchange = Exchange(resources.store, self.wake, self.rules)

@@ -119,6 +119,34 @@ async def search(
     return SearchPage([_row(row) for row in rows], SCOPE if needs_scope(query) else None)
 
 
+class FacetRow(msgspec.Struct, frozen=True):
+    """What a task is counted by."""
+
+    status: str
+    type: str
+    queue: str
+    created_at: float
+
+
+async def facet_rows(
+    store: Store, query: Query, *, projects: Collection[str] | None = None, limit: int
+) -> list[FacetRow]:
+    """The newest tasks that match, at most `limit`, without anything but what they are counted by."""
+    dialect = SqlDialect.SQLITE if store.one_writer else SqlDialect.POSTGRES
+    plain = Query(query.clause, None)
+    text, values = _text(
+        plain, dialect, now=store.now(), projects=projects, after=None, selected=_FACETS
+    )
+    params = {**values, "limit": limit}
+    if needs_scope(plain):
+        params["newest"] = NEWEST
+    rows = await store.read(lambda: one(StatementCall(WRITTEN + text, dict(params))))
+    return [FacetRow(*row) for row in rows]
+
+
+_FACETS: Final = (" ".join(FacetRow.__struct_fields__), ", ".join(FacetRow.__struct_fields__))
+
+
 def _text(
     query: Query,
     dialect: SqlDialect,
@@ -126,6 +154,7 @@ def _text(
     now: float,
     projects: Collection[str] | None,
     after: After | None,
+    selected: tuple[str, str] | None = None,
 ) -> tuple[str, dict[str, Any]]:
     columns = {
         **_COLUMNS,
@@ -155,10 +184,13 @@ def _text(
         )
         wheres.append(behind.text)
         values |= behind.values
-    names = " ".join(TaskRow.__struct_fields__)
+    names, shown = selected or (
+        " ".join(TaskRow.__struct_fields__),
+        f"{', '.join(_PLAIN)}, {_failure(dialect)}, {_bodies(dialect)}",
+    )
     text = (
         f"-- returns: {names}\n"
-        f"SELECT {', '.join(_PLAIN)}, {_failure(dialect)}, {_bodies(dialect)}\n"
+        f"SELECT {shown}\n"
         f"FROM {source} WHERE {' AND '.join(wheres)}\n"
         f"ORDER BY {order} LIMIT {_param('limit', 'bigint', dialect)}"
     )

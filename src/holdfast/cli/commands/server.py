@@ -54,7 +54,8 @@ def server(
     """Serve the API of a store until SIGTERM or Ctrl-C.
 
     Requests need a token: HOLDFAST_ADMIN_TOKEN, one of `holdfast token create`, or the one that is printed
-    when HOLDFAST_ADMIN_TOKEN is not set. Without TLS the server listens on this machine only.
+    when HOLDFAST_ADMIN_TOKEN is not set. Without TLS the server listens on this machine only. The address of
+    the Control Center is printed with a code that opens it once.
     """
     check_extra()
     given = admin_token(os.environ)
@@ -97,6 +98,8 @@ async def _run(made: Server, queue: Queue, printed: str | None) -> int:
         print(f"holdfast server on {listening.url} (store {store_name(queue)}{grpc})")
         if printed is not None:
             print(f"token: {printed}")
+        if listening.login_url is not None:
+            print(f"Control Center: {listening.login_url} (counts once, for 10 minutes)")
         sys.stdout.flush()
 
     running = asyncio.create_task(made.run(ready))

@@ -21,6 +21,7 @@ from holdfast.core.errors import Malformed
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.gateway import metrics
 from holdfast.gateway.auth.addresses import address_of
+from holdfast.gateway.auth.cookies import authorization_of
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.operations.call import Answer, Call, replayed
 from holdfast.gateway.rest import body as bodies
@@ -101,9 +102,8 @@ class Api:
     async def _respond(
         self, request: Request, match: Match | list[str], request_id: str
     ) -> Response:
-        who = await self._gateway.authenticate(
-            request.headers.get("authorization"), address := address_of(request)
-        )
+        header = authorization_of(request.method, request.headers)
+        who = await self._gateway.authenticate(header, address := address_of(request))
         if not isinstance(match, Match):
             return _no_route(match, request_id)
         route, values = match

@@ -14,6 +14,7 @@ from holdfast.gateway.operations import (
     dead,
     dead_change,
     decisions,
+    facets,
     interventions,
     new_tasks,
     output,
@@ -38,6 +39,10 @@ class FoundTasks(Found, frozen=True, forbid_unknown_fields=True):
 
     behind: str | None = None
     bodies: bool = False
+
+
+class FacetsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    q: str = ""
 
 
 class DeadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,6 +96,14 @@ ROUTES: Final = (
         FoundTasks,
         operation=O.TASKS_READ,
         is_list=True,
+    ),
+    Route(
+        "GET",
+        "/tasks/facets",
+        facets.facets,
+        "The tasks that match, counted by status, type, queue and time",
+        FacetsQuery,
+        operation=O.TASKS_READ,
     ),
     Route(
         "GET",

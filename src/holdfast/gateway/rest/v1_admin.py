@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.rights import Operation as O  # noqa: N817
-from holdfast.gateway.operations import admin, doctor, nodes, projects, system
+from holdfast.gateway.operations import admin, doctor, facets, nodes, projects, system
 from holdfast.gateway.rest.route import Paged, Route
 
 
@@ -26,6 +26,10 @@ class AuditQuery(Paged, frozen=True, forbid_unknown_fields=True):
 
 class Live(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     live: bool = True
+
+
+class FlowQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    minutes: int = facets.MINUTES_MAX
 
 
 class DoctorQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -225,6 +229,14 @@ ROUTES: Final = (
     ),
     Route(
         "GET", "/stats", system.stats, "Numbers of tasks, workers and nodes", operation=O.STATS_READ
+    ),
+    Route(
+        "GET",
+        "/flow",
+        facets.flow,
+        "Tasks enqueued, started, completed and failed over the last minutes",
+        FlowQuery,
+        operation=O.STATS_READ,
     ),
     Route(
         "GET",

@@ -1,0 +1,91 @@
+// The Control Center: routes over the screens.
+import "./styles/tokens.css";
+import "./styles/components.css";
+import "./styles/app.css";
+import { signal } from "@preact/signals";
+import { render, type ComponentChildren, type JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { enter, signedIn, type Problem } from "./lib/api";
+import { place, url } from "./lib/place";
+import { short } from "./lib/format";
+import { Login } from "./screens/login";
+import { ActDialog } from "./ui/act";
+import { ConfirmDialog } from "./ui/confirm";
+import { Icon } from "./ui/marks";
+import { Button, Empty, Skeleton, Text, Wrong } from "./ui/parts";
+import { Shell } from "./ui/shell";
+
+type Show = (rest: string) => ComponentChildren;
+interface Screen {
+  title: string;
+  /** Brings the code of the screen: each is a file of its own, so that the first load stays small. */
+  bring: () => Promise<Show>;
+}
+const SCREENS: Record<string, Screen> = {
+  "": { title: "Overview", bring: () => import("./screens/overview").then(({ Overview }) => () => <Overview />) },
+  inbox: { title: "Inbox", bring: () => import("./screens/inbox").then(({ Inbox }) => (id) => <Inbox id={id} />) },
+  tasks: {
+    title: "Tasks",
+    bring: () => Promise.all([import("./screens/tasks"), import("./screens/task")]).then(([{ Tasks }, { Task }]) => (id) => (id ? <Task key={id} id={id} /> : <Tasks />)),
+  },
+  "dead-letters": { title: "Dead letters", bring: () => import("./screens/dead").then(({ DeadLetters }) => () => <DeadLetters />) },
+  queues: { title: "Queues", bring: () => import("./screens/queues").then(({ Queues }) => () => <Queues />) },
+  schedules: { title: "Schedules", bring: () => import("./screens/schedules").then(({ Schedules }) => () => <Schedules />) },
+  nodes: { title: "Nodes", bring: () => import("./screens/nodes").then(({ Node, Nodes }) => (id) => (id ? <Node key={id} id={id} /> : <Nodes />)) },
+  sync: { title: "Sync", bring: () => import("./screens/sync").then(({ Sync }) => () => <Sync />) },
+  conflicts: { title: "Conflicts", bring: () => import("./screens/conflicts").then(({ Conflicts }) => (id) => <Conflicts id={id} />) },
+  locks: { title: "Locks", bring: () => import("./screens/locks").then(({ Locks }) => () => <Locks />) },
+  events: { title: "Events", bring: () => import("./screens/events").then(({ Events }) => () => <Events />) },
+  operations: { title: "Operations", bring: () => import("./screens/operations").then(({ Operations }) => (id) => <Operations id={id} />) },
+  settings: { title: "Settings", bring: () => import("./screens/settings").then(({ Settings }) => (tab) => <Settings tab={tab} />) },
+};
+const brought = signal<Record<string, Show>>({});
+const failed = signal("");
+function bring(name: string): void {
+  const screen = SCREENS[name];
+  if (!screen || brought.peek()[name]) return;
+  screen.bring().then(
+    (show) => (brought.value = { ...brought.value, [name]: show }),
+    () => (failed.value = name),
+  );
+}
+/** The other screens come when the first one is there, so that a click does not wait. */
+const REST_MS = 1_500;
+setTimeout(() => signedIn.value && Object.keys(SCREENS).forEach(bring), REST_MS);
+
+function Shown({ name, rest }: { name: string; rest: string }): JSX.Element {
+  const show = brought.value[name];
+  useEffect(() => bring(name), [name]);
+  if (show) return <>{show(rest)}</>;
+  if (failed.value === name) return <div class="page"><Empty sign="stuck" of="warn" title="This page was built again" act={<Button onClick={() => location.reload()}>Load it</Button>}>The gateway has another version than this page.</Empty></div>;
+  return <div class="page"><Skeleton rows={8} /></div>;
+}
+const WITH_CRUMBS = new Set(["tasks", "nodes"]);
+
+function App(): JSX.Element {
+  const [wrong, setWrong] = useState<Problem | null>(null);
+  const begin = () => {
+    setWrong(null);
+    enter().catch((error: Problem) => setWrong(error));
+  };
+  useEffect(begin, []);
+  const [, name = "", ...parts] = place.value.path.split("/");
+  const rest = decodeURIComponent(parts.join("/"));
+  const screen = SCREENS[name];
+  useEffect(() => {
+    document.title = `${rest && WITH_CRUMBS.has(name) ? `${short(rest)} · ` : ""}${screen?.title ?? "Holdfast"} · Holdfast`;
+  }, [name, rest]);
+  if (wrong) return <main class="login"><div class="panel"><Wrong error={wrong} retry={begin} /></div></main>;
+  if (signedIn.value === null) return <main class="login" aria-busy="true" />;
+  if (!signedIn.value) return <Login />;
+  const title = rest && WITH_CRUMBS.has(name) ? <><a class="upl" href={url(`/${name}`)}><span>{screen?.title}</span></a><Icon is="right" size={12} /><b class="cut m"><Text>{short(rest)}</Text></b></> : <b>{screen?.title ?? "Not found"}</b>;
+  return (
+    <>
+      <Shell title={title}>{screen ? <Shown name={name} rest={rest} /> : <div class="page"><Empty sign="search" title="There is no such page" act={<a class="btn" href={url("/")}>To the overview</a>} /></div>}</Shell>
+      <ActDialog /><ConfirmDialog />
+    </>
+  );
+}
+
+const root = document.getElementById("app");
+if (root) render(<App />, root);

@@ -1,0 +1,140 @@
+// What the events of a task tell: the path through its statuses, its attempts by fence, its versions.
+import { capital, clean, dur, person, short } from "./format";
+import type { Event } from "./types";
+
+export interface Step {
+  status: string;
+  at: string;
+  until: string | null;
+  note: string;
+}
+export interface Run {
+  fence: number;
+  attempt: number;
+  node: string;
+  from: string;
+  to: string | null;
+  outcome: string;
+  note: string;
+  late: string | null;
+}
+
+const text = (value: unknown): string => (value == null ? "" : typeof value === "string" ? value : JSON.stringify(value));
+
+/** The status that an event leads to. Null: it changes none. */
+export function statusAfter(event: Event): string | null {
+  switch (event.kind) {
+    case "task.enqueued": return event.data.waiting_on ? "blocked" : "queued";
+    case "task.unblocked": return event.data.desired === "paused" ? "paused" : "queued";
+    case "task.started": case "task.unstuck": return "running";
+    case "task.failed": return event.data.will_retry ? "queued" : null;
+    case "task.snoozed": case "task.released": case "task.lost": case "task.resumed": case "task.replayed": case "task.revived": return "queued";
+    case "task.dead": return "failed";
+    case "task.completed": return "completed";
+    case "task.aborted": return "aborted";
+    case "task.paused": return "paused";
+    case "task.stuck": return "stuck";
+    case "task.forced": return text(event.data.after) || null;
+    default: return null;
+  }
+}
+
+const NOTES: Record<string, string> = {
+  "task.lost": "lease lost", "task.released": "released", "task.snoozed": "snoozed", "task.failed": "retry", "task.resumed": "resumed",
+  "task.replayed": "replayed", "task.revived": "parent replayed", "task.unblocked": "parents ended",
+};
+
+export function path(events: Event[]): Step[] {
+  const steps: Step[] = [];
+  for (const event of events) {
+    const status = statusAfter(event);
+    const last = steps.at(-1);
+    if (!status || (last?.status === status && event.kind !== "task.started")) continue;
+    if (last) last.until = event.at;
+    const who = event.kind === "task.started" ? text(event.data.node) : event.data.actor ? `by ${person(text(event.data.actor))}` : event.data.decision_id ? "decision" : "";
+    steps.push({ status, at: event.at, until: null, note: who || NOTES[event.kind] || "" });
+  }
+  return steps;
+}
+
+const ENDS: Record<string, string> = {
+  "task.completed": "completed", "task.failed": "failed", "task.dead": "failed", "task.lost": "lost", "task.released": "released",
+  "task.snoozed": "snoozed", "task.paused": "paused", "task.aborted": "aborted", "task.forced": "forced",
+};
+
+export function runs(events: Event[]): Run[] {
+  const all: Run[] = [];
+  for (const event of events) {
+    const data = event.data;
+    const last = all.at(-1);
+    if (event.kind === "task.started")
+      all.push({ fence: Number(data.fence), attempt: Number(data.attempt), node: text(data.node), from: event.at, to: null, outcome: "running", note: "", late: null });
+    else if (event.kind === "task.late") {
+      const of = all.find((run) => run.fence === Number(data.fence));
+      if (of) of.late = event.at;
+    } else if (last && last.to === null && ENDS[event.kind]) {
+      last.to = event.at;
+      last.outcome = ENDS[event.kind] ?? "";
+      last.note = about(event);
+    } else if (last && last.to === null && event.kind === "task.stuck") last.outcome = "stuck";
+    else if (last && last.to === null && event.kind === "task.unstuck") last.outcome = "running";
+    if (last && last.to === null && event.kind === "task.progress") last.note = about(event);
+  }
+  return all;
+}
+
+/** One line about an event. */
+export function about(event: Event): string {
+  const data = event.data;
+  const progress = data.progress as { done?: number; note?: string; phase?: string } | undefined;
+  switch (event.kind) {
+    case "task.enqueued": return [data.waiting_on ? `waits for ${text(data.waiting_on)} tasks` : `in ${text(data.queue)}`, data.priority === "normal" ? "" : text(data.priority), data.due_at ? "not due yet" : ""].filter(Boolean).join(", ");
+    case "task.started": return `attempt ${text(data.attempt)}, fence ${text(data.fence)}`;
+    case "task.progress": return progress?.note || progress?.phase || (progress?.done != null ? `${Math.round(progress.done * 100)} %` : "");
+    case "task.completed": return [data.duration != null ? `in ${dur(Number(data.duration))}` : "", data.result !== undefined ? text(data.result) : ""].filter(Boolean).join(", ");
+    case "task.failed": return `${text(data.error)}${data.will_retry ? "" : ", no attempt left"}`;
+    case "task.dead": return `${text(data.error)} after ${text(data.attempts)} attempts`;
+    case "task.late": return `fence ${text(data.fence)} refused, now ${text(data.current_fence)}`;
+    case "task.lost": return `death ${text(data.deaths)}`;
+    case "task.output": return `${text(data.size)} bytes on ${text(data.stream)}`;
+    case "checkpoint.created": return [text(data.type), text(data.note)].filter(Boolean).join(": ");
+    case "checkpoint.hitl_required": return text(data.question);
+    case "decision.decided": return `“${text(data.choice)}”`;
+    case "node.state": return [text(data.node), text(data.state), text(data.reason)].filter(Boolean).join(", ");
+    case "conflict.recorded": return [text(data.kind), text(data.state)].join(", ");
+    case "lock.revoked": case "lock.taken_over": return `${text(data.resource)}, fence ${text(data.fence)}`;
+    case "intervention.issued": case "intervention.delivered": case "intervention.applied": case "intervention.refused": case "intervention.expired":
+      return [text(data.intervention), data.target_node ? `to ${text(data.target_node)}` : "", text(data.detail)].filter(Boolean).join(" ");
+    default: {
+      const named = ["reason", "totals", "spec", "state"].map((key) => text(data[key])).filter(Boolean);
+      return named.join(", ");
+    }
+  }
+}
+
+/** Who did it. */
+export function by(event: Event): string {
+  const { actor, node } = event.data;
+  return actor ? person(text(actor)) : node ? text(node) : "";
+}
+
+/** What an event is about, if it is no task. */
+export const subject = (event: Event): string =>
+  event.task_id ? `${event.type ?? "task"} ${short(event.task_id)}` : text(event.data.schedule ?? event.data.queue ?? event.data.node ?? event.data.resource ?? event.data.name ?? event.data.operation_id ?? "");
+
+export function markOf(kind: string): [string, "person" | "work" | "good" | "hold" | "warn" | "bad" | "doubt" | "idle" | "off" | "dim"] {
+  if (kind === "task.completed" || kind === "schedule.fired") return ["completed", "good"];
+  if (kind === "task.started" || kind === "task.progress" || kind === "task.metrics" || kind === "task.output" || kind === "task.unstuck" || kind.startsWith("task.checkpoint") || kind === "checkpoint.created") return ["running", "work"];
+  if (kind === "task.failed" || kind === "task.dead") return ["failed", "bad"];
+  if (kind === "task.paused" || kind === "task.held" || kind === "queue.paused" || kind === "schedule.paused" || kind === "node.state") return ["paused", "hold"];
+  if (kind === "task.stuck") return ["stuck", "warn"];
+  if (kind === "task.aborted" || kind === "task.forced") return ["aborted", "off"];
+  if (kind === "task.late" || kind === "node.fenced" || kind === "node.cloned") return ["aborted", "doubt"];
+  if (kind === "task.lost" || kind === "node.lost") return ["late", "warn"];
+  if (kind.startsWith("decision.") || kind.startsWith("intervention.") || kind === "checkpoint.hitl_required" || kind.startsWith("token.") || kind === "lock.revoked") return ["decision", "person"];
+  if (kind.startsWith("conflict.")) return ["conflict", "person"];
+  if (kind.startsWith("node.")) return ["nodes", "dim"];
+  return ["queued", "idle"];
+}
+
+export const words = (kind: string): string => capital(clean(kind));

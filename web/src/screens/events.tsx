@@ -1,0 +1,127 @@
+// Events and audit: the feed by position with one event open, and the chain of what people did.
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get, may, q, type Page } from "../lib/api";
+import { clean, num, person, short, time } from "../lib/format";
+import { about, by, markOf, subject } from "../lib/history";
+import { paused, watch } from "../lib/live";
+import { useLoad } from "../lib/load";
+import { param, setParams, url } from "../lib/place";
+import type { AuditRow, Event } from "../lib/types";
+import { Icon, type Sign } from "../ui/marks";
+import { Button, Command, Copy, Empty, Json, Seg, Shown, Text, Time, Title } from "../ui/parts";
+
+type Tab = "feed" | "audit";
+export function Events(): JSX.Element {
+  const tab = (param("tab") || "feed") as Tab;
+  const pick = <Seg label="Which" value={tab} onPick={(value) => setParams({ tab: value === "feed" ? null : value, at: null, before: null })} options={[["feed", "Feed"], ["audit", "Audit"]]} />;
+  return tab === "audit" ? <Audit pick={pick} /> : <Feed pick={pick} />;
+}
+
+const PAGE = 60;
+const SCAN = 600;
+const GROUPS: [string, string, (kind: string) => boolean][] = [
+  ["", "All", () => true],
+  ["main", "Without progress", (kind) => !["task.progress", "task.output", "task.metrics"].includes(kind)],
+  ["fail", "Failures", (kind) => ["task.failed", "task.dead", "task.lost", "task.late", "task.stuck", "node.lost", "node.fenced", "intervention.refused", "intervention.expired"].includes(kind)],
+  ["people", "People", (kind) => /^(decision|intervention|conflict|token)\./.test(kind) || ["task.paused", "task.aborted", "task.forced", "task.resumed", "task.held", "queue.paused", "queue.resumed", "node.state", "lock.revoked", "checkpoint.hitl_required"].includes(kind)],
+  ["system", "System", (kind) => !/^(task|checkpoint)\./.test(kind)],
+];
+
+const offsetOf = (position: string): number => Number(position.split(":")[1] ?? 0);
+
+function Feed({ pick }: { pick: JSX.Element }): JSX.Element {
+  const group = param("kinds");
+  const accepts = GROUPS.find(([name]) => name === group)?.[2] ?? (() => true);
+  const before = param("before");
+  const at = param("at");
+  const follow = !before && !at;
+  const loaded = useLoad(async (signal) => {
+    const head = (await get<{ feed_head: string }>("/stats", signal)).feed_head;
+    const [epoch = ""] = head.split(":");
+    const end = at ? offsetOf(at) + PAGE / 2 : before ? Number(before) : offsetOf(head);
+    const span = accepts === GROUPS[0]?.[2] ? PAGE : SCAN;
+    const start = Math.max(0, Math.min(end, offsetOf(head)) - span);
+    const page = await get<Page<Event> & { oldest: string }>(`/events?limit=${span}&after=${epoch}:${start}`, signal);
+    const rows = page.items.filter((event) => offsetOf(event.position) <= end && accepts(event.kind)).reverse().slice(0, PAGE);
+    return { rows, head, oldest: offsetOf(page.oldest), start };
+  }, `events ${group} ${before} ${at}`, 400);
+  const [fresh, setFresh] = useState<Set<string>>(new Set());
+  const seen = useRef("");
+  useEffect(() => watch("system:events", () => undefined), []);
+  useEffect(() => {
+    const rows = loaded.data?.rows ?? [];
+    const last = seen.current;
+    if (last && follow && !paused.peek()) setFresh(new Set(rows.filter((event) => offsetOf(event.position) > offsetOf(last)).map((event) => event.position)));
+    if (rows[0]) seen.current = rows[0].position;
+  }, [loaded.data?.rows[0]?.position]);
+  const open = loaded.data?.rows.find((event) => event.position === param("open")) ?? (at ? loaded.data?.rows.find((event) => event.position === at) : undefined);
+  const head = loaded.data ? offsetOf(loaded.data.head) : 0;
+  return (
+    <div class={open ? "split" : "one"}>
+      <div class="page">
+        <Title acts={pick} sub={loaded.data ? `Epoch ${loaded.data.head.split(":")[0]}, positions without a gap. The oldest that is kept is ${num(loaded.data.oldest)}.` : undefined}>{loaded.data ? `${num(head)} events, none missing` : "Events"}</Title>
+        <div class="row wrapf"><Seg label="Kinds" value={group} onPick={(value) => setParams({ kinds: value, before: null })} options={GROUPS.map(([name, word]) => [name, word])} /><span class="sp" />
+          {!follow && <Button onClick={() => setParams({ before: null, at: null, open: null })}>To the newest</Button>}</div>
+        <Shown of={loaded}>{({ rows, start, oldest }) => rows.length === 0 ? <div class="wrap gap"><Empty sign="events" title="No such event in this part of the feed" act={start > oldest ? <Button onClick={() => setParams({ before: String(start) }, false)}>Look further back</Button> : undefined} /></div> : (
+          <div class="wrap gap"><div class="scroll"><table class="t ev-t"><thead><tr><th class="n">Position</th><th>Time</th><th>Kind</th><th>About</th><th class="whyc">What</th><th class="c2">By</th></tr></thead><tbody>
+            {rows.map((event) => {
+              const [sign, of] = markOf(event.kind);
+              return (
+                <tr key={event.position} data-row class={`${event === open ? "open" : ""} ${fresh.has(event.position) ? "flash" : ""}`} onClick={(click) => !(click.target as HTMLElement).closest("a") && setParams({ open: event === open ? null : event.position, at: null })}>
+                  <td class="n m dim">{num(offsetOf(event.position))}</td><td class="m dim"><Time at={event.at} /></td><td class="m"><span class="st"><Icon is={sign as Sign} of={of} /><span>{event.kind}</span></span></td>
+                  <td>{event.task_id ? <a class="strong" href={url(`/tasks/${event.task_id}`)}><Text>{event.type ?? ""}</Text> <span class="m dim">{short(event.task_id)}</span></a> : <b class="strong cut"><Text>{subject(event)}</Text></b>}</td><td class="whyc" title={clean(about(event))}><Text>{about(event)}</Text></td><td class="c2 sub cut byc"><Text>{by(event)}</Text></td></tr>
+              );
+            })}</tbody></table></div>
+            <div class="tfoot"><span>{num(offsetOf(rows.at(-1)?.position ?? ""))} to {num(offsetOf(rows[0]?.position ?? ""))}, newest first</span><span class="dim">{Math.round(loaded.ms)} ms</span><span class="sp" /><Button small off={follow ? "This is the newest page." : undefined} onClick={() => history.back()}>Newer</Button><Button small off={start > oldest ? undefined : "Nothing older is kept."} onClick={() => setParams({ before: String(offsetOf(rows.at(-1)?.position ?? "") - 1), at: null }, false)}>Older</Button></div></div>
+        )}</Shown>
+      </div>
+      {open && <EventSheet key={open.position} event={open} />}
+    </div>
+  );
+}
+
+function EventSheet({ event }: { event: Event }): JSX.Element {
+  const [sign, of] = markOf(event.kind);
+  const chain = useLoad(event.task_id ? (signal) => get<Page<Event>>(`/tasks/${event.task_id}/history`, signal) : null, `chain ${event.task_id}`, 5_000).data?.items ?? [];
+  const index = chain.findIndex((one) => one.position === event.position);
+  const around = index < 0 ? [] : chain.slice(Math.max(0, index - 3), index + 4);
+  return (
+    <aside class="sheet" aria-label={event.kind}>
+      <div class="row"><span class="m dim">{event.position}</span><Copy text={event.position} name="Copy the position" /><span class="sp" /><button type="button" class="x" aria-label="Close" onClick={() => setParams({ open: null, at: null })}><Icon is="close" /></button></div>
+      <h2 class="big row"><Icon is={sign as Sign} of={of} />{event.kind}</h2><p class="sub"><Text>{subject(event)}</Text> · {time(event.at)}{by(event) ? <> · <Text>{by(event)}</Text></> : null}</p>
+      {around.length > 0 && <><div class="sec"><h2>Before and after</h2><span class="sub">of this task</span></div><ol class="chain">{around.map((one) => { const [s, f] = markOf(one.kind); return <li aria-current={one.position === event.position ? "true" : undefined}><Icon is={s as Sign} of={f} /><b>{one.kind}</b><p class="s"><Text>{one.position === event.position ? "this one" : `${num(offsetOf(one.position))} · ${about(one)}`}</Text></p></li>; })}</ol></>}
+      <div class="sec"><h2>Event</h2><span class="sp" /><Copy text={JSON.stringify(event)} name="Copy the event" /></div><Json value={event.data} />
+      <dl class="kv gap"><dt>version</dt><dd>{event.version ?? "–"}</dd><dt>project</dt><dd>{event.project ?? "–"}</dd>{event.task_id && <><dt>task</dt><dd class="m"><a href={url(`/tasks/${event.task_id}`)}>{short(event.task_id)}</a></dd></>}</dl>
+      <div class="gap"><Command>{`holdfast events tail --after ${event.position.split(":")[0]}:${offsetOf(event.position) - 1}`}</Command></div>
+    </aside>
+  );
+}
+
+interface Verified { ok: boolean; rows: number; head: string; first_wrong: number | null }
+function Audit({ pick }: { pick: JSX.Element }): JSX.Element {
+  const after = param("after");
+  const allowed = may("audit.read");
+  const loaded = useLoad(allowed ? (signal) => get<Page<AuditRow>>(`/audit?limit=${PAGE}${after ? `&after=${q(after)}` : ""}`, signal) : null, `audit ${after}`, 1_000);
+  const [checked, setChecked] = useState<(Verified & { at: string }) | null>(null);
+  const verify = () => void get<Verified>("/audit/verify").then((found) => setChecked({ ...found, at: new Date().toISOString() })).catch(() => undefined);
+  useEffect(() => {
+    if (allowed) verify();
+  }, [allowed]);
+  const open = loaded.data?.items.find((row) => String(row.seq) === param("open"));
+  return (
+    <div class={open ? "split" : "one"}>
+      <div class="page"><Title acts={pick} sub="Every act of a person, written in the transaction of the act.">Audit</Title>
+        {!allowed ? <div class="wrap"><Empty sign="key" title="The audit is for administrators">Reading it needs the role admin.</Empty></div> : <>
+          {checked && <div class="verif"><Icon is={checked.ok ? "completed" : "failed"} of={checked.ok ? "good" : "bad"} size={20} /><div class="min"><p class="strong">{checked.ok ? `The chain is whole, ${num(checked.rows)} rows` : `The chain breaks at row ${num(checked.first_wrong ?? 0)}`} <span class="sub">at {time(checked.at)}</span></p><p class="m dim cut">head {checked.head.slice(0, 32)}</p></div><span class="sp" /><Copy text={checked.head} name="Copy the head" /><Button onClick={verify}>Verify again</Button></div>}
+          <Shown of={loaded}>{(page) => page.items.length === 0 ? <div class="wrap gap"><Empty sign="chain" title="No act yet" /></div> : (
+            <div class="wrap gap"><div class="scroll"><table class="t"><thead><tr><th class="n">Row</th><th>At</th><th>Who</th><th>Act</th><th>On</th><th class="c2">Version</th><th class="whyc">Reason</th></tr></thead><tbody>
+              {page.items.map((row) => <tr data-row class={row === open ? "open" : ""} onClick={() => setParams({ open: row === open ? null : String(row.seq) })}><td class="n m dim">{num(row.seq)}</td><td><Time at={row.at} /></td><td><b class="strong"><Text>{person(row.actor)}</Text></b></td><td class="m">{row.operation}</td><td class="m"><Text>{row.subject.length > 24 ? `…${row.subject.slice(-12)}` : row.subject || "–"}</Text></td><td class="c2 m">{row.after_version !== null ? `${row.before_version ?? 0} → ${row.after_version}` : "–"}</td><td class="whyc"><Text>{row.reason}</Text></td></tr>)}</tbody></table></div>
+              <div class="tfoot"><span class="sp" /><Button small off={after ? undefined : "This is the newest page."} onClick={() => history.back()}>Newer</Button><Button small off={page.next ? undefined : "There are no older ones."} onClick={() => setParams({ after: page.next }, false)}>Older</Button></div></div>
+          )}</Shown></>}
+      </div>
+      {open && <aside class="sheet" aria-label={`Row ${open.seq}`}><div class="row"><h2 class="big">Row {num(open.seq)}</h2><span class="tag good"><Icon is="chain" size={12} />in the chain</span><span class="sp" /><button type="button" class="x" aria-label="Close" onClick={() => setParams({ open: null })}><Icon is="close" /></button></div>
+        <dl class="kv gap"><dt>who</dt><dd><Text>{open.actor}</Text></dd><dt>act</dt><dd class="m">{open.operation}</dd><dt>on</dt><dd class="m wrapt"><Text>{open.subject}</Text></dd><dt>project</dt><dd>{open.project}</dd><dt>when</dt><dd><Time at={open.at} /></dd><dt>reason</dt><dd><Text>{open.reason || "–"}</Text></dd><dt>request</dt><dd class="m wrapt">{open.request_id}</dd><dt>hash</dt><dd class="m wrapt">{open.hash.slice(0, 32)}…</dd><dt>before it</dt><dd class="m wrapt">{open.prev_hash.slice(0, 32)}…</dd></dl><div class="sec"><h2>Detail</h2></div><Json value={open.detail} /></aside>}
+    </div>
+  );
+}

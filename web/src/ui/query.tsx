@@ -1,0 +1,126 @@
+// The search bar: chips while it rests, text while it is edited, completion of keys and values, errors at their place.
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Problem } from "../lib/api";
+import { num } from "../lib/format";
+import { Icon } from "./marks";
+
+const KEYS: [string, string, boolean][] = [
+  ["status", "running, queued, blocked, paused, stuck, completed, failed, aborted", true],
+  ["type", "of task, with * as any", true], ["queue", "name", true], ["project", "name", true], ["node", "that holds the lease", false],
+  ["age", ">1h, <5m", true], ["created", "2026-11-01..now", true], ["updated", "time or range", false], ["due", "time or range", false],
+  ["finished", "time or range", false], ["attempt", ">=3", false], ["priority", "critical, high, normal, low", false], ["version", ">3", false],
+  ["error", '~"part of the text"', false], ["fingerprint", "of a cause of death", true], ["args", "args.user.id:42", false],
+  ["meta", "meta.key:value", false], ["lock", "held, expired", false], ["held", "by whom", false], ["decision", "open", false],
+  ["id", "its beginning and *", true], ["sort", "-created, updated, -age", true],
+];
+const WORDS: Record<string, string[]> = {
+  status: ["running", "queued", "blocked", "paused", "stuck", "completed", "failed", "aborted"],
+  priority: ["critical", "high", "normal", "low"],
+  lock: ["held", "expired"],
+  decision: ["open"],
+  sort: ["-created", "created", "-updated", "updated", "-age", "age"],
+};
+const INDEXED = new Set(KEYS.filter(([, , indexed]) => indexed).map(([key]) => key));
+
+/** The tokens of a query: split at blanks outside quotes and brackets. */
+export function tokens(text: string): string[] {
+  return text.match(/-?\([^)]*\)|(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+/g) ?? [];
+}
+export const keyOf = (token: string): string => token.replace(/^-/, "").split(":")[0]?.split(".")[0] ?? "";
+export const without = (text: string, key: string): string => tokens(text).filter((token) => keyOf(token) !== key).join(" ");
+export const valuesOf = (text: string, key: string): string[] =>
+  tokens(text).filter((token) => !token.startsWith("-") && keyOf(token) === key).flatMap((token) => token.slice(token.indexOf(":") + 1).split(","));
+/** The query with the values of one key replaced. */
+export const withValues = (text: string, key: string, values: string[]): string =>
+  [...(values.length ? [`${key}:${values.map(quoted).join(",")}`] : []), ...tokens(text).filter((token) => token.startsWith("-") || keyOf(token) !== key)].join(" ");
+export const quoted = (value: string): string => (/^[\w.*@/+-]+$/.test(value) ? value : JSON.stringify(value));
+
+interface Offer {
+  text: string;
+  note: string;
+}
+
+export function QueryBar(props: { value: string; onSearch: (text: string) => void; error?: Problem | undefined; counts?: Record<string, Record<string, number>>; label: string }): JSX.Element {
+  const [text, setText] = useState(props.value);
+  const [editing, setEditing] = useState(false);
+  const [at, setAt] = useState(-1);
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => setText(props.value), [props.value]);
+  const last = /(\S*)$/.exec(text)?.[1] ?? "";
+  const offers = editing ? offersOf(last, props.counts ?? {}) : [];
+  const take = (offer: Offer) => {
+    const next = text.slice(0, text.length - last.length) + offer.text;
+    setText(next);
+    setAt(-1);
+    if (!next.endsWith(":")) search(next);
+    else input.current?.focus();
+  };
+  const search = (wanted: string) => {
+    props.onSearch(tokens(wanted).join(" "));
+    input.current?.focus();
+  };
+  const wrongAt = typeof props.error?.body.at === "number" ? props.error.body.at : null;
+  const scan = tokens(text).map(keyOf).find((key) => KEYS.some(([name]) => name === key) && !INDEXED.has(key));
+  return (
+    <div class="qwrap">
+      <div class={`q ${props.error ? "err" : ""} ${editing ? "ed" : ""}`} onClick={() => { setEditing(true); setTimeout(() => input.current?.focus()); }}>
+        <Icon is="search" of="dim" />
+        {!editing && tokens(text).map((token) => <Chip token={token} onDrop={() => props.onSearch(tokens(text).filter((one) => one !== token).join(" "))} />)}
+        <input ref={input} data-search value={editing ? text : ""} placeholder={editing || !text ? "status:failed type:email.* age:>1h" : ""} aria-label={props.label} spellcheck={false} autocomplete="off"
+          role="combobox" aria-expanded={offers.length > 0} aria-controls="q-offers" aria-invalid={props.error ? "true" : undefined}
+          onFocus={() => setEditing(true)}
+          onBlur={() => { setEditing(false); if (text !== props.value) props.onSearch(tokens(text).join(" ")); }}
+          onInput={(event) => { setText(event.currentTarget.value); setAt(-1); }}
+          onKeyDown={(event) => {
+            if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+              event.preventDefault();
+              setAt((at + (event.key === "ArrowDown" ? 1 : offers.length)) % Math.max(1, offers.length));
+            } else if (event.key === "Enter") {
+              event.preventDefault();
+              const offer = offers[at];
+              if (offer) take(offer);
+              else search(text);
+            } else if (event.key === "Tab" && offers[Math.max(0, at)] && last) {
+              event.preventDefault();
+              take(offers[Math.max(0, at)] as Offer);
+            } else if (event.key === "Escape") setText(props.value);
+          }} />
+        {!editing && <kbd class="k">/</kbd>}
+      </div>
+      {editing && (offers.length > 0 || scan) && (
+        <ul class="offers" id="q-offers" role="listbox">
+          {offers.map((offer, index) => <li role="option" aria-selected={index === at} onMouseDown={(event) => { event.preventDefault(); take(offer); }}><code>{offer.text}</code><span class="sp" /><span class="dim sm">{offer.note}</span></li>)}
+          {scan && <li class="note"><Icon is="stuck" of="warn" size={12} /><span class="sm sub">{scan} has no index: the newest 100,000 tasks are searched</span></li>}
+        </ul>
+      )}
+      {props.error && !editing && (
+        <p class="qerr" role="alert">{wrongAt !== null && <code>{text.slice(0, wrongAt)}<b>{text.slice(wrongAt) || "▁"}</b></code>} {String(props.error.body.expected ? `expected ${String(props.error.body.expected)}` : props.error.message)}</p>
+      )}
+    </div>
+  );
+}
+
+function Chip({ token, onDrop }: { token: string; onDrop: () => void }): JSX.Element {
+  const cut = token.indexOf(":");
+  return (
+    <span class={`tok ${token.startsWith("-") ? "not" : ""}`}>{cut > 0 ? <><i>{token.slice(0, cut + 1)}</i>{token.slice(cut + 1)}</> : token}
+      <button type="button" aria-label={`Drop ${token}`} onClick={(event) => { event.stopPropagation(); onDrop(); }}><Icon is="close" size={12} /></button></span>
+  );
+}
+
+function offersOf(last: string, counts: Record<string, Record<string, number>>): Offer[] {
+  const minus = last.startsWith("-") ? "-" : "";
+  const bare = last.slice(minus.length);
+  const cut = bare.indexOf(":");
+  if (cut < 0) return KEYS.filter(([key]) => key.startsWith(bare)).slice(0, 8).map(([key, note, indexed]) => ({ text: `${minus}${key}:`, note: indexed ? note : `${note} · no index` }));
+  const key = bare.slice(0, cut);
+  const given = bare.slice(cut + 1);
+  const comma = given.lastIndexOf(",");
+  const before = given.slice(0, comma + 1);
+  const begun = given.slice(comma + 1);
+  const known = counts[key] ?? {};
+  const words = [...new Set([...Object.keys(known), ...(WORDS[key] ?? [])])];
+  return words.filter((word) => word.startsWith(begun) && word !== begun).sort((a, b) => (known[b] ?? 0) - (known[a] ?? 0)).slice(0, 8)
+    .map((word) => ({ text: `${minus}${key}:${before}${quoted(word)}`, note: known[word] === undefined ? "" : num(known[word]) }));
+}
