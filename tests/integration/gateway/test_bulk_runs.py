@@ -52,6 +52,20 @@ def crash(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda: monkeypatch.setattr(BulkRuns, "advance", advance)
 
 
+async def test_a_dry_run_names_what_the_run_leaves_out(site: Site) -> None:
+    ids = await fill(site, 2)
+    dry = {"action": "abort", "ids": [*ids, "nothing"], "dry_run": True}
+    foreseen = (await site.ask("POST", "/operations", dry)).json()
+    absent = [{"reason": "not-found", "count": 1}]
+    assert foreseen == {"count": 2, "eligible": 2, "skipped": absent}
+    theirs = await site.token("operator", projects=["web"])
+    foreign = (await site.ask("POST", "/operations", dry, token=theirs)).json()
+    assert foreign == {"count": 0, "eligible": 0, "skipped": [{"reason": "not-found", "count": 3}]}
+    replay = {"action": "replay", "ids": ids, "dry_run": True}
+    alive = (await site.ask("POST", "/operations", replay)).json()
+    assert alive == {"count": 0, "eligible": 0, "skipped": [{"reason": "not-dead", "count": 2}]}
+
+
 async def test_a_run_has_figures_errors_and_is_listed(site: Site) -> None:
     ids = await fill(site, 3)
     await site.ask("POST", f"/tasks/{ids[0]}/interventions", {"type": "ABORT", "reason": "r"})

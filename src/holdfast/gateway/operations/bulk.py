@@ -29,6 +29,8 @@ LIST: Final = "operations"
 STEP: Final = 500
 """Tasks that a dry run reads at a time."""
 OF_THE_DEAD: Final = frozenset({BulkAction.REPLAY, BulkAction.DISCARD})
+NOT_DEAD: Final = "not-dead"
+"""Why a task that was named is left out of a change of dead letters."""
 
 
 class OperationBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -71,12 +73,12 @@ async def run(call: Call, body: OperationBody) -> Answer:
     )
     if not body.dry_run:
         await call.check_answered(O.OPERATIONS_RUN)
-    ids = await _chosen(call, body)
+    ids, absent = await _chosen(call, body)
     if body.expect_count is not None and body.expect_count != len(ids):
         raise Conflict(f"{len(ids)} tasks match, not {body.expect_count}: look at the list again")
     await _check_node(call, spec, ids)
     if body.dry_run:
-        return Answer(await _foreseen(call, spec, ids))
+        return Answer(await _foreseen(call, spec, ids, absent))
     run_id = call.services.bulk.runs.new_id()
     by = call.by(
         O.OPERATIONS_RUN,
@@ -196,9 +198,9 @@ def _is_visible(call: Call, run: BulkRun) -> bool:
     return call.projects is None or (projects is not None and call.projects.issuperset(projects))
 
 
-async def _chosen(call: Call, body: OperationBody) -> list[str]:
-    """The ids of the tasks, all of the principal's projects. A foreign id is left out, as if it did not
-    exist."""
+async def _chosen(call: Call, body: OperationBody) -> tuple[list[str], Counter[str]]:
+    """The ids of the tasks, all of the principal's projects, and why others that were named are left out. A
+    foreign id counts as one that does not exist."""
     if (body.ids is None) == (body.q is None):
         raise InvalidInput("give either ids or q")
     if body.ids is not None:
@@ -208,7 +210,9 @@ async def _chosen(call: Call, body: OperationBody) -> list[str]:
         named = await call.services.store.reads.named(names, call.projects)
         tasks = {task.id: task for task in (named[name] for name in names if name in named)}
         is_of_the_dead = body.action in OF_THE_DEAD
-        return [task.id for task in tasks.values() if task.is_dead or not is_of_the_dead]
+        ids = [task.id for task in tasks.values() if task.is_dead or not is_of_the_dead]
+        alive = len(tasks) - len(ids)
+        return ids, +Counter({"not-found": len(names) - len(named), NOT_DEAD: alive})
     query = parse(body.q or "")
     if body.action in OF_THE_DEAD:
         query = dead_only(query)
@@ -217,7 +221,7 @@ async def _chosen(call: Call, body: OperationBody) -> list[str]:
         raise InvalidInput(
             f"more than {TASKS_MAX} tasks match: narrow q, e.g. by type or by created"
         )
-    return [row.id for row in page.rows]
+    return [row.id for row in page.rows], Counter()
 
 
 async def _check_node(call: Call, spec: BulkSpec, ids: list[str]) -> None:
@@ -233,8 +237,11 @@ async def _check_node(call: Call, spec: BulkSpec, ids: list[str]) -> None:
         await call.services.store.interventions.check_node(node, task)
 
 
-async def _foreseen(call: Call, spec: BulkSpec, ids: list[str]) -> dict[str, Any]:
-    """How many tasks would be changed now, and why the others would not."""
+async def _foreseen(
+    call: Call, spec: BulkSpec, ids: list[str], absent: Counter[str]
+) -> dict[str, Any]:
+    """How many tasks would be changed now, and why the others would not. `count` is that of the run: those
+    that are left out of it are named among the skipped."""
     store, command = call.services.store, spec.command()
     skipped: Counter[str] = Counter()
     for start in range(0, len(ids), STEP):
@@ -246,5 +253,5 @@ async def _foreseen(call: Call, spec: BulkSpec, ids: list[str]) -> dict[str, Any
     return {
         "count": len(ids),
         "eligible": len(ids) - skipped.total(),
-        "skipped": [{"reason": code, "count": n} for code, n in sorted(skipped.items())],
+        "skipped": [{"reason": code, "count": n} for code, n in sorted((skipped + absent).items())],
     }
