@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
+from holdfast.bus.local import LocalBus
+from holdfast.bus.port import Bus
 from holdfast.core.fleet.rules import RULES, FleetRules
 from holdfast.core.fleet.signature import TOLERANCE_SECONDS
 from holdfast.core.fleet.webhook_address import AddressRules
@@ -11,6 +14,12 @@ from holdfast.fleet.blocks import Blocks
 from holdfast.fleet.groups import Groups
 from holdfast.fleet.host_details import HostReads
 from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.jobs.approvals import Approvals
+from holdfast.fleet.jobs.control import JobControl
+from holdfast.fleet.jobs.create import Jobs
+from holdfast.fleet.jobs.outputs import JobOutputs
+from holdfast.fleet.jobs.reads import JobReads
+from holdfast.fleet.jobs.why import ExecutionReasons
 from holdfast.fleet.retention import FleetRetention
 from holdfast.fleet.secret_values import SecretValues
 from holdfast.fleet.webhooks import Webhooks
@@ -35,9 +44,16 @@ class Fleet:
     """What the faces of the fleet call."""
 
     def __init__(
-        self, store: Store, rules: FleetRules = RULES, parts: FleetParts = NO_PARTS
+        self,
+        store: Store,
+        rules: FleetRules = RULES,
+        parts: FleetParts = NO_PARTS,
+        bus: Bus | None = None,
     ) -> None:
-        self.rules = rules
+        """`bus`: tells loops and agents of other processes about new work. Without it they look by
+        themselves."""
+        hints = bus or LocalBus()
+        self.rules = replace(rules, secret_versions=parts.secrets.versions)
         self.parts = parts
         self.secrets = parts.secrets
         self.hosts = Hosts(store)
@@ -45,3 +61,9 @@ class Fleet:
         self.groups = Groups(store)
         self.blocks = Blocks(store)
         self.webhooks = Webhooks(store, parts.addresses, tolerance_seconds=parts.tolerance_seconds)
+        self.jobs = Jobs(store, self.rules, hints)
+        self.approvals = Approvals(store, self.rules, hints)
+        self.job_control = JobControl(store, self.rules, hints)
+        self.job_reads = JobReads(store, self.rules)
+        self.job_outputs = JobOutputs(store)
+        self.reasons = ExecutionReasons(store, self.rules)

@@ -27,6 +27,8 @@ from holdfast.store.store import Store
 
 LOOK_SECONDS: Final = 5.0
 """The longest time between two looks for jobs that have something to do."""
+DEADLINE_SECONDS: Final = 1.0
+"""The time between two looks at what ends by itself."""
 PACE_SECONDS: Final = 0.02
 """The least time between two looks, so that ends are counted together."""
 JOBS_MAX: Final = 100
@@ -161,7 +163,7 @@ class DeadlineLoop(Loop):
             ("stopping blocked executions", self._deadlines.stop_blocked),
         ):
             await self.guard(what, part())
-        return LOOK_SECONDS
+        return DEADLINE_SECONDS
 
 
 class FleetLoops:

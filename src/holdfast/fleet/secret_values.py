@@ -45,23 +45,15 @@ class SecretValues:
         self._given: dict[tuple[str, int], str] = {}
         """What runs have got: their output may have it after the source has changed."""
 
+    @property
+    def versions(self) -> dict[str, int]:
+        """The version of each secret, by name."""
+        return {name: source.version for name, source in self._sources.items()}
+
     def pin(self, refs: Mapping[str, SecretRef]) -> dict[str, SecretRef]:
         """The references with the versions that there are now. InvalidInput for a secret that does not exist,
         and for another version of one."""
-        newest = {name: source.version for name, source in self._sources.items()}
-        found, missing = pinned(refs, newest)
-        if missing:
-            known = ", ".join(sorted(newest)[:NAMES_SHOWN]) or "none"
-            raise InvalidInput(
-                f"secrets names '{missing[0]}', which the server does not have: it has {known}"
-            )
-        for variable, ref in found.items():
-            if ref.version != newest[ref.name]:
-                raise InvalidInput(
-                    f"secrets.{variable}.version is {ref.version}: '{ref.name}' has the version "
-                    f"{newest[ref.name]}"
-                )
-        return found
+        return pin(refs, self.versions)
 
     def environment(self, refs: Mapping[str, SecretRef]) -> dict[str, str]:
         """The variables of a run. CommandRefused if a secret is not there, or has another version now."""
@@ -100,6 +92,24 @@ class SecretValues:
             return check_value(text)
         except InvalidInput as error:
             raise CommandRefused(f"secret '{name}': {error}") from None
+
+
+def pin(refs: Mapping[str, SecretRef], newest: Mapping[str, int]) -> dict[str, SecretRef]:
+    """The references with their versions. InvalidInput for a secret that does not exist, and for another
+    version of one."""
+    found, missing = pinned(refs, newest)
+    if missing:
+        known = ", ".join(sorted(newest)[:NAMES_SHOWN]) or "none"
+        raise InvalidInput(
+            f"secrets names '{missing[0]}', which the server does not have: it has {known}"
+        )
+    for variable, ref in found.items():
+        if ref.version != newest[ref.name]:
+            raise InvalidInput(
+                f"secrets.{variable}.version is {ref.version}: '{ref.name}' has the version "
+                f"{newest[ref.name]}"
+            )
+    return found
 
 
 def _content(path: str | None) -> str | None:

@@ -19,6 +19,8 @@ from holdfast.core.ids import Ids
 from holdfast.core.intervention import EXPIRES_SECONDS
 from holdfast.core.redaction import DEFAULT, Redaction
 from holdfast.fleet.fleet import Fleet, FleetParts
+from holdfast.fleet.loops import FleetLoops
+from holdfast.fleet.pipeline import Pipeline
 from holdfast.fleet.upkeep import FleetUpkeep
 from holdfast.gateway.bulk_audit import audited
 from holdfast.gateway.bulk_runner import BulkRunner
@@ -95,7 +97,19 @@ class GatewayServices:
         self.projects = Projects(resources.store)
         self.conflicts = Conflicts(resources.store)
         self.live_reads = LiveReads(resources.store)
-        self.fleet = Fleet(resources.store, rules.fleet, rules.fleet_parts)
+        self.fleet = Fleet(resources.store, rules.fleet, rules.fleet_parts, resources.bus)
+        self.job_loops = FleetLoops(
+            resources.store,
+            self.fleet.rules,
+            resources.clock,
+            resources.bus,
+            Pipeline(
+                resources.store,
+                self.fleet.rules,
+                resources.bus,
+                owner=f"gateway-{self.ids.token()}",
+            ),
+        )
         self.upkeep = FleetUpkeep(
             self.fleet, resources.store, resources.clock, resources.bus, redaction=self.redaction
         )

@@ -20,6 +20,8 @@ class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
     """By name: the shipped types and those of the settings (`command_type.command_types`)."""
     approval_rules: tuple[ApprovalRule, ...] = ()
     """In order: the first that matches a job counts."""
+    secret_versions: dict[str, int] = {}
+    """The newest version of each secret that the server has, by name."""
 
     max_in_flight: int = 50
     not_after_seconds: float = 3_600.0

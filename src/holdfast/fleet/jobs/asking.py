@@ -38,9 +38,13 @@ from holdfast.store.script import Script, call
 
 
 def find_rule(
-    spec: JobSpec, hosts: Sequence[Host], rules: FleetRules
+    spec: JobSpec, hosts: Sequence[Host], rules: FleetRules, *, is_defined: bool = True
 ) -> Script[ApprovalRule | NotRequired]:
-    """The rule for a job with these targets."""
+    """The rule for a job with these targets. A command type that is not defined any more needs an
+    approval."""
+    default = replace(DEFAULT_RULE, expires_seconds=rules.approval_expires_seconds)
+    if not is_defined:
+        return default
     given = rules.approval_rules
     total = 0
     if any(rule.match.share for rule in given):
@@ -57,9 +61,7 @@ def find_rule(
         above=spec.definition.approval_above,
         default=rules.approval_default,
     )
-    if rule is DEFAULT_RULE:
-        return replace(rule, expires_seconds=rules.approval_expires_seconds)
-    return rule
+    return default if rule is DEFAULT_RULE else rule
 
 
 def judged(

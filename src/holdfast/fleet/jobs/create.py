@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.bus.port import Bus
 from holdfast.core import codec
@@ -42,6 +43,7 @@ from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.jobs.targets import Targets, resolve
 from holdfast.fleet.jobs.verdicts import BlocksInForce, pinned_digest, read_blocks
 from holdfast.fleet.rows import JOBS
+from holdfast.fleet.secret_values import pin
 from holdfast.queue.by import By
 from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
@@ -96,6 +98,8 @@ class Jobs:
         beside the actor that must not approve it, e.g. the owner of its token. The outcome for `by.beside`
         is `Created`."""
         spec = check_request(request, self._rules.command_types, self._rules)
+        if spec.secrets:
+            spec = replace(spec, secrets=pin(spec.secrets, self._rules.secret_versions))
         return await self.create_from(spec, by, excluded_voters=excluded_voters)
 
     async def create_from(

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet import approval as rules_of_approval
 from holdfast.core.fleet.command_type import CommandType
-from holdfast.core.fleet.job_spec import read_spec
+from holdfast.core.fleet.job_spec import JobSpec, read_spec, stored
 from holdfast.core.fleet.model import ApprovalState, Host, Job
 from holdfast.core.fleet.rules import FleetRules
+from holdfast.core.fleet.secrets import SecretRef
 from holdfast.core.ids import Ids
 from holdfast.fleet import host_scripts
 from holdfast.fleet.jobs import asking
@@ -32,17 +33,32 @@ class CurrentDigest(NamedTuple):
 
     digest: str
     hosts: Sequence[Host]
+    spec: JobSpec
+    """With the definition of its command type and the versions of its secrets that count now."""
+    is_defined: bool
+    """Whether the command type still exists."""
 
 
 def current_digest(job: Job, rules: FleetRules, now: float) -> Script[CurrentDigest]:
     """Reads all targets: for a job that has not started."""
     spec = read_spec(job.spec_json)
-    definition = rules.command_types.get(spec.command_type) or CommandType(name=spec.command_type)
+    defined = rules.command_types.get(spec.command_type)
+    spec = replace(spec, definition=defined or spec.definition, secrets=_newest(spec, rules))
     rows = yield call(own("pinned_hosts"), job_id=job.id)
     found = yield from host_scripts.pinned([row[0] for row in rows])
     hosts = [found[row[0]] for row in rows if row[0] in found]
     blocks = yield from read_blocks(job.project, spec.command_type, now)
-    return CurrentDigest(pinned_digest(spec, definition, hosts, blocks), hosts)
+    definition = defined or CommandType(name=spec.command_type)
+    digest = pinned_digest(spec, definition, hosts, blocks)
+    return CurrentDigest(digest, hosts, spec, defined is not None)
+
+
+def _newest(spec: JobSpec, rules: FleetRules) -> dict[str, SecretRef]:
+    """The references to secrets with the newest versions. A secret that is gone is refused at the offer."""
+    return {
+        variable: SecretRef(ref.name, rules.secret_versions.get(ref.name, ref.version))
+        for variable, ref in spec.secrets.items()
+    }
 
 
 def void_if_drifted(
@@ -66,17 +82,18 @@ def ask_again(
     *,
     why: str = "what was approved has changed",
 ) -> Script[tuple[Job, list[NewEvent]]]:
-    """Ends the request of the job, and asks for another one where the rules want it."""
+    """Ends the request of the job, and asks for another one where the rules want it. The job gets what
+    people are asked about now: the definition of its command type, and the versions of its secrets."""
     excluded: tuple[str, ...] = (job.created_by,)
     if job.approval_id is not None:
         before = yield from asking.read_request(job.approval_id)
         excluded = tuple(rules_of_approval.excluded_of(before))
         yield from asking.write_request(before, voided(before, now))
-    spec = read_spec(job.spec_json)
-    rule = yield from asking.find_rule(spec, current.hosts, rules)
-    changed, request = asking.judged(
-        replace(job, digest=current.digest), rule, ids, now, excluded=excluded
+    rule = yield from asking.find_rule(
+        current.spec, current.hosts, rules, is_defined=current.is_defined
     )
+    fresh = replace(job, digest=current.digest, spec_json=stored(current.spec))
+    changed, request = asking.judged(fresh, rule, ids, now, excluded=excluded)
     if request is not None:
         yield from asking.add_request(request)
     changed = with_rollout(changed, rollout_of(changed))

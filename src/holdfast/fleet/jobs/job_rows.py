@@ -128,7 +128,16 @@ def write_job(before: Job, after: Job) -> Script[Job]:
 
 
 _WRITTEN: Final = (
-    *("id", "digest", "approval_state", "approval_id", "status", "halt_json", "rollout_json"),
+    *(
+        "id",
+        "spec_json",
+        "digest",
+        "approval_state",
+        "approval_id",
+        "status",
+        "halt_json",
+        "rollout_json",
+    ),
     *("counts_json", "break_glass_json", "started_at", "finished_at", "due_at", "version"),
 )
 
