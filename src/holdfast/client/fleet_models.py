@@ -1,4 +1,4 @@
-"""The JSON objects of the fleet, as in `models`: hosts and groups."""
+"""The JSON objects of the fleet, as in `models`: hosts, groups and blocks. `job_models` has those of jobs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ class HostImport(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int
     failed: int
     errors: list[dict[str, Json]]
-    """The first of the entries that were not imported."""
+    """The first of the entries that were not imported: `nth` and `name` of an entry, or `line` of a text."""
+    groups: list[str] = []
+    """The groups of the text that were added or changed."""
 
 
 class GroupView(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,3 +82,36 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     selector: str
     created_at: str | None
     version: int
+
+
+class BlockRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A block in a list. Either `host` or `selector` says what it is about."""
+
+    id: str
+    project: str
+    host: str | None
+    host_id: str | None
+    selector: str | None
+    command_type: str
+    reason: str
+    owner: str
+    effect: str
+    on_running: str
+    on_lift: str
+    window: dict[str, Json] | None
+    expires_at: str | None
+    remaining_seconds: float | None
+    """Until it ends by itself."""
+    active: bool
+    """Whether it counts now: it is not over, and its window is open."""
+    lifted_at: str | None
+    lifted_by: str
+    created_at: str | None
+    version: int
+
+
+class BlockView(BlockRow, frozen=True, kw_only=True):
+    """A block with the hosts that it is about."""
+
+    affects: int
+    folded: str

@@ -29,6 +29,7 @@ RESERVED_PROJECTS: Final = frozenset({"register", "all", ".", ".."})
 """Names that stand for something else in a path. The dots are steps of a path."""
 POSITION_CHARS_MAX: Final = 200
 CURSOR_CHARS_MAX: Final = 2_000
+TIME_CHARS_MAX: Final = 64
 TIME_MAX: Final = 253_402_300_799.0
 """The last second of the year 9999."""
 _PROJECT: Final = re.compile(rf"[a-z0-9._-]{{1,{PROJECT_CHARS_MAX}}}")
@@ -44,6 +45,22 @@ def time_text(at: float) -> str:
     check_number("time", at, most=TIME_MAX)
     text = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
+
+
+def parse_time(field: str, text: object) -> float:
+    """Epoch seconds of a time in RFC 3339. InvalidInput without a zone, which would mean another moment on
+    another machine."""
+    try:
+        if not isinstance(text, str) or len(text) > TIME_CHARS_MAX:
+            raise ValueError
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            raise ValueError
+        return check_number(field, moment.timestamp(), most=TIME_MAX)
+    except (ValueError, OverflowError, InvalidInput):
+        raise InvalidInput(
+            f"{field} {shown(text)} is not a time: write it as 2026-11-15T20:07:31Z"
+        ) from None
 
 
 def parse_position(field: str, text: object) -> Position:

@@ -7,7 +7,8 @@ from typing import Any
 
 from holdfast.client import fleet_models as models
 from holdfast.core import codec
-from holdfast.core.fleet.model import Agent, Group
+from holdfast.core.fleet import block as block_rules
+from holdfast.core.fleet.model import Agent, Block, Group
 from holdfast.core.fleet.selector import fold
 from holdfast.fleet.host_details import HostDetails, Slot, is_live
 from holdfast.fleet.hosts import Imported
@@ -75,7 +76,13 @@ def selection(selector: str, names: Sequence[str]) -> View:
     )
 
 
-def imported(of: Imported, *, errors: Sequence[Mapping[str, Any]] = ()) -> View:
+def imported(
+    of: Imported,
+    *,
+    errors: Sequence[Mapping[str, Any]] = (),
+    more_errors: int = 0,
+    groups: Sequence[str] = (),
+) -> View:
     """`errors`: of lines that are no hosts at all."""
     wrong = [
         {"nth": problem.nth, "name": problem.name, "message": problem.message}
@@ -86,8 +93,9 @@ def imported(of: Imported, *, errors: Sequence[Mapping[str, Any]] = ()) -> View:
             added=of.added,
             changed=of.changed,
             unchanged=of.unchanged,
-            failed=of.failed + len(errors),
+            failed=of.failed + len(errors) + more_errors,
             errors=[*map(dict, errors), *wrong],
+            groups=list(groups),
         )
     )
 
@@ -102,3 +110,40 @@ def group(of: Group) -> View:
             version=of.version,
         )
     )
+
+
+def block_row(of: Block, now: float, *, host: str | None) -> View:
+    """`host`: the name of its host, if it is about one."""
+    return shown(models.BlockRow(**_block(of, now, host)))
+
+
+def block(of: Block, now: float, *, host: str | None, affected: Sequence[str]) -> View:
+    """`affected`: the names of the hosts that it is about."""
+    fields = _block(of, now, host)
+    return shown(models.BlockView(**fields, affects=len(affected), folded=fold(affected)))
+
+
+def _block(of: Block, now: float, host: str | None) -> dict[str, Any]:
+    is_over = block_rules.is_over(of, now)
+    remains = None if of.expires_at is None or is_over else of.expires_at - now
+    return {
+        "id": of.id,
+        "project": of.project,
+        "host": host,
+        "host_id": of.host_id,
+        "selector": of.selector,
+        "command_type": of.command_type,
+        "reason": of.reason,
+        "owner": of.owner,
+        "effect": of.effect.value,
+        "on_running": of.on_running.value,
+        "on_lift": of.on_lift.value,
+        "window": None if of.window_json is None else codec.loads_object(of.window_json),
+        "expires_at": at(of.expires_at),
+        "remaining_seconds": remains,
+        "active": block_rules.is_in_force(of, now),
+        "lifted_at": at(of.lifted_at),
+        "lifted_by": of.lifted_by,
+        "created_at": at(of.created_at),
+        "version": of.version,
+    }

@@ -96,6 +96,31 @@ async def test_an_import_names_wrong_entries_and_takes_the_rest(memory_site: Sit
     assert (again["added"], again["unchanged"]) == (0, 2)
 
 
+async def test_an_import_of_text_names_its_lines(memory_site: Site) -> None:
+    text = "web-[1-3] role=web\nweb-4 role\n"
+    body = {"text": text, "format": "text"}
+    answer = (await memory_site.ask("POST", "/hosts/import", body)).json()
+    assert (answer["added"], answer["failed"], answer["groups"]) == (3, 1, [])
+    assert [error["line"] for error in answer["errors"]] == [2]
+    inventory = "[front]\nweb-[1:3]\n[back]\ndb-1\n"
+    body = {"text": inventory, "format": "ansible"}
+    answer = (await memory_site.ask("POST", "/hosts/import", {**body, "groups": True})).json()
+    assert (answer["added"], sorted(answer["groups"])) == (1, ["back", "front"])
+    again = (await memory_site.ask("POST", "/hosts/import", {**body, "groups": True})).json()
+    assert again["groups"] == []
+    chosen = await memory_site.ask("GET", "/hosts/select", selector="@front")
+    assert chosen.json()["count"] == 3
+
+
+async def test_an_import_is_either_entries_or_text(memory_site: Site) -> None:
+    for body in ({}, {"hosts": [], "text": ""}):
+        answer = await memory_site.ask("POST", "/hosts/import", body)
+        assert problem(answer) == (422, "invalid-input")
+    wrong = await memory_site.ask("POST", "/hosts/import", {"text": "", "format": "yaml"})
+    assert problem(wrong) == (422, "invalid-input")
+    assert "ansible-json" in wrong.json()["detail"]
+
+
 async def test_groups_are_named_selectors(memory_site: Site) -> None:
     await add(memory_site, "web-1", role="web")
     await add(memory_site, "db-1", role="db")

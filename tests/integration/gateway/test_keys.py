@@ -144,6 +144,14 @@ def of_host(path: str, body: Any) -> Case:
     return case
 
 
+def of_block(body: Any) -> Case:
+    async def case(site: Site) -> tuple[str, Any]:
+        made = await site.ask("POST", "/blocks", {"selector": "*", "reason": "r"})
+        return f"/blocks/{made.json()['id']}", body
+
+    return case
+
+
 SCHEDULE = {"spec": "0 3 * * *", "type": "mail"}
 PAUSE = {"type": "PAUSE", "reason": "r"}
 V1 = "/api/v1"
@@ -194,6 +202,9 @@ CASES: dict[str, Case] = {
     f"POST {V1}/groups": fixed("/groups", {"name": "front", "selector": "*"}),
     f"PATCH {V1}/groups/{{group}}": of_host("/groups/front", {"selector": "role=web"}),
     f"DELETE {V1}/groups/{{group}}": of_host("/groups/front", None),
+    f"POST {V1}/blocks": fixed("/blocks", {"selector": "*", "reason": "r"}),
+    f"PATCH {V1}/blocks/{{block_id}}": of_block({"reason": "s"}),
+    f"DELETE {V1}/blocks/{{block_id}}": of_block(None),
     f"POST {V2}/intervene": intervened,
 }
 SECRETS = ("token", "credential", "secret")

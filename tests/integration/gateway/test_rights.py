@@ -35,6 +35,7 @@ BODIES: dict[str, Any] = {
     "/hosts/import": {"hosts": []},
     "/groups": {"name": "front", "selector": "*"},
     "/groups/{group}": {"selector": "*"},
+    "/blocks": {"selector": "*", "reason": "r"},
 }
 QUERIES: dict[str, dict[str, Any]] = {"/hosts/select": {"selector": "*"}}
 NEEDED: dict[str, str] = {"POST /tasks/{task_id}/copy": "tasks.copy"}

@@ -7,7 +7,7 @@ from base64 import urlsafe_b64encode
 from datetime import datetime
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from holdfast.core.event import Position
 from holdfast.core.wire import (
@@ -19,6 +19,7 @@ from holdfast.core.wire import (
     make_cursor,
     parse_cursor,
     parse_position,
+    parse_time,
     preview,
     time_text,
 )
@@ -49,6 +50,24 @@ def test_a_time_keeps_its_milliseconds(at: float) -> None:
     text = time_text(at)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", text)
     assert abs(datetime.fromisoformat(text).timestamp() - at) < 0.0011
+
+
+@given(st.integers(0, int(TIME_MAX) * 1_000))
+def test_a_time_is_read_as_it_was_written(milliseconds: int) -> None:
+    assert parse_time("at", time_text(milliseconds / 1_000)) == pytest.approx(
+        milliseconds / 1_000, abs=0.002
+    )
+    assert parse_time("at", "2026-11-15T21:07:31+01:00") == parse_time("at", "2026-11-15T20:07:31Z")
+
+
+@given(st.text(max_size=15) | st.text(min_size=65) | st.none() | st.integers())
+@example("2026-11-15T20:07:31")
+@example("0001-01-01T00:00:00+23:59")
+@example("1969-12-31T23:59:59Z")
+@example("2026-11-15")
+def test_what_is_no_time_is_refused(text: object) -> None:
+    with pytest.raises(InvalidInput, match=r"^at "):
+        parse_time("at", text)
 
 
 @pytest.mark.parametrize("at", [float("nan"), float("inf"), -1.0, TIME_MAX + 2])

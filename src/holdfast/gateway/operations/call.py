@@ -126,7 +126,7 @@ class Call:
         operation: Operation,
         *,
         project: str,
-        subject: str,
+        subject: str | Callable[[Any], str],
         actor: str,
         reason: str = "",
         expected_version: int | None = None,
@@ -135,6 +135,7 @@ class Call:
     ) -> By:
         """Who makes a change, with the audit row and, for a request with a key, the answer to store.
 
+        `subject`: what the audit says was changed; a call that gets the outcome for what the change makes.
         `answer` makes the answer from the outcome of the change; None for a change that was refused."""
         entries = self.entries(operation, project=project, subject=subject, actor=actor,
                                 reason=reason, detail=detail)  # fmt: skip
@@ -197,7 +198,7 @@ class Call:
         operation: Operation,
         *,
         project: str,
-        subject: str,
+        subject: str | Callable[[Any], str],
         actor: str,
         reason: str = "",
         detail: object = None,
@@ -215,7 +216,8 @@ class Call:
 
         def entries(outcome: object, now: float) -> Sequence[AuditEntry]:
             if not isinstance(outcome, list) or not _are_rulings(outcome):
-                return [AuditEntry(at=now, project=project, subject=subject, **common)]
+                name = subject if isinstance(subject, str) else subject(outcome)
+                return [AuditEntry(at=now, project=project, subject=name, **common)]
             return [
                 AuditEntry(
                     at=now,

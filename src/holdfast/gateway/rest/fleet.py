@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.rights import Operation as O  # noqa: N817
-from holdfast.gateway.operations.fleet import groups, hosts
+from holdfast.gateway.operations.fleet import blocks, groups, hosts
 from holdfast.gateway.rest.route import Paged, Route
 
 
@@ -34,6 +34,17 @@ class SelectQuery(OfProject, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class RemoveQuery(OfProject, frozen=True, forbid_unknown_fields=True):
+    reason: str = ""
+
+
+class BlocksQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
+    """`host`: those that count for a host now. `lifted`: the latest that are over."""
+
+    host: str | None = None
+    lifted: bool = False
+
+
+class LiftQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str = ""
 
 
@@ -123,4 +134,41 @@ _GROUPS: Final = (
         operation=O.HOSTS_WRITE,
     ),
 )
-ROUTES: Final = (*_HOSTS, *_GROUPS)
+_BLOCKS: Final = (
+    Route(
+        "GET",
+        "/blocks",
+        blocks.find,
+        "List blocks",
+        BlocksQuery,
+        operation=O.BLOCKS_READ,
+        is_list=True,
+    ),
+    Route("GET", "/blocks/{block_id}", blocks.get, "One block", operation=O.BLOCKS_READ),
+    Route(
+        "POST",
+        "/blocks",
+        blocks.add,
+        "Keep commands off hosts",
+        body=blocks.BlockBody,
+        operation=O.BLOCKS_WRITE,
+        status=201,
+    ),
+    Route(
+        "PATCH",
+        "/blocks/{block_id}",
+        blocks.change,
+        "Change a block",
+        body=blocks.BlockChange,
+        operation=O.BLOCKS_WRITE,
+    ),
+    Route(
+        "DELETE",
+        "/blocks/{block_id}",
+        blocks.lift,
+        "Lift a block",
+        LiftQuery,
+        operation=O.BLOCKS_WRITE,
+    ),
+)
+ROUTES: Final = (*_HOSTS, *_GROUPS, *_BLOCKS)

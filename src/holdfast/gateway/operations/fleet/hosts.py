@@ -7,8 +7,11 @@ from typing import Final
 import msgspec
 
 from holdfast.core.fleet.host_entry import HostEntry
+from holdfast.core.fleet.inventory import InventoryFormat, read_inventory
+from holdfast.core.fleet.listing import Inventory
 from holdfast.core.fleet.model import Host
 from holdfast.core.rights import Operation
+from holdfast.errors import InvalidInput, NotFound
 from holdfast.fleet import views
 from holdfast.fleet.host_details import HostDetails
 from holdfast.gateway.operations.call import Answer, Call, missing
@@ -42,9 +45,13 @@ class HostChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class HostImportBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Hosts to add and to change."""
+    """Hosts to add and to change: as entries, or as a text in one of the formats of inventories."""
 
-    hosts: list[HostEntry]
+    hosts: list[HostEntry] | None = None
+    text: str | None = None
+    format: InventoryFormat = InventoryFormat.JSONL
+    groups: bool = False
+    """Whether the groups of the text are added and changed too."""
     project: str | None = None
     reason: str = ""
 
@@ -129,13 +136,47 @@ async def remove(call: Call, host: str, *, project: str | None = None, reason: s
 async def import_hosts(call: Call, body: HostImportBody) -> Answer:
     """Adds and changes many hosts. A wrong entry is named in the answer; the others are imported."""
     project = project_of(call, O.HOSTS_WRITE, body.project)
-    actor = call.authorise(O.HOSTS_WRITE, project=project).actor
+    if (body.hosts is None) == (body.text is None):
+        raise InvalidInput("give either hosts or text, not both and not none")
+    read = Inventory(entries=tuple(body.hosts or ()))
+    if body.text is not None:
+        read = read_inventory(body.text, body.format)
     held = await call.begin_repeatable(O.HOSTS_WRITE)
-    by = call.by(O.HOSTS_WRITE, project=project, subject="hosts", actor=actor, reason=body.reason)
-    done = await call.services.fleet.hosts.import_(project, body.hosts, by)
-    answer = Answer(views.imported(done))
+    done = await call.services.fleet.hosts.import_(
+        project, read.entries, _import_by(call, project, "hosts", body.reason)
+    )
+    groups = await _import_groups(call, project, read, body) if body.groups else []
+    wrong = [{"line": problem.line, "message": problem.message} for problem in read.problems]
+    answer = Answer(
+        views.imported(done, errors=wrong, more_errors=read.more_problems, groups=groups)
+    )
     await call.end_repeatable(held, answer)
     return answer
+
+
+async def _import_groups(
+    call: Call, project: str, read: Inventory, body: HostImportBody
+) -> list[str]:
+    """Returns the groups that were added or changed."""
+    groups = call.services.fleet.groups
+    changed = []
+    for name, selector in read.groups.items():
+        by = _import_by(call, project, f"group:{name}", body.reason)
+        try:
+            known = await groups.get(project, name)
+        except NotFound:
+            await groups.add(project, name, selector, by)
+        else:
+            if known.selector == selector:
+                continue
+            await groups.edit(project, name, selector, by)
+        changed.append(name)
+    return changed
+
+
+def _import_by(call: Call, project: str, subject: str, reason: str) -> By:
+    actor = call.authorise(O.HOSTS_WRITE, project=project).actor
+    return call.by(O.HOSTS_WRITE, project=project, subject=subject, actor=actor, reason=reason)
 
 
 def _by(
@@ -170,6 +211,11 @@ async def _shown(call: Call, row: Host) -> View:
     fleet = call.services.fleet
     [details] = await fleet.host_reads.details([row])
     groups = await fleet.groups.memberships(row.project, [row])
+    blocks = await fleet.blocks.of_hosts(row.project, [row])
     return views.host(
-        details, call.services.now(), fleet.rules.heartbeat_seconds, groups=groups[row.id]
+        details,
+        call.services.now(),
+        fleet.rules.heartbeat_seconds,
+        groups=groups[row.id],
+        blocks=[block.id for block in blocks[row.id]],
     )
