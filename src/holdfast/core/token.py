@@ -29,7 +29,10 @@ BOOTSTRAP_CHARS_MIN: Final = 32
 BOOTSTRAP_CHARS_MAX: Final = 500
 HIDDEN: Final = "***"
 _TOKEN: Final = re.compile(rf"hf_([a-z]+)_([A-Za-z0-9_-]{{{SECRET_CHARS}}})")
-_LOOKALIKE: Final = re.compile(r"(hf_[a-z]{1,16}_)[A-Za-z0-9_-]{4,}")
+_LOOKALIKE: Final = re.compile(
+    r"(hf_[a-z]{1,16}_)[A-Za-z0-9_-]{4,}|(whsec_)[A-Za-z0-9_+/-]{4,}={0,2}"
+)
+"""A token, or the secret of a webhook."""
 _VISIBLE: Final = re.compile(r"[!-~]+")
 
 
@@ -79,7 +82,7 @@ def redact(text: str, secrets: tuple[str, ...] = ()) -> str:
     token, which may be any text)."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
-    return _LOOKALIKE.sub(rf"\1{HIDDEN}", text)
+    return _LOOKALIKE.sub(rf"\1\2{HIDDEN}", text)
 
 
 def same_secret(one: str, other: str) -> bool:

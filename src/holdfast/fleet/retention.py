@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.clock import Clock
-from holdfast.core import codec
 from holdfast.core.fleet.model import SLOT
+from holdfast.core.fleet.run_output import blob_names, read_states
 from holdfast.core.ids import Ids
 from holdfast.core.retention import DAY_SECONDS
 from holdfast.engine.loop import Loop
@@ -147,24 +147,12 @@ def _finished(before: float, after: tuple[float, str]) -> Script[list[tuple[str,
 
 def _release(executions: Sequence[Any]) -> Script[None]:
     """Gives up the references to the outputs of removed executions."""
-    refs = Counter(
-        sha256
-        for _, output_json, late_json in executions
-        for text in (output_json, late_json)
-        if text is not None
-        for sha256 in sorted(_blobs(codec.loads(text)))
-    )
+    refs: Counter[str] = Counter()
+    for _, output_json in executions:
+        refs.update(blob_names(read_states(output_json).values()))
     if refs:
         yield call_rows(own("release_blobs"), sorted(refs.items()))
         yield call(own("forget_blobs"), ids=sorted(refs))
-
-
-def _blobs(streams: codec.Json) -> list[str]:
-    """The blob of each stream of an output."""
-    if not isinstance(streams, dict):
-        return []
-    parts = [part for part in streams.values() if isinstance(part, dict)]
-    return [part["sha256"] for part in parts if isinstance(part.get("sha256"), str)]
 
 
 def _forget(statement: str, before: float) -> Script[int]:

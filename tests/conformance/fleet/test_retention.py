@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core import codec
 from holdfast.core.command import Abort
 from holdfast.core.fleet.model import (
     FLEET_QUEUE,
@@ -21,6 +20,7 @@ from holdfast.core.fleet.model import (
     JobStatus,
     Vote,
 )
+from holdfast.core.fleet.run_output import StreamState, write_states
 from holdfast.core.retention import DAY_SECONDS, HubRetention
 from holdfast.fleet import retention
 from holdfast.fleet.hosts import Hosts
@@ -80,14 +80,18 @@ async def make_job(bench: Bench, store: Store, name: str, hosts: int, *, ended: 
     for task_id in tasks[:ended]:
         await order(store, task_id, Abort("user:ann", "a test"))
     for nth, task_id in enumerate(tasks):
-        out = {"stdout": {"sha256": f"{name}-{nth}"}, "stderr": {"sha256": "shared"}}
+        streams = {"stdout": f"{name}-{nth}", "stderr": "shared"}
+        states = {
+            stream: StreamState(bytes=1, kept=1, sha256=sha256)
+            for stream, sha256 in streams.items()
+        }
         execution = Execution(
             task_id=task_id,
             job_id=job.id,
             nth=nth,
             host_id=f"hst_{nth}",
             host=f"h{nth}",
-            output_json=codec.dumps(out),
+            output_json=write_states(states),
             ended_at=now if nth < ended else None,
         )
         await insert(bench, "execution", **EXECUTIONS.columns(execution))

@@ -24,6 +24,7 @@ TOKEN = make_token(TokenKind.USER, bytes(range(32)))
         f"Authorization: Bearer {CANARY}",
         f"authorization: basic {CANARY}=",
         f"password={CANARY}",
+        f"the secret is whsec_{CANARY}+/{CANARY}==, keep it",
         f"DB_PASSWORD = '{CANARY} with blanks'",
         f'client-secret="{CANARY}',
         f"https://x/y?api_key={CANARY}&n=1",

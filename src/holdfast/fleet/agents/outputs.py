@@ -31,7 +31,7 @@ from holdfast.core.fleet.run_output import (
 from holdfast.core.output import Piece, Placement, StreamName
 from holdfast.core.task import Task
 from holdfast.fleet.agents.rows import own
-from holdfast.store.script import Script, call_rows
+from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.live import OutputRows, Stream, output_event
 
 PAGE_BYTES: Final = 8 * 1_048_576
@@ -185,6 +185,7 @@ class RunOutputs:
         ]
         if gone:
             yield call_rows("holdfast.fleet:release_blobs", gone)
+            yield call("holdfast.fleet:forget_blobs", ids=[digest for digest, _ in gone])
         self._blobs.clear()
         self._refs.clear()
 

@@ -21,10 +21,10 @@ ORDER BY nth LIMIT :limit::bigint;
 -- name: forget_executions
 -- Those whose tasks are gone.
 -- index: holdfast_execution_pkey, holdfast_task_pkey
--- returns: task_id output_json late_json
+-- returns: task_id output_json
 DELETE FROM holdfast_execution e
 WHERE e.task_id = ANY(:ids::text[]) AND NOT EXISTS (SELECT FROM holdfast_task t WHERE t.id = e.task_id)
-RETURNING task_id, output_json, late_json;
+RETURNING task_id, output_json;
 
 -- name: unended_execution
 -- index: holdfast_execution_job

@@ -21,10 +21,10 @@ ORDER BY nth LIMIT :limit;
 -- name: forget_executions
 -- Those whose tasks are gone.
 -- index: holdfast_execution (primary key), holdfast_task (primary key)
--- returns: task_id output_json late_json
+-- returns: task_id output_json
 DELETE FROM holdfast_execution AS e
 WHERE e.task_id IN (SELECT value FROM json_each(:ids)) AND NOT EXISTS (SELECT 1 FROM holdfast_task t WHERE t.id = e.task_id)
-RETURNING task_id, output_json, late_json;
+RETURNING task_id, output_json;
 
 -- name: unended_execution
 -- index: holdfast_execution_job
