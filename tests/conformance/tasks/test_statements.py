@@ -255,6 +255,41 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("open_limits", {"now": 1.0, "limit": 10}, "holdfast_limit_opens"),
     ("unfinished_entries", {"now": 1.0, "scope": None, "limit": 10}, "holdfast_ledger_lease"),
+    *(
+        (f"holdfast.fleet:{name}", params, index)
+        for name, params, index in (
+            (
+                "list_hosts",
+                {"project": "p", "after": "", "state": None, "part": None, "limit": 9},
+                "holdfast_host_name",
+            ),
+            (
+                "forget_hosts",
+                {"before": 1.0, "slot": "host:", "limit": 9},
+                "holdfast_host_gone",
+            ),
+            ("active_blocks", {"project": "p"}, "holdfast_block_active"),
+            ("expired_blocks", {"now": 1.0, "limit": 9}, "holdfast_block_expires"),
+            (
+                "finished_jobs",
+                {"before": 1.0, "after_at": 0.0, "after_id": "", "limit": 9},
+                "holdfast_job_finished",
+            ),
+            ("executions_to_forget", {"job_id": "j", "limit": 9}, "holdfast_execution_job"),
+            (
+                "claim_deliveries",
+                {"webhook": "w", "owner": "o", "now": 1.0, "until": 2.0, "limit": 9},
+                "holdfast_outbox_waiting",
+            ),
+            ("next_delivery", {}, "holdfast_outbox_due"),
+            (
+                "list_deliveries",
+                {"webhook": "w", "before": 9, "limit": 9},
+                "holdfast_outbox_subject",
+            ),
+            ("forget_outbox", {"before": 1.0, "limit": 9}, "holdfast_outbox_done"),
+        )
+    ),
     (f"{ORDERS}:page_open_orders", {"after": 0, "limit": 10}, "holdfast_order_open"),
     (
         f"{ORDERS}:page_symbol_orders",
