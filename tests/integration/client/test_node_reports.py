@@ -167,6 +167,18 @@ async def test_a_released_claim_has_sent_what_it_wrote(lab: Lab) -> None:
         await again.output("more")
 
 
+async def test_a_release_without_a_connection_asks_once(lab: Lab) -> None:
+    node, link = await node_with_task(lab), lab.links["a"]
+    claim = await node.claim("task-1")
+    link.is_cut = True
+    await claim.output("kept here")
+    assert not await claim.release()
+    assert node.reports.is_waiting("task-1")
+    link.is_cut = False
+    await node.sync()
+    assert (await output(lab), node.conflicts()) == ("kept here", [])
+
+
 async def test_wrong_reports_are_refused_here(lab: Lab) -> None:
     node = await node_with_task(lab)
     async with await node.claim("task-1") as claim:

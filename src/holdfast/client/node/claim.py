@@ -235,9 +235,12 @@ class Claim:
     async def release(self, reason: str = "") -> bool:
         """Gives the task back. Returns whether it was still held."""
         body = self._body(reason=check_text("reason", reason))
-        await self._send_written()
-        self._end()
         await self.stop_renewal()
+        is_sent = await self._send_written()
+        self._end()
+        if not is_sent:
+            # There is no connection, and the lease ends by itself.
+            return False
         try:
             return bool((await self._wire.release(self.task_id, body)).get("released"))
         except StoreUnavailable:
@@ -299,17 +302,19 @@ class Claim:
             self._written.clear()
             await self._send_written()
 
-    async def _send_written(self) -> None:
+    async def _send_written(self) -> bool:
+        """Returns whether the server has answered all of it."""
         try:
             refusals = await self._node.reports.send(self._wire, self.task_id)
         except HoldfastError as error:
             if not is_passing(error):
                 self._lose(error.code)
             # What is not sent waits for a connection: the next heartbeat that is answered shows it.
-            return
+            return False
         for refusal in refusals:
             if isinstance(refusal, LeaseLost | NotFound):
                 self._lose(str(problem_of(refusal).get("reason") or refusal.code))
+        return True
 
     async def _beat(self) -> None:
         asked_at = self._clock.monotonic()
