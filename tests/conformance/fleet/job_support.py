@@ -21,6 +21,7 @@ from holdfast.fleet.jobs.create import Created, Jobs
 from holdfast.fleet.jobs.job_rows import read_job
 from holdfast.fleet.pipeline import Pipeline
 from holdfast.fleet.rows import EXECUTIONS
+from holdfast.store.columns import COLUMNS
 from holdfast.store.script import call, one
 from holdfast.store.store import Store
 from tests.conformance.fleet.support import BY, PROJECT
@@ -97,6 +98,13 @@ class FleetBench:
         rows = await self.store.read(lambda: one(call(ALL_OF_JOB, job_id=job_id)))
         return EXECUTIONS.read_all(rows)
 
+    async def rows(self, table: str) -> list[tuple[Any, ...]]:
+        """All rows of a table of the fleet."""
+        columns = " ".join(column.name for column in COLUMNS[table])
+        text = f"written:-- returns: {columns}\nSELECT {{{table}}} FROM holdfast_{table}"
+        found = await self.store.read(lambda: one(call(text)))
+        return sorted((tuple(row) for row in found), key=repr)
+
     async def tasks(self, job_id: str) -> dict[str, Task]:
         ids = [execution.task_id for execution in await self.executions(job_id)]
         found: dict[str, Task] = {}
@@ -138,7 +146,10 @@ class FleetBench:
         await self._say(run, Complete("null"))
 
     async def fail(self, task: Task, kind: FailureKind = FailureKind.ERROR) -> None:
-        await self._say(await self.start(task), Fail(Failure(kind, "exit 1"), final=True))
+        await self.fail_run(await self.start(task), kind)
+
+    async def fail_run(self, run: Task, kind: FailureKind) -> None:
+        await self._say(run, Fail(Failure(kind, "exit 1"), final=True))
 
     async def _say(self, task: Task, command: Command) -> None:
         [ruling] = await self.store.apply([Instruction(task.id, command, fence=task.fence)])
