@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ class Filler:
         assert response.status_code < 300, response.text
         return response.json()
 
+    async def text(self, path: str) -> str:
+        """The answer of a path of the server itself."""
+        return (await self._client.get(f"{self.url}{path}")).text
+
     async def task(self, type: str, payload: object, **options: Any) -> str:
         made = await self.ask("POST", "/tasks", {"type": type, "payload": payload, **options})
         return str(made["task"]["id"])
@@ -32,6 +37,14 @@ class Filler:
     async def intervene(self, task_id: str, type: str, reason: str) -> None:
         body = {"type": type, "reason": reason}
         await self.ask("POST", f"/tasks/{task_id}/interventions", body)
+
+    async def until(self, path: str, is_so: Callable[[Any], Any]) -> Any:
+        """The answer of a path when it is so. The feed tells when to look again."""
+        position = None
+        while not is_so(body := await self.ask("GET", path)):
+            after = "" if position is None else f"&after={position}"
+            position = (await self.ask("GET", f"/events?wait_seconds=5&limit=1000{after}"))["next"]
+        return body
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -10,7 +10,7 @@ import { keepReason } from "../lib/prefs";
 import type { DryRun, Group, Operation, Task, TaskRow } from "../lib/types";
 import { act, ReasonField, Refused } from "../ui/act";
 import { Icon } from "../ui/marks";
-import { Button, Command, Empty, Field, Json, Meter, Seg, Shown, Text, Time, Title, toast } from "../ui/parts";
+import { Button, Command, Empty, Field, Json, Meter, Seg, Shown, Text, Time, Title, toast, scrollable } from "../ui/parts";
 import { QueryBar } from "../ui/query";
 
 type By = "cause" | "type" | "one";
@@ -61,7 +61,7 @@ function Examples({ group }: { group: Group }): JSX.Element {
   const loaded = useLoad((signal) => get<Page<Task>>(`/dead-letters/latest?fingerprint=${q(group.fingerprint)}&limit=5`, signal), `examples ${group.fingerprint}`, 2_000);
   return (
     <div class="ex"><Shown of={loaded} rows={3}>{(page) => (
-      <><div class="scroll"><table class="t"><thead><tr><th>Task</th><th>Died</th><th class="n">Tries</th><th>Payload</th></tr></thead><tbody>
+      <><div class="scroll" ref={scrollable}><table class="t"><thead><tr><th>Task</th><th>Died</th><th class="n">Tries</th><th>Payload</th></tr></thead><tbody>
         {page.items.map((task) => <tr><td class="m"><a href={url(`/tasks/${task.id}`)}>{short(task.id)}</a></td><td><Time at={task.finished_at} /></td><td class="n">{task.attempts} of {task.max_attempts}</td><td class="m dim whyc"><Text>{JSON.stringify(task.payload)}</Text></td></tr>)}</tbody></table></div>
         <p class="row sm sub"><span>{page.items.length} of {num(group.count)}. {place(page.items[0])}</span><span class="sp" /><a class="strong" href={url(`/tasks?q=${q(`status:failed fingerprint:${group.fingerprint}`)}`)}>Show all {num(group.count)}</a></p></>
     )}</Shown></div>
@@ -81,7 +81,7 @@ function ByType({ groups }: { groups: Group[] }): JSX.Element {
     types.set(group.type, { count: old.count + group.count, causes: old.causes + 1, last: group.last_at > old.last ? group.last_at : old.last });
   }
   return (
-    <div class="wrap gap scroll"><table class="t"><thead><tr><th>Type</th><th class="n">Count</th><th class="n">Causes</th><th class="n">Last</th><th /></tr></thead><tbody>
+    <div class="wrap gap scroll" ref={scrollable}><table class="t"><thead><tr><th>Type</th><th class="n">Count</th><th class="n">Causes</th><th class="n">Last</th><th /></tr></thead><tbody>
       {[...types].sort((a, b) => b[1].count - a[1].count).map(([type, found]) => <tr data-row><td><a class="strong" href={url(`/dead-letters?by=one&q=${q(`type:${type}`)}`)}><Text>{type}</Text></a></td><td class="n">{num(found.count)}</td><td class="n">{num(found.causes)}</td><td class="n"><Time at={found.last} /></td>
         <td class="n"><Button small right="dead.replay" name={`Replay ${type}`} onClick={() => act("replay", { query: `status:failed type:${type}`, count: found.count })}>Replay…</Button></td></tr>)}</tbody></table></div>
   );
@@ -97,7 +97,7 @@ function OneByOne(): JSX.Element {
       <div class="row gap"><QueryBar value={query} onSearch={(text) => setParams({ q: text, after: null, by: "one" }, false)} label="Search dead letters" error={bad} /></div>
       {!bad && <Shown of={loaded}>{(page) => (
         <div class="wrap gap">{page.items.length === 0 ? <Empty sign="letters" title="No dead letter matches" act={query ? <Button onClick={() => setParams({ q: null, by: "one" })}>Drop the search</Button> : undefined} /> : (
-          <div class="scroll"><table class="t"><thead><tr><th>Type</th><th>Id</th><th class="n">Died</th><th class="n">Tries</th><th class="whyc">Error</th><th /></tr></thead><tbody>
+          <div class="scroll" ref={scrollable}><table class="t"><thead><tr><th>Type</th><th>Id</th><th class="n">Died</th><th class="n">Tries</th><th class="whyc">Error</th><th /></tr></thead><tbody>
             {page.items.map((task) => <tr data-row key={task.id}><td><a class="strong" href={url(`/tasks/${task.id}`)}><Text>{task.type}</Text></a></td><td class="m dim">{short(task.id)}</td><td class="n"><Time at={task.finished_at} as="age" /></td><td class="n">{task.attempts}/{task.max_attempts}</td><td class="whyc m"><Text>{task.error ?? ""}</Text></td>
               <td class="n"><Button small right="tasks.intervene" name={`Retry ${short(task.id)}`} onClick={() => act("retry", { task })}>Retry…</Button></td></tr>)}</tbody></table></div>
         )}<div class="tfoot"><span class="sp" /><Button small off={after ? undefined : "This is the newest page."} onClick={() => history.back()}>Newer</Button><Button small off={page.next ? undefined : "There are no older ones."} onClick={() => setParams({ after: page.next }, false)}>Older</Button></div></div>

@@ -9,7 +9,7 @@ import { useLoad } from "../lib/load";
 import { param, setParams, url } from "../lib/place";
 import type { AuditRow, Event } from "../lib/types";
 import { Icon, type Sign } from "../ui/marks";
-import { Button, Command, Copy, Empty, Json, Seg, Shown, Text, Time, Title } from "../ui/parts";
+import { Button, Command, Copy, Empty, Json, Seg, Shown, Text, Time, Title, scrollable } from "../ui/parts";
 
 type Tab = "feed" | "audit";
 export function Events(): JSX.Element {
@@ -64,7 +64,7 @@ function Feed({ pick }: { pick: JSX.Element }): JSX.Element {
         <div class="row wrapf"><Seg label="Kinds" value={group} onPick={(value) => setParams({ kinds: value, before: null })} options={GROUPS.map(([name, word]) => [name, word])} /><span class="sp" />
           {!follow && <Button onClick={() => setParams({ before: null, at: null, open: null })}>To the newest</Button>}</div>
         <Shown of={loaded}>{({ rows, start, oldest }) => rows.length === 0 ? <div class="wrap gap"><Empty sign="events" title="No such event in this part of the feed" act={start > oldest ? <Button onClick={() => setParams({ before: String(start) }, false)}>Look further back</Button> : undefined} /></div> : (
-          <div class="wrap gap"><div class="scroll"><table class="t ev-t"><thead><tr><th class="n">Position</th><th>Time</th><th>Kind</th><th>About</th><th class="whyc">What</th><th class="c2">By</th></tr></thead><tbody>
+          <div class="wrap gap"><div class="scroll" ref={scrollable}><table class="t ev-t"><thead><tr><th class="n">Position</th><th>Time</th><th>Kind</th><th>About</th><th class="whyc">What</th><th class="c2">By</th></tr></thead><tbody>
             {rows.map((event) => {
               const [sign, of] = markOf(event.kind);
               return (
@@ -115,7 +115,7 @@ function Audit({ pick }: { pick: JSX.Element }): JSX.Element {
         {!allowed ? <div class="wrap"><Empty sign="key" title="The audit is for administrators">Reading it needs the role admin.</Empty></div> : <>
           {checked && <div class="verif"><Icon is={checked.ok ? "completed" : "failed"} of={checked.ok ? "good" : "bad"} size={20} /><div class="min"><p class="strong">{checked.ok ? `The chain is whole, ${num(checked.rows)} rows` : `The chain breaks at row ${num(checked.first_wrong ?? 0)}`} <span class="sub">at {time(checked.at)}</span></p><p class="m dim cut">head {checked.head.slice(0, 32)}</p></div><span class="sp" /><Copy text={checked.head} name="Copy the head" /><Button onClick={verify}>Verify again</Button></div>}
           <Shown of={loaded}>{(page) => page.items.length === 0 ? <div class="wrap gap"><Empty sign="chain" title="No act yet" /></div> : (
-            <div class="wrap gap"><div class="scroll"><table class="t"><thead><tr><th class="n">Row</th><th>At</th><th>Who</th><th>Act</th><th>On</th><th class="c2">Version</th><th class="whyc">Reason</th></tr></thead><tbody>
+            <div class="wrap gap"><div class="scroll" ref={scrollable}><table class="t"><thead><tr><th class="n">Row</th><th>At</th><th>Who</th><th>Act</th><th>On</th><th class="c2">Version</th><th class="whyc">Reason</th></tr></thead><tbody>
               {page.items.map((row) => <tr data-row class={row === open ? "open" : ""} onClick={() => setParams({ open: row === open ? null : String(row.seq) })}><td class="n m dim">{num(row.seq)}</td><td><Time at={row.at} /></td><td><b class="strong"><Text>{person(row.actor)}</Text></b></td><td class="m">{row.operation}</td><td class="m"><Text>{row.subject.length > 24 ? `…${row.subject.slice(-12)}` : row.subject || "–"}</Text></td><td class="c2 m">{row.after_version !== null ? `${row.before_version ?? 0} → ${row.after_version}` : "–"}</td><td class="whyc"><Text>{row.reason}</Text></td></tr>)}</tbody></table></div>
               <div class="tfoot"><span class="sp" /><Button small off={after ? undefined : "This is the newest page."} onClick={() => history.back()}>Newer</Button><Button small off={page.next ? undefined : "There are no older ones."} onClick={() => setParams({ after: page.next }, false)}>Older</Button></div></div>
           )}</Shown></>}

@@ -8,7 +8,7 @@ import { param, setParams, url } from "../lib/place";
 import type { Lock, LockRow } from "../lib/types";
 import { confirm } from "../ui/confirm";
 import { Icon } from "../ui/marks";
-import { Button, Command, Empty, Lease, Shown, Text, Time, Title } from "../ui/parts";
+import { Button, Command, Empty, Lease, Shown, Text, Time, Title, scrollable } from "../ui/parts";
 
 const LIMIT = 200;
 export function Locks(): JSX.Element {
@@ -22,7 +22,7 @@ export function Locks(): JSX.Element {
       <div class="page">
         <Title sub="A lock ends unless its holder renews it. Each grant has a higher fence, so a late writer is refused.">{!loaded.data ? "Locks" : rows.length === 0 ? "No locks are held" : `${loaded.data.next ? `${num(rows.length)}+ locks` : plural(rows.length, "lock")} held`}</Title>
         <Shown of={loaded}>{(page) => rows.length === 0 ? <div class="wrap"><Empty sign="locks" title="No locks are held" command="holdfast lock list">A program takes one with <code>async with locks.lock("name")</code>.</Empty></div> : (
-          <div class="wrap scroll"><table class="t"><thead><tr><th>Lock</th><th>Holder</th><th class="n">Fence</th><th>Ends in</th><th class="n">Held for</th></tr></thead><tbody>
+          <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>Lock</th><th>Holder</th><th class="n">Fence</th><th>Ends in</th><th class="n">Held for</th></tr></thead><tbody>
             {rows.map((lock) => <tr data-row class={lock.resource === name ? "open" : ""} onClick={() => setParams({ name: lock.resource === name ? null : lock.resource })}><td class="m"><a href={url(`/locks?name=${q(lock.resource)}`)}><Text>{lock.resource}</Text></a></td><td><Text>{lock.owner ?? "–"}</Text></td><td class="n m">{num(lock.fence)}</td><td>{lock.remaining_seconds !== null && <Lease left={lock.remaining_seconds - since} whole={lock.ttl_seconds ?? 30} />}</td><td class="n">{dur((lock.held_seconds ?? 0) + since, true)}</td></tr>)}</tbody></table>
             <div class="tfoot"><span>The page counts down from a duration; the store's clock decides.</span><span class="sp" /><Button small off={after ? undefined : "This is the first page."} onClick={() => history.back()}>Before</Button><Button small off={page.next ? undefined : "There are no more."} onClick={() => setParams({ after: page.next }, false)}>Next</Button></div></div>
         )}</Shown>

@@ -11,7 +11,7 @@ import { line } from "../lib/why";
 import { about, markOf } from "../lib/history";
 import { confirm } from "../ui/confirm";
 import { Icon, Status, type Family, type Sign } from "../ui/marks";
-import { Button, Command, Copy, Dialog, Empty, Field, Lease, Meter, Seg, Shown, Text, Time, Title } from "../ui/parts";
+import { Button, Command, Copy, Dialog, Empty, Field, Lease, Meter, Seg, Shown, Text, Time, Title, scrollable } from "../ui/parts";
 import { N } from "./queues";
 
 /** The state of a node: word, mark, family. */
@@ -44,7 +44,7 @@ export function Nodes(): JSX.Element {
         {!loaded.data ? "Nodes" : all.length === 0 ? "No nodes" : `${num(good.length)} of ${plural(all.filter((node) => node.live).length, "node")} on time`}</Title>
       <Shown of={loaded}>{() => all.length === 0 ? <div class="wrap"><Empty sign="nodes" title="No nodes" command="holdfast worker MODULE:QUEUE">A process that runs tasks is a node while it lives.</Empty></div> : (
         <><div class="row"><Seg label="Which nodes" value={which} onPick={(value) => setParams({ show: value === "live" ? null : value })} options={[["live", `Live ${all.filter((node) => node.live).length}`], ["off", "Not as it should be"], ["all", `All ${all.length}`]]} /></div>
-          <div class="wrap gap scroll"><table class="t"><thead><tr><th>Node</th><th>State</th><th class="n">Heard</th><th>Slots</th><th class="n c2">Leases</th><th class="n c2">Behind</th><th class="n c3">Start</th><th class="whyc c2">Serves</th><th class="n">Troubles</th></tr></thead><tbody>
+          <div class="wrap gap scroll" ref={scrollable}><table class="t"><thead><tr><th>Node</th><th>State</th><th class="n">Heard</th><th>Slots</th><th class="n c2">Leases</th><th class="n c2">Behind</th><th class="n c3">Start</th><th class="whyc c2">Serves</th><th class="n">Troubles</th></tr></thead><tbody>
             {shown.map((node) => {
               const [word, sign, of] = nodeState(node);
               return (
@@ -106,7 +106,7 @@ function Whole({ node, tasks, events, readAt }: One): JSX.Element {
         <p>{word === "late" ? "Its tasks run elsewhere when their leases end; a write after that is refused by its fence." : word === "gone" ? "Its leases have ended." : `A heartbeat is expected each ${dur(node.lease_seconds ?? 20)}; after three of them it counts as gone.`}</p></div></div>
       <div class="lay side-r"><div class="col">
         <section><div class="sec"><h2>Held leases</h2><span class="sub">{num(tasks.length)}</span></div>
-          {tasks.length === 0 ? <div class="wrap"><Empty sign="running" title="Nothing runs here" /></div> : <div class="wrap scroll"><table class="t"><thead><tr><th>Status</th><th>Task</th><th class="n">Fence</th><th>Lease</th><th class="whyc">What it does</th></tr></thead><tbody>
+          {tasks.length === 0 ? <div class="wrap"><Empty sign="running" title="Nothing runs here" /></div> : <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>Status</th><th>Task</th><th class="n">Fence</th><th>Lease</th><th class="whyc">What it does</th></tr></thead><tbody>
             {tasks.map((task) => <tr data-row><td><Status is={task.status} /></td><td><a class="strong" href={url(`/tasks/${task.id}`)}><Text>{task.type}</Text></a> <span class="m dim">{short(task.id)}</span></td><td class="n m">{task.fence}</td><td>{task.lease_remaining_seconds !== null && <Lease left={task.lease_remaining_seconds - since} whole={Math.max(15, task.lease_remaining_seconds)} />}</td><td class="whyc"><Text>{line(task)}</Text></td></tr>)}</tbody></table></div>}</section>
         <section><div class="sec"><h2>Latest events</h2><span class="sub">of the last {EVENTS_BACK} of the feed</span></div>
           {events.length === 0 ? <p class="dim">Nothing lately.</p> : <ul class="ev">{events.map((event) => { const [s, f] = markOf(event.kind); return <li><span class="m dim">{num(Number(event.position.split(":")[1]))}</span><span class="m dim"><Time at={event.at} /></span><Icon is={s as Sign} of={f} /><span class="cut"><b class="strong">{event.kind}</b> <Text>{about(event)}</Text></span><span class="sub">{event.task_id ? <a href={url(`/tasks/${event.task_id}`)}>{event.type} {short(event.task_id)}</a> : ""}</span></li>; })}</ul>}</section>

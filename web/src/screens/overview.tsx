@@ -120,9 +120,9 @@ function Body({ board }: { board: Board }): JSX.Element {
       </div>
       {flow && (
         <div class="charts">
-          <section><div class="sec"><h2>Flow</h2><span class="sub">tasks per second</span><span class="sp" /><span class="lg"><i class="ln-in" />in {perSecond(per("task.enqueued"))}</span><span class="lg"><i class="ln-out" />out {perSecond(per("task.completed"))}</span></div>
+          <section><div class="sec"><h2>Flow</h2><span class="sub">tasks per second</span><span class="sp" /><span class="lg"><i class="ln-in" />in {rateText(per("task.enqueued"))}</span><span class="lg"><i class="ln-out" />out {rateText(per("task.completed"))}</span></div>
             <Chart flow={flow} series={[["task.enqueued", "ink-3"], ["task.completed", "work-fill"]]} label="Tasks enqueued and completed, per second, over the last hour" /></section>
-          <section><div class="sec"><h2>Failed attempts</h2><span class="sub">per second, before retries</span><span class="sp" /><span class="lg"><i class="ln-bad" />failed {perSecond(per("task.failed"))}</span></div>
+          <section><div class="sec"><h2>Failed attempts</h2><span class="sub">per second, before retries</span><span class="sp" /><span class="lg"><i class="ln-bad" />failed {rateText(per("task.failed"))}</span></div>
             <Chart flow={flow} series={[["task.failed", "bad-fill"]]} label="Failed attempts per second over the last hour" /></section>
         </div>
       )}
@@ -140,6 +140,8 @@ function rate(flow: Flow | null, name: string): number {
 const sum = (flow: Flow | null, name: string): number => (flow?.series[name] ?? []).reduce<number>((a, b) => a + (b ?? 0), 0);
 const perSecond = (value: number): string => (value === 0 ? "0" : value >= 100 ? num(Math.round(value)) : value >= 1 ? value.toFixed(1) : (value * 60).toFixed(value * 60 < 10 ? 1 : 0));
 const unitOf = (value: number, way: string): string => (value === 0 || value >= 1 ? `/s ${way}` : `/m ${way}`);
+
+const rateText = (value: number): string => `${perSecond(value)}${unitOf(value, "")}`.trim();
 
 function UnderWay({ runs }: { runs: Operation[] }): JSX.Element {
   const now = runs.filter((run) => run.state === "running");

@@ -11,7 +11,7 @@ import type { Schedule, TaskRow } from "../lib/types";
 import { ReasonField, Refused } from "../ui/act";
 import { confirm } from "../ui/confirm";
 import { Icon, Status } from "../ui/marks";
-import { Button, Command, Dialog, Empty, Field, Json, Shown, Text, Time, Title, toast } from "../ui/parts";
+import { Button, Command, Dialog, Empty, Field, Json, Shown, Text, Time, Title, toast, scrollable } from "../ui/parts";
 
 export function Schedules(): JSX.Element {
   const loaded = useLoad((signal) => get<Page<Schedule>>("/schedules", signal), "schedules");
@@ -26,7 +26,7 @@ export function Schedules(): JSX.Element {
         <Title acts={<Button rank="pri" right="schedules.write" onClick={() => setAdding(true)}>New schedule</Button>} sub={held ? `${held} paused.` : all.length ? "Each firing enqueues its task once, whichever gateway is first." : undefined}>
           {!loaded.data ? "Schedules" : all.length === 0 ? "No schedules" : `${plural(all.length, "schedule")}${next ? `, the next in ${dur(Math.max(0, until(next.next_at)), true)}` : ""}`}</Title>
         <Shown of={loaded}>{() => all.length === 0 ? <div class="wrap"><Empty sign="schedules" title="No schedules" command={'holdfast schedule add NAME "30 2 * * *" TYPE'}>A schedule enqueues a task at recurring times; code defines one with <code>@queue.task(cron=…)</code>.</Empty></div> : (
-          <div class="wrap scroll"><table class="t tall"><thead><tr><th>Schedule</th><th>When</th><th class="n">Next in</th><th>Last</th><th class="c2">Owner</th></tr></thead><tbody>
+          <div class="wrap scroll" ref={scrollable}><table class="t tall"><thead><tr><th>Schedule</th><th>When</th><th class="n">Next in</th><th>Last</th><th class="c2">Owner</th></tr></thead><tbody>
             {all.map((one) => (
               <tr data-row class={one === chosen ? "open" : ""} onClick={() => setParams({ name: one === chosen ? null : one.name })}>
                 <td><a class="strong" href={url(`/schedules?name=${encodeURIComponent(one.name)}`)}><Text>{one.name}</Text></a><br /><span class="sm sub"><Text>{one.type}</Text></span></td>

@@ -10,7 +10,7 @@ import type { Project, Token } from "../lib/types";
 import { Refused } from "../ui/act";
 import { confirm } from "../ui/confirm";
 import { Icon, type Family, type Sign } from "../ui/marks";
-import { Button, Command, Copy, Dialog, Empty, Field, Shown, Text, Time, Title } from "../ui/parts";
+import { Button, Command, Copy, Dialog, Empty, Field, Shown, Text, Time, Title, scrollable } from "../ui/parts";
 
 const TABS: [string, string, Sign][] = [["", "Doctor", "overview"], ["tokens", "Tokens", "key"], ["roles", "Roles", "person"], ["projects", "Projects", "queues"], ["about", "About", "info"]];
 
@@ -48,7 +48,7 @@ function Tokens(): JSX.Element {
   return (
     <><Title acts={<Button rank="pri" onClick={() => setAdding(true)}>New token…</Button>} sub="Only their hash is kept. A session of a browser is a token too.">{loaded.data ? `${plural(live.length, "token")} ${live.length === 1 ? "counts" : "count"}` : "Tokens"}</Title>
       <Shown of={loaded}>{() => rows.length === 0 ? <div class="wrap"><Empty sign="key" title="No tokens" command="holdfast token create NAME --role operator" /></div> : (
-        <div class="wrap scroll"><table class="t"><thead><tr><th>Token</th><th>Kind</th><th>May</th><th class="c2">Projects</th><th class="n">Used</th><th class="n">Ends</th><th class="n" /></tr></thead><tbody>
+        <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>Token</th><th>Kind</th><th>May</th><th class="c2">Projects</th><th class="n">Used</th><th class="n">Ends</th><th class="n" /></tr></thead><tbody>
           {rows.map((token) => <tr data-row><td><b class="strong"><Text>{token.name}</Text></b> <span class="m dim">…{token.id.slice(-4)}</span>{token.id === who.value?.token_id && <span class="tag person">this browser</span>}</td><td>{token.kind}</td><td><span class="tags">{token.roles.map((role) => <span class="tag line">{role}</span>)}</span></td><td class="c2"><Text>{token.projects.join(", ")}</Text></td><td class="n">{token.last_used_at ? <Time at={token.last_used_at} as="age" /> : <span class="dim">never</span>}</td><td class="n">{token.state !== "valid" ? <span class="dim">{token.state}</span> : token.expires_at ? `in ${dur(until(token.expires_at), true)}` : <span class="warn">never</span>}</td>
             <td class="n">{token.state === "valid" && <Button small rank="dan" name={`Revoke ${token.name}`} onClick={() => confirm({ title: `Revoke ${token.name}?`, says: token.id === who.value?.token_id ? "It is the session of this browser: you are logged out." : `Requests of ${person(token.principal)} with it are refused at once; its open connections end.`, verb: "Revoke the token", keep: "Keep it", path: `/tokens/${token.id}`, method: "DELETE", danger: true, right: "tokens.manage", done: "The token counts no more.", command: `holdfast token revoke ${token.id}` })}>Revoke…</Button>}</td></tr>)}</tbody></table></div>
       )}</Shown>
@@ -90,7 +90,7 @@ const TABLE: [string, string][] = [
 function Roles(): JSX.Element {
   const names = ["viewer", "operator", "approver", "admin", "worker"];
   return (
-    <><Title sub="They add up; what is not said is refused. The server checks each call.">Roles</Title><div class="wrap scroll"><table class="t"><thead><tr><th>May</th>{names.map((name) => <th class="ctr">{name}</th>)}</tr></thead><tbody>{TABLE.map(([what, who]) => <tr><td>{what}</td>{names.map((name) => <td class="ctr">{who.split(" ").includes(name) ? <><Icon is="check" size={12} /><span class="vh">yes</span></> : <span class="dim">–</span>}</td>)}</tr>)}</tbody></table></div>
+    <><Title sub="They add up; what is not said is refused. The server checks each call.">Roles</Title><div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>May</th>{names.map((name) => <th class="ctr">{name}</th>)}</tr></thead><tbody>{TABLE.map(([what, who]) => <tr><td>{what}</td>{names.map((name) => <td class="ctr">{who.split(" ").includes(name) ? <><Icon is="check" size={12} /><span class="vh">yes</span></> : <span class="dim">–</span>}</td>)}</tr>)}</tbody></table></div>
       <p class="sub gap">You are <b class="strong">{who.value?.roles.join(", ")}</b>, in {who.value?.projects.includes("all") ? "all projects" : who.value?.projects.join(", ")}.</p></>
   );
 }
@@ -98,7 +98,7 @@ function Roles(): JSX.Element {
 function Projects(): JSX.Element {
   const loaded = useLoad((signal) => get<Page<Project>>("/projects", signal), "projects page", 2_000);
   return (
-    <><Title sub="A project isolates its tasks, and says how conflicts of its nodes are settled.">{loaded.data ? plural(loaded.data.items.length, "project") : "Projects"}</Title><Shown of={loaded}>{(page) => <div class="wrap scroll"><table class="t"><thead><tr><th>Project</th><th>Conflicts</th><th class="n">Clock</th><th class="n">Version</th><th class="whyc">Exceptions</th></tr></thead><tbody>{page.items.map((project) => <tr><td><a class="strong" href={url(`/sync?project=${encodeURIComponent(project.id)}`)}><Text>{project.id}</Text></a></td><td>{project.strategy}</td><td class="n m">{num(project.clock)}</td><td class="n">{project.version}</td><td class="whyc m"><Text>{Object.entries(project.overrides).map(([type, strategy]) => `${type}: ${strategy}`).join(", ") || "–"}</Text></td></tr>)}</tbody></table></div>}</Shown></>
+    <><Title sub="A project isolates its tasks, and says how conflicts of its nodes are settled.">{loaded.data ? plural(loaded.data.items.length, "project") : "Projects"}</Title><Shown of={loaded}>{(page) => <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>Project</th><th>Conflicts</th><th class="n">Clock</th><th class="n">Version</th><th class="whyc">Exceptions</th></tr></thead><tbody>{page.items.map((project) => <tr><td><a class="strong" href={url(`/sync?project=${encodeURIComponent(project.id)}`)}><Text>{project.id}</Text></a></td><td>{project.strategy}</td><td class="n m">{num(project.clock)}</td><td class="n">{project.version}</td><td class="whyc m"><Text>{Object.entries(project.overrides).map(([type, strategy]) => `${type}: ${strategy}`).join(", ") || "–"}</Text></td></tr>)}</tbody></table></div>}</Shown></>
   );
 }
 

@@ -8,7 +8,7 @@ import { param, setParams, url } from "../lib/place";
 import type { Node, Project } from "../lib/types";
 import { confirm } from "../ui/confirm";
 import { Icon } from "../ui/marks";
-import { Button, Empty, Seg, Shown, Text, Time, Title } from "../ui/parts";
+import { Button, Empty, Seg, Shown, Text, Time, Title, scrollable } from "../ui/parts";
 import { nodeState } from "./nodes";
 import { N } from "./queues";
 
@@ -60,7 +60,7 @@ function Body({ status, peers, readAt }: { status: SyncStatus; peers: Node[]; re
       <div class="answers gap">{figures.map(([name, value, note]) => <div><h3>{name}</h3><span class="v">{value}</span><span class="sm sub cut">{note}</span></div>)}</div>
       <div class="sec"><h2>Peers</h2><span class="sub">{num(peers.length)}</span></div>
       {peers.length === 0 ? <div class="wrap"><Empty sign="sync" title="No peers" command="holdfast node list">Nodes that work offline register with a join token and exchange their changes here.</Empty></div> : (
-        <div class="wrap scroll"><table class="t"><thead><tr><th>Peer</th><th>Link</th><th class="n">Heard</th><th class="n">Behind</th><th class="n c2">Runs</th><th class="n c2">Start</th><th class="whyc c2">Can</th></tr></thead><tbody>
+        <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>Peer</th><th>Link</th><th class="n">Heard</th><th class="n">Behind</th><th class="n c2">Runs</th><th class="n c2">Start</th><th class="whyc c2">Can</th></tr></thead><tbody>
           {peers.map((peer) => { const [word, sign, of] = nodeState(peer); return <tr data-row><td><a class="strong" href={url(`/nodes/${q(peer.id)}`)}><Text>{peer.id.length > 28 ? `${peer.id.slice(0, 12)}…${peer.id.slice(-8)}` : peer.id}</Text></a> <span class="sub sm">{peer.kind}</span></td><td><span class="st"><Icon is={sign} of={of} /><span>{word}</span></span></td><td class="n">{peer.seen_seconds_ago === null ? "–" : dur(peer.seen_seconds_ago + since, true)}</td><td class="n"><N value={peer.lag_events} /></td><td class="n c2"><N value={peer.running} /></td><td class="n c2"><N value={peer.incarnation} /></td><td class="whyc c2 sub">{peer.capabilities?.join(", ")}</td></tr>; })}</tbody></table></div>
       )}
     </>
@@ -88,7 +88,7 @@ function Log({ project }: { project: string }): JSX.Element {
     <>
       <div class="sec"><h2>Log</h2><span class="sub">what nodes sent, and how it was judged</span><span class="sp" /><Seg label="Outcome" value={outcome as (typeof OUTCOMES)[number]} onPick={(value) => setParams({ outcome: value })} options={OUTCOMES.map((name) => [name, name || "all"])} /></div>
       <Shown of={loaded} rows={4}>{(entries) => entries.length === 0 ? <div class="wrap"><Empty sign="sync" title="Nothing was exchanged">{outcome ? "No entry has this outcome." : "Each push, pull and claim of a node leaves a line here."}</Empty></div> : (
-        <div class="wrap scroll"><table class="t"><thead><tr><th class="n">Clock</th><th>At</th><th>Node</th><th>Op</th><th>Outcome</th><th>Task</th><th class="whyc">Versions</th></tr></thead><tbody>
+        <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th class="n">Clock</th><th>At</th><th>Node</th><th>Op</th><th>Outcome</th><th>Task</th><th class="whyc">Versions</th></tr></thead><tbody>
           {entries.map((entry) => { const bad = entry.outcome === "rejected" || entry.error !== null; return <tr><td class="n m dim">{num(entry.clock)}</td><td><span title={entry.at}>{time(entry.at)}</span></td><td class="m"><Text>{short(entry.nodeId)}</Text></td><td>{entry.op}</td><td><span class="st"><Icon is={entry.outcome === "conflict" ? "conflict" : bad ? "aborted" : "check"} of={entry.outcome === "conflict" ? "person" : bad ? "doubt" : "good"} size={12} /><span>{entry.outcome}</span></span></td><td class="m"><Text>{entry.taskId ?? "–"}</Text></td><td class="whyc"><Text>{[entry.fromVersion !== null || entry.toVersion !== null ? `${entry.fromVersion ?? 0} → ${entry.toVersion ?? "–"}` : "", entry.resolution ?? "", entry.error ?? ""].filter(Boolean).join(" · ")}</Text></td></tr>; })}</tbody></table>
           <div class="tfoot">The latest {entries.length}, newest first</div></div>
       )}</Shown>

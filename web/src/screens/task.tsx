@@ -11,7 +11,7 @@ import { go, param, setParams, url } from "../lib/place";
 import type { Checkpoint, Event, Intervention, Task as TaskView, Why } from "../lib/types";
 import { act, KINDS, verbsOf, type Verb } from "../ui/act";
 import { familyOf, Icon, Status, type Sign } from "../ui/marks";
-import { Button, Command, Copy, Dialog, Download, Empty, Field, Json, Output, Seg, Shown, Text, Time, toast } from "../ui/parts";
+import { Button, Command, Copy, Dialog, Download, Empty, Field, Json, Output, Seg, Shown, Text, Time, toast, scrollable } from "../ui/parts";
 
 const MAY: Record<string, string[]> = {
   blocked: ["queued", "paused", "failed", "aborted"],
@@ -54,10 +54,10 @@ function Body({ task, why, events, readAt, reload }: Whole & { reload: () => voi
       <div class="ttl"><div><h1 class="row"><Icon is={task.status as Sign} of={familyOf(task.status)} size={20} /><Text>{task.type}</Text></h1>
         <p class="ids m dim">{task.id}<Copy text={task.id} name="Copy the id" />{task.client_id && <span>named <Text>{task.client_id}</Text></span>}</p></div>
         <span class="sp" />
-        <div class="row wrapf taskacts">{first.map((verb) => <Button right={KINDS[verb].right} name={KINDS[verb].name} onClick={() => act(verb, { task })}>{KINDS[verb].name}…</Button>)}
+        <div class="row wrapf taskacts">{first.map((verb, index) => <Button low={index === 2} right={KINDS[verb].right} name={KINDS[verb].name} onClick={() => act(verb, { task })}>{KINDS[verb].name}…</Button>)}
           {verbs.includes("abort") && <Button rank="dan" right="tasks.intervene" name="Abort" onClick={() => act("abort", { task })}>Abort…<kbd class="k">⇧A</kbd></Button>}
           <details class="menu"><summary class="btn" aria-label="More acts"><Icon is="more" /></summary><div class="pop">
-            {rest.map((verb) => <button type="button" onClick={() => act(verb, { task })}>{KINDS[verb].name}…</button>)}
+            {[...first.slice(2), ...rest].map((verb) => <button type="button" onClick={() => act(verb, { task })}>{KINDS[verb].name}…</button>)}
             {task.status !== "completed" && task.status !== "aborted" && task.status !== "running" && task.status !== "stuck" && <button type="button" onClick={() => setEditing(true)}>Edit the payload…</button>}
             <button type="button" onClick={() => void again(task)}>Run a copy</button></div></details></div></div>
       <WhyBox task={task} why={why} events={events} />
@@ -179,17 +179,17 @@ function Tabs({ task, events }: { task: TaskView; events: Event[] }): JSX.Elemen
     <section>
       <div class="tabs" role="tablist">{options.map(([value, name, n]) => <button type="button" role="tab" aria-selected={tab === value} onClick={() => setParams({ tab: value === "attempts" ? null : value })}>{name} <span class="c">{n === "0" ? "" : n}</span></button>)}</div>
       {tab === "attempts" && (all.length === 0 ? <Empty sign="queued" title="No attempt yet">It starts when a node claims it.</Empty> : (
-        <div class="scroll"><table class="t att"><thead><tr><th class="n">Try</th><th>Outcome</th><th>Node</th><th class="n">Fence</th><th>Started</th><th class="n">Took</th><th>What it left</th></tr></thead>
+        <div class="scroll" ref={scrollable}><table class="t att"><thead><tr><th class="n">Try</th><th>Outcome</th><th>Node</th><th class="n">Fence</th><th>Started</th><th class="n">Took</th><th>What it left</th></tr></thead>
           <tbody>{[...all].reverse().map((run) => <tr><td class="n">{run.attempt}</td><td><Outcome run={run} /></td><td><Text>{run.node}</Text></td><td class="n m">{run.fence}</td><td><Time at={run.from} /></td>
             <td class="n">{dur(((run.to ? Date.parse(run.to) : serverNow()) - Date.parse(run.from)) / 1000)}</td><td class={`whyc ${run.outcome === "failed" ? "bad m" : ""}`} title={clean(run.note)}><Text>{run.note}</Text>{run.late && <span class="doubt"> · a late write was refused</span>}</td></tr>)}</tbody></table>
-          {task.failure?.traceback && <pre class="well tb">{clean(task.failure.traceback, true)}</pre>}</div>
+          {task.failure?.traceback && <pre class="well tb" ref={scrollable}>{clean(task.failure.traceback, true)}</pre>}</div>
       ))}
       {tab === "output" && <Streams task={task} fences={all.map((run) => run.fence)} />}
       {tab === "checkpoints" && (points.length === 0 ? <Empty sign="queued" title="No checkpoint">A handler keeps one with <code>ctx.checkpoint(name, value)</code>.</Empty> : (
         <div class="stack pad">{[...points].reverse().map((point) => <div><p class="row"><b class="strong"><Text>{point.type || "checkpoint"}</Text></b><span class="sub"><Text>{point.note}</Text></span><span class="sp" /><span class="sm dim">fence {point.fence} · <Time at={point.created_at} /></span></p>{point.data !== null && <Json value={point.data} />}</div>)}</div>
       ))}
       {tab === "interventions" && (acts.length === 0 ? <Empty sign="decision" title="Nobody has stepped in">Pause, abort and the other acts are kept here with their reason.</Empty> : (
-        <div class="scroll"><table class="t"><thead><tr><th>Act</th><th>By</th><th>Effect</th><th>Runner</th><th>When</th><th>Reason</th></tr></thead><tbody>
+        <div class="scroll" ref={scrollable}><table class="t"><thead><tr><th>Act</th><th>By</th><th>Effect</th><th>Runner</th><th>When</th><th>Reason</th></tr></thead><tbody>
           {acts.map((one) => <tr><td><span class="st"><Icon is="decision" of="person" size={12} /><span>{one.type}</span></span></td><td>{person(one.actor)}</td><td>{one.effect ? `${one.effect.from} → ${one.effect.to}` : "none"}</td><td>{one.target_node ? <><Text>{one.target_node}</Text> <span class="dim">{one.state}</span></> : <span class="dim">{one.state}</span>}</td><td><Time at={one.issued_at} /></td><td class="whyc"><Text>{one.reason}</Text></td></tr>)}</tbody></table></div>
       ))}
       {tab === "result" && (task.status === "completed" ? <div class="pad"><Json value={task.result} size={task.result_bytes} /></div> : <Empty sign="completed" title="No result yet">It is here when the task has completed.</Empty>)}
@@ -251,7 +251,7 @@ function Versions({ events }: { events: Event[] }): JSX.Element {
   const shown = all ? byVersion : byVersion.slice(0, 5);
   return (
     <section><div class="sec"><h2>Versions</h2><span class="sub">{num(byVersion.length)}, newest first: who wrote, at which place of the feed, what changed</span><span class="sp" />{byVersion.length > 5 && <Button small onClick={() => setAll(!all)}>{all ? "Fewer" : "All"}</Button>}</div>
-      <div class="scroll"><table class="t"><thead><tr><th class="n">Ver</th><th class="n">Clock</th><th>At</th><th>Writer</th><th>Cause</th><th>Change</th></tr></thead><tbody>
+      <div class="scroll" ref={scrollable}><table class="t"><thead><tr><th class="n">Ver</th><th class="n">Clock</th><th>At</th><th>Writer</th><th>Cause</th><th>Change</th></tr></thead><tbody>
         {shown.map(({ event, change }) => <tr><td class="n strong">{event.version}</td><td class="n m dim">{event.position.split(":")[1]}</td><td><Time at={event.at} /></td><td><Text>{by(event) || "gateway"}</Text></td><td>{event.kind.replace(/^task\./, "")}</td>
           <td class="m">{change.text.map(([name, old, now]) => <span class="chg">{name} {old && <><span class="del">{clean(old)}</span> → </>}<span class="add">{clean(now)}</span> </span>)}</td></tr>)}
       </tbody></table></div></section>

@@ -11,7 +11,7 @@ import type { Stats, TaskRow } from "../lib/types";
 import { line } from "../lib/why";
 import { act, type Verb } from "../ui/act";
 import { familyOf, Icon, Status, STATUSES, type Sign } from "../ui/marks";
-import { Button, Copy, Empty, Lease, Skeleton, Text, Time, toast, Wrong } from "../ui/parts";
+import { Button, Copy, Empty, Lease, Skeleton, Text, Time, toast, Wrong, scrollable } from "../ui/parts";
 import { QueryBar, quoted, tokens, valuesOf, without, withValues } from "../ui/query";
 
 interface Facets {
@@ -194,7 +194,7 @@ function Table({ rows, readAt, marked, onMark }: { rows: TaskRow[]; readAt: numb
   };
   const all = rows.every((task) => marked.has(task.id));
   return (
-    <div class="scroll"><table class="t tasktable"><thead><tr>
+    <div class="scroll" ref={scrollable}><table class="t tasktable"><thead><tr>
       <th class="ckc"><input type="checkbox" aria-label="Mark this page" checked={all} onChange={() => onMark(all ? new Set() : new Set(rows.map((task) => task.id)))} /></th>
       <th>Status</th><th>Type</th><th class="c2">Id</th><th class="c2">Node</th><th class="n c3">Ver</th><th class="n c3">Fence</th><th class="c2">Lease</th><th class="n">Try</th><th class="n">Age</th><th class="whyc">Why</th>
     </tr></thead><tbody>

@@ -21,13 +21,15 @@ export function Button(props: {
   type?: "button" | "submit";
   name?: string;
   pressed?: boolean;
+  /** Left out on a phone: it is in the menu of more acts there too. */
+  low?: boolean;
 }): JSX.Element {
   const what = props.name ?? (typeof props.children === "string" ? props.children.replace("…", "") : "This");
   const off = props.off ?? missing(props.right, what);
   return (
     <button
       type={props.type ?? "button"}
-      class={`btn ${props.rank ?? ""} ${props.small ? "sm" : ""}`}
+      class={`btn ${props.rank ?? ""} ${props.small ? "sm" : ""} ${props.low ? "lo" : ""}`}
       aria-disabled={off ? "true" : undefined}
       disabled={props.busy}
       title={off ?? props.hint}
@@ -168,6 +170,21 @@ export function Title({ children, sub, acts }: { children: ComponentChildren; su
   );
 }
 
+const watched = new WeakMap<Element, ResizeObserver>();
+/** What scrolls can be reached by keyboard; what does not is no stop of it. */
+export function scrollable(box: HTMLElement | null): void {
+  if (!box || watched.has(box)) return;
+  const look = () => {
+    if (box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  };
+  const observer = new ResizeObserver(look);
+  observer.observe(box);
+  for (const child of box.children) observer.observe(child);
+  watched.set(box, observer);
+  look();
+}
+
 // -- JSON and large texts ----------------------------------------------------------------------------
 
 const SHOWN_CHARS = 64_000;
@@ -179,7 +196,7 @@ export function Json({ value, size }: { value: unknown; size?: number | null }):
   return (
     <>
       {long && <p class="row sm sub"><span>{bytes(size ?? text.length)}: the first 4,000 characters are shown.</span><Download text={text} name="value.json" /></p>}
-      <pre class="well json">{tokens.map((t) => (t.startsWith('"') && t.endsWith(":") ? <span class="dim">{t}</span> : t.startsWith('"') ? <b>{t}</b> : t))}</pre>
+      <pre class="well json" ref={scrollable}>{tokens.map((t) => (t.startsWith('"') && t.endsWith(":") ? <span class="dim">{t}</span> : t.startsWith('"') ? <b>{t}</b> : t))}</pre>
     </>
   );
 }
@@ -213,7 +230,7 @@ export function Output({ text }: { text: string }): JSX.Element {
       }
     } else if (part) parts.push(kind || bold ? <span class={`${kind} ${bold ? "strong" : ""}`}>{clean(part, true)}</span> : clean(part, true));
   }
-  return <pre class="well out">{parts}</pre>;
+  return <pre class="well out" ref={scrollable}>{parts}</pre>;
 }
 
 // -- toasts ------------------------------------------------------------------------------------------

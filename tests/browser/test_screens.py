@@ -1,0 +1,108 @@
+"""Every screen in both themes, wide and on a phone: nothing throws, nothing is cut off, axe finds nothing.
+
+HOLDFAST_SHOTS=folder pytest tests/browser/test_screens.py      # also takes the pictures
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from tests.browser.fill import Filler
+from tests.browser.place import PHONE, WIDE, Place, Sins, open_page
+from tests.launcher import ROOT
+
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+LIVE = "[data-mark=live], [data-mark=caught-up]"
+SHOTS = os.environ.get("HOLDFAST_SHOTS")
+
+
+async def paths(to: Filler) -> dict[str, str]:
+    """The screens, each with something on it."""
+
+    async def first(path: str, name: str = "id") -> str:
+        return str((await to.ask("GET", path))["items"][0][name])
+
+    stuck = await to.until("/tasks?q=status:stuck", lambda body: body["items"])
+    node = await to.ask("GET", "/nodes")
+    worker = next(one["id"] for one in node["items"] if one["workers"])
+    return {
+        "overview": "/",
+        "inbox": f"/inbox/{await first('/decisions?q=state:open')}",
+        "tasks": "/tasks",
+        "tasks-none": "/tasks?q=type:nothing",
+        "task": f"/tasks/{stuck['items'][0]['id']}",
+        "task-failed": f"/tasks/{await first('/tasks?q=type:note.write')}",
+        "task-output": f"/tasks/{await first('/tasks?q=status:completed')}?tab=output",
+        "dead-letters": f"/dead-letters?cause={await first('/dead-letters/groups', 'fingerprint')}",
+        "queues": "/queues",
+        "schedules": "/schedules?name=report.daily",
+        "nodes": "/nodes?show=all",
+        "node": f"/nodes/{worker}",
+        "sync": "/sync",
+        "conflicts": f"/conflicts/{await first('/conflicts')}",
+        "locks": "/locks",
+        "events": "/events",
+        "audit": "/events?tab=audit",
+        "operations": "/operations",
+        "settings": "/settings",
+        "tokens": "/settings/tokens",
+        "roles": "/settings/roles",
+    }
+
+
+async def found_by_axe(page: Page) -> list[str]:
+    await page.evaluate(AXE.read_text(encoding="utf-8"))
+    run = "(tags) => axe.run(document, {runOnly: {type: 'tag', values: tags}, resultTypes: ['violations']})"
+    result: dict[str, Any] = await page.evaluate(run, RULES)
+    return [
+        f"{one['id']}: {one['nodes'][0]['html'][:160]}"
+        for one in result["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "theme"),
+    [
+        ("wide", "light"),
+        ("phone", "dark"),
+        *([("wide", "dark"), ("phone", "light")] if SHOTS else []),
+    ],
+)
+async def test_every_screen(
+    browser: Browser, site: tuple[Place, Filler], size: str, theme: str
+) -> None:
+    place, to = site
+    is_phone = size == "phone"
+    page = await open_page(
+        browser,
+        place,
+        viewport=PHONE if is_phone else WIDE,
+        color_scheme=theme,
+        reduced_motion="reduce",
+        is_mobile=is_phone,
+        has_touch=is_phone,
+    )
+    sins = Sins(place.url)
+    sins.watch(page)
+    wrong = []
+    for name, path in (await paths(to)).items():
+        await page.goto(f"{place.url}{path}")
+        await page.wait_for_selector(LIVE)
+        await page.wait_for_selector(".page h1, .det h1", state="attached")
+        await expect(page.locator(".skel")).to_have_count(0)
+        if SHOTS:
+            shot = Path(SHOTS) / f"{name}-{size}-{theme}.png"
+            await page.screenshot(path=shot, full_page=not is_phone)
+        if await page.evaluate("document.documentElement.scrollWidth > innerWidth + 1"):
+            wrong.append(f"{name} scrolls sideways")
+        wrong += [f"{name} {found}" for found in await found_by_axe(page)]
+    await page.context.close()
+    assert wrong + sins.found == []
