@@ -290,6 +290,58 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
             ("forget_outbox", {"before": 1.0, "limit": 9}, "holdfast_outbox_done"),
         )
     ),
+    *(
+        (f"holdfast.fleet.jobs:{name}", params, index)
+        for name, params, index in (
+            (
+                "claim_outbox",
+                {"kind": "PLAN_JOB", "owner": "o", "now": 1.0, "until": 2.0, "limit": 9},
+                "holdfast_outbox_due",
+            ),
+            ("next_outbox", {"kind": "PLAN_JOB"}, "holdfast_outbox_due"),
+            (
+                "job_by_external_id",
+                {"project": "p", "external_id": "e"},
+                "holdfast_job_external",
+            ),
+            ("jobs_due", {"now": 1.0, "limit": 9}, "holdfast_job_due"),
+            ("next_job_due", {}, "holdfast_job_due"),
+            ("jobs_with_ends", {"limit": 9}, "holdfast_execution_ended"),
+            ("ended_executions", {"job_id": "j", "limit": 9}, "holdfast_execution_ended"),
+            ("ended_facts", {"job_id": "j"}, "holdfast_execution_ended"),
+            ("executions_by_nth", {"job_id": "j", "nths": [1]}, "holdfast_execution_job"),
+            (
+                "unended_executions",
+                {"job_id": "j", "after": -1, "limit": 9},
+                "holdfast_execution_job",
+            ),
+            (
+                "executions_page",
+                {"job_id": "j", "after": -1, "wave": None, "host": None, "limit": 9},
+                "holdfast_execution_job",
+            ),
+            ("count_open", {"job_id": "j", "since": 1.0}, "holdfast_execution_open"),
+            (
+                "open_facts",
+                {"job_id": "j", "since": 1.0, "slot": "host:"},
+                "holdfast_execution_open",
+            ),
+            ("open_executions", {"job_id": "j", "limit": 9}, "holdfast_execution_open"),
+            ("held_executions", {}, "holdfast_execution_held"),
+            (
+                "held_of_job",
+                {"job_id": "j", "block_id": "b", "limit": 9},
+                "holdfast_execution_held",
+            ),
+            ("approvals_due", {"now": 1.0, "limit": 9}, "holdfast_approval_pending"),
+            ("break_glass_jobs", {"project": "p", "limit": 9}, "holdfast_job_glass"),
+            (
+                "jobs_by_external_id",
+                {"external_id": "e", "projects": None},
+                "holdfast_job_external",
+            ),
+        )
+    ),
     (f"{ORDERS}:page_open_orders", {"after": 0, "limit": 10}, "holdfast_order_open"),
     (
         f"{ORDERS}:page_symbol_orders",

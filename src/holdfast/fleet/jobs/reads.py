@@ -127,7 +127,7 @@ class JobReads:
         self._rules = rules
 
     async def find(self, ref: str, projects: Sequence[str] | None = None) -> Job:
-        """The job of an id, or of an external id in one of the projects. NotFound."""
+        """The job of an id, or of an external id in one of the projects: the latest of them. NotFound."""
         return await self._store.read(lambda: _find(ref, projects))
 
     async def list(
@@ -227,7 +227,7 @@ def _find(ref: str, projects: Sequence[str] | None) -> Script[Job]:
     )
     if not rows:
         raise NotFound(f"there is no job '{ref}'")
-    return JOBS.read(rows[0])
+    return max(JOBS.read_all(rows), key=lambda found: found.id)
 
 
 def _detail(job_id: str, now: float, rules: FleetRules) -> Script[JobDetail]:

@@ -86,7 +86,6 @@ CREATE TABLE holdfast_job (
     version          bigint NOT NULL
 );
 CREATE UNIQUE INDEX holdfast_job_external ON holdfast_job (external_id, project) WHERE external_id IS NOT NULL;
-CREATE INDEX holdfast_job_project ON holdfast_job (project, id);
 CREATE INDEX holdfast_job_due ON holdfast_job (due_at) WHERE finished_at IS NULL AND due_at IS NOT NULL;
 CREATE INDEX holdfast_job_open ON holdfast_job (id) WHERE finished_at IS NULL;
 CREATE INDEX holdfast_job_glass ON holdfast_job (project, id) WHERE break_glass_json IS NOT NULL;

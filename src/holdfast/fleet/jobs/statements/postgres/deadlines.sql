@@ -10,7 +10,7 @@ SELECT DISTINCT block_id, job_id FROM holdfast_execution WHERE block_id IS NOT N
 -- returns: {execution}
 SELECT {execution} FROM holdfast_execution
 WHERE block_id = :block_id::text AND job_id = :job_id::text AND ended_at IS NULL
-ORDER BY task_id LIMIT :limit::int;
+LIMIT :limit::int;
 
 -- name: blocks_by_id
 -- index: holdfast_block_pkey
@@ -32,4 +32,4 @@ WHERE finished_at IS NULL AND started_at IS NOT NULL AND project = :project::tex
 -- index: holdfast_execution_open
 -- returns: {execution}
 SELECT {execution} FROM holdfast_execution
-WHERE job_id = :job_id::text AND wave IS NOT NULL AND ended_at IS NULL ORDER BY task_id LIMIT :limit::int;
+WHERE job_id = :job_id::text AND wave IS NOT NULL AND ended_at IS NULL LIMIT :limit::int;

@@ -15,7 +15,7 @@ UPDATE holdfast_execution SET tallied = 1 WHERE task_id = ANY(:ids::text[]);
 -- index: holdfast_execution_job
 -- returns: {execution}
 SELECT {execution} FROM holdfast_execution
-WHERE job_id = :job_id::text AND nth = ANY(:nths::bigint[]) ORDER BY task_id;
+WHERE job_id = :job_id::text AND nth = ANY(:nths::bigint[]);
 
 -- name: unended_executions
 -- index: holdfast_execution_job
@@ -39,14 +39,17 @@ WHERE e.task_id = r.task_id;
 -- not answer, or for a block. Hosts that the server drives need no agent.
 -- index: holdfast_execution_open
 -- returns: unknown waiting
+WITH open AS MATERIALIZED (
+    SELECT task_id, host_id FROM holdfast_execution
+    WHERE job_id = :job_id::text AND wave IS NOT NULL AND ended_at IS NULL
+)
 SELECT count(*) FILTER (WHERE t.status = 'stuck') AS unknown,
     count(*) FILTER (WHERE t.status = 'queued' AND (t.held_by IS NOT NULL OR h.state <> 'active'
         OR (h.driver <> 'ssh' AND (a.seen_at IS NULL OR a.seen_at < :since::float8)))) AS waiting
-FROM holdfast_execution e
+FROM open e
 JOIN holdfast_task t ON t.id = e.task_id
 LEFT JOIN holdfast_host h ON h.id = e.host_id
-LEFT JOIN holdfast_agent a ON a.host_id = e.host_id
-WHERE e.job_id = :job_id::text AND e.wave IS NOT NULL AND e.ended_at IS NULL;
+LEFT JOIN holdfast_agent a ON a.host_id = e.host_id;
 
 -- name: pinned_hosts
 -- index: holdfast_execution_job

@@ -23,27 +23,33 @@ ORDER BY nth LIMIT :limit::int;
 -- Admitted executions that have not ended, by what their kind follows from.
 -- index: holdfast_execution_open
 -- returns: status phase held_by_block is_held is_live is_busy n
+WITH open AS MATERIALIZED (
+    SELECT task_id, host_id FROM holdfast_execution
+    WHERE job_id = :job_id::text AND wave IS NOT NULL AND ended_at IS NULL
+)
 SELECT t.status, t.progress_json::jsonb ->> 'phase' AS phase,
     coalesce(t.held_by LIKE 'block:%', false)::int AS held_by_block, (t.held_by IS NOT NULL)::int AS is_held,
     coalesce(h.driver = 'ssh' OR a.seen_at >= :since::float8, false)::int AS is_live,
     coalesce(l.claim_id <> e.task_id, false)::int AS is_busy, count(*) AS n
-FROM holdfast_execution e
+FROM open e
 JOIN holdfast_task t ON t.id = e.task_id
 LEFT JOIN holdfast_host h ON h.id = e.host_id
 LEFT JOIN holdfast_agent a ON a.host_id = e.host_id
 LEFT JOIN holdfast_lease l ON l.resource = :slot::text || e.host_id
-WHERE e.job_id = :job_id::text AND e.wave IS NOT NULL AND e.ended_at IS NULL
 GROUP BY 1, 2, 3, 4, 5, 6;
 
 -- name: ended_facts
 -- Ends that the rollout has not counted, by what their kind follows from.
 -- index: holdfast_execution_ended
 -- returns: status failure_kind outcome has_go n
+WITH ended AS MATERIALIZED (
+    SELECT task_id, outcome, go_at FROM holdfast_execution
+    WHERE job_id = :job_id::text AND ended_at IS NOT NULL AND tallied = 0
+)
 SELECT t.status, t.failure_json::jsonb ->> 'kind' AS failure_kind, e.outcome, (e.go_at IS NOT NULL)::int AS has_go,
     count(*) AS n
-FROM holdfast_execution e
+FROM ended e
 JOIN holdfast_task t ON t.id = e.task_id
-WHERE e.job_id = :job_id::text AND e.ended_at IS NOT NULL AND e.tallied = 0
 GROUP BY 1, 2, 3, 4;
 
 -- name: count_outcome
@@ -62,11 +68,10 @@ LEFT JOIN holdfast_lease l ON l.resource = :slot::text || h.id
 WHERE h.id = ANY(:ids::text[]);
 
 -- name: jobs_by_external_id
--- The latest first: projects may have the same external id.
+-- One for each project at most.
 -- index: holdfast_job_external
 -- returns: {job}
-SELECT {job} FROM holdfast_job WHERE external_id = :external_id::text AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]))
-ORDER BY id DESC LIMIT 1;
+SELECT {job} FROM holdfast_job WHERE external_id = :external_id::text AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]));
 
 -- name: pinned_names
 -- index: holdfast_execution_job

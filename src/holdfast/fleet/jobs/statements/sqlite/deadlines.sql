@@ -10,7 +10,7 @@ SELECT DISTINCT block_id, job_id FROM holdfast_execution WHERE block_id IS NOT N
 -- returns: {execution}
 SELECT {execution} FROM holdfast_execution
 WHERE block_id = :block_id AND job_id = :job_id AND ended_at IS NULL
-ORDER BY task_id LIMIT :limit;
+LIMIT :limit;
 
 -- name: blocks_by_id
 -- index: holdfast_block (primary key)
@@ -32,4 +32,4 @@ WHERE finished_at IS NULL AND started_at IS NOT NULL AND project = :project ORDE
 -- index: holdfast_execution_open
 -- returns: {execution}
 SELECT {execution} FROM holdfast_execution
-WHERE job_id = :job_id AND wave IS NOT NULL AND ended_at IS NULL ORDER BY task_id LIMIT :limit;
+WHERE job_id = :job_id AND wave IS NOT NULL AND ended_at IS NULL LIMIT :limit;

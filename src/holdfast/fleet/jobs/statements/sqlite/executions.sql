@@ -15,7 +15,7 @@ UPDATE holdfast_execution SET tallied = 1 WHERE task_id IN (SELECT value FROM js
 -- index: holdfast_execution_job
 -- returns: {execution}
 SELECT {execution} FROM holdfast_execution
-WHERE job_id = :job_id AND nth IN (SELECT value FROM json_each(:nths)) ORDER BY task_id;
+WHERE job_id = :job_id AND nth IN (SELECT value FROM json_each(:nths));
 
 -- name: unended_executions
 -- index: holdfast_execution_job

@@ -62,11 +62,10 @@ LEFT JOIN holdfast_lease l ON l.resource = :slot || h.id
 WHERE h.id IN (SELECT value FROM json_each(:ids));
 
 -- name: jobs_by_external_id
--- The latest first: projects may have the same external id.
+-- One for each project at most.
 -- index: holdfast_job_external
 -- returns: {job}
-SELECT {job} FROM holdfast_job WHERE external_id = :external_id AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
-ORDER BY id DESC LIMIT 1;
+SELECT {job} FROM holdfast_job WHERE external_id = :external_id AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)));
 
 -- name: pinned_names
 -- index: holdfast_execution_job
