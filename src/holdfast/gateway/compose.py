@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.fleet.fleet import FleetParts
 from holdfast.fleet.secret_values import SecretValues
+from holdfast.gateway.agent.mount import AgentMount
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.rest.app import make_app
 from holdfast.gateway.rest.live import Live
@@ -33,16 +34,23 @@ class Composition(NamedTuple):
     gateway: Gateway
     live: Live
     workers: WorkerMount
+    agents: AgentMount
 
     @property
     def running(self) -> tuple[Callable[[], AbstractAsyncContextManager[None]], ...]:
         """What runs while connections are served, in the order in which it starts."""
-        return (self.live.running, self.workers.running)
+        return (self.live.running, self.workers.running, self.agents.running)
 
     def app(self) -> FastAPI:
         """The HTTP application with all paths."""
         return make_app(
-            self.gateway, extend=(self.live.extend, self.workers.extend, Pages(Files()).extend)
+            self.gateway,
+            extend=(
+                self.live.extend,
+                self.workers.extend,
+                self.agents.extend,
+                Pages(Files()).extend,
+            ),
         )
 
 
@@ -70,4 +78,5 @@ def compose(services: GatewayServices, settings: ServerSettings) -> Composition:
     """The gateway over these services."""
     gateway = Gateway(services, settings)
     live = Live(gateway)
-    return Composition(gateway, live, WorkerMount(gateway, live.feed.broadcaster))
+    feed = live.feed.broadcaster
+    return Composition(gateway, live, WorkerMount(gateway, feed), AgentMount(gateway, feed))

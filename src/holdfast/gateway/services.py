@@ -18,7 +18,10 @@ from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
 from holdfast.core.intervention import EXPIRES_SECONDS
 from holdfast.core.redaction import DEFAULT, Redaction
+from holdfast.fleet.agents.agents import Agents
+from holdfast.fleet.agents.door import AgentDoor
 from holdfast.fleet.fleet import Fleet, FleetParts
+from holdfast.fleet.hints import wake_jobs
 from holdfast.fleet.loops import FleetLoops
 from holdfast.fleet.pipeline import Pipeline
 from holdfast.fleet.upkeep import FleetUpkeep
@@ -110,6 +113,16 @@ class GatewayServices:
                 owner=f"gateway-{self.ids.token()}",
             ),
         )
+        self.agents = AgentDoor(
+            Agents(
+                resources.store,
+                rules.fleet,
+                secrets=rules.fleet_parts.secrets,
+                meter=metrics,
+                on_changed=self._agents_changed,
+            ),
+            resources.clock,
+        )
         self.upkeep = FleetUpkeep(
             self.fleet, resources.store, resources.clock, resources.bus, redaction=self.redaction
         )
@@ -151,6 +164,13 @@ class GatewayServices:
         self.bus.publish(WORK)
         self.bus.publish(FEED)
         self.parts.sessions.call_engine(lambda engine: engine.heartbeat.wake())
+
+    def _agents_changed(self, has_ended: bool) -> None:
+        """Hints at what a sync of agents has changed."""
+        if has_ended:
+            wake_jobs(self.bus)
+        else:
+            self.bus.publish(FEED)
 
     def now(self) -> float:
         return self.store.now()

@@ -94,6 +94,7 @@ async def add_job(
     *,
     attempts: int = 1,
     priority: Priority = Priority.NORMAL,
+    is_admitted: bool = True,
     **changes: Any,
 ) -> list[str]:
     """A job whose executions wait for their hosts. Returns their ids, in the order of the hosts."""
@@ -121,7 +122,7 @@ async def add_job(
             type=FLEET_TYPE,
             queue=FLEET_QUEUE,
             priority=priority,
-            status=Status.QUEUED,
+            status=Status.QUEUED if is_admitted else Status.BLOCKED,
             payload_json="{}",
             metadata_json=None,
             options_json=options,
@@ -133,7 +134,7 @@ async def add_job(
             created_at=now,
             updated_at=now,
             due_at=now,
-            gate=of_node(host),
+            gate=of_node(host) if is_admitted else None,
             assigned_to=host,
         )
         for host in hosts

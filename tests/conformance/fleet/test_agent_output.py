@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.core.fleet.agent_facts import RunCommand
 from holdfast.core.fleet.run_output import StreamState, read_states
 from holdfast.core.output import HEAD_BYTES, TAIL_BYTES
 from holdfast.store.script import Script, call_rows
@@ -151,7 +152,7 @@ async def test_a_cancelled_run_keeps_what_it_wrote(store: Store) -> None:
 
 
 async def test_secrets_are_removed_before_output_is_stored(store: Store) -> None:
-    def redact(job_id: str, data: bytes) -> bytes:
+    def redact(command: RunCommand, data: bytes) -> bytes:
         return data.replace(b"hunter2", b"*******")
 
     agent = await make_agent(store, redact=redact)

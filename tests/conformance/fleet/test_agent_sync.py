@@ -14,6 +14,7 @@ from holdfast.core.fleet.model import Block, BlockEffect
 from holdfast.core.fleet.offer_rules import BlockVerdict
 from holdfast.core.task import FailureKind, Priority, Status
 from holdfast.errors import NotFound
+from holdfast.fleet.agents.parts import NoBlocks
 from holdfast.fleet.hosts import Hosts
 from holdfast.store.script import Script
 from holdfast.store.store import Store
@@ -275,11 +276,14 @@ async def test_blocks_are_judged_with_the_offer(store: Store) -> None:
     hold = replace(refuse, id="blk_2", effect=BlockEffect.HOLD)
     verdicts: dict[str, Block] = {}
 
-    def blocks(runs: Sequence[Run], epochs: Mapping[str, int], now: float) -> Script[BlockVerdict]:
-        yield from ()
-        return lambda run: verdicts.get(run.task.id)
+    class Blocks(NoBlocks):
+        def verdicts(
+            self, runs: Sequence[Run], epochs: Mapping[str, int], now: float
+        ) -> Script[BlockVerdict]:
+            yield from ()
+            return lambda run: verdicts.get(run.task.id)
 
-    agents = make_agents(store, blocks=blocks)
+    agents = make_agents(store, blocks=Blocks())
     agent = TestAgent(agents, await enrol(agents, store, "web-1"))
     [refused] = await add_job(store, [agent.host_id])
     [held] = await add_job(store, [agent.host_id])
@@ -289,5 +293,8 @@ async def test_blocks_are_judged_with_the_offer(store: Store) -> None:
     assert (await get_task(store, refused)).status is Status.ABORTED
     assert (await get_execution(store, refused)).outcome == "blocked"
     task = await get_task(store, held)
-    assert (task.status, task.held_by) == (Status.QUEUED, "block:blk_2: disk swap")
+    assert (task.status, task.held_by) == (
+        Status.QUEUED,
+        "block:blk_2: block blk_2 of user:ann: disk swap, until it is lifted",
+    )
     assert (await get_execution(store, held)).block_id == "blk_2"

@@ -19,6 +19,7 @@ from holdfast.core.fleet.agent_wire import (
     TokenRef,
 )
 from holdfast.core.fleet.model import Agent, Execution, HostState, Job
+from holdfast.core.fleet.secrets import SecretRef
 from holdfast.core.lease import LeaseRow
 from holdfast.core.node_identity import NodeState
 from holdfast.core.task import LEASED, RunId, Task
@@ -35,6 +36,8 @@ class RunCommand(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     argv: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
+    secrets: Mapping[str, SecretRef] = {}
+    """Variables whose values are looked up with each offer, and removed from output."""
     run_as: str | None = None
     exec_timeout_seconds: float = 60.0
     grace_seconds: float = 10.0

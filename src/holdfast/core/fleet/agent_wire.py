@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core import codec
+
 CHUNK_BYTES_MAX: Final = 262_144
 """Raw bytes of one chunk of output."""
 SYNC_BYTES_MAX: Final = 4_194_304
@@ -30,7 +32,7 @@ class AgentEnrol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     journal_id: str
     """Names the journal: another one proves nothing about earlier tokens."""
     version: str = ""
-    facts: dict[str, object] = {}
+    facts: dict[str, codec.Json] = {}
     labels: dict[str, str] = {}
 
 
@@ -50,7 +52,7 @@ class AgentStart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     boot_id: str
     journal_id: str
     version: str = ""
-    facts: dict[str, object] = {}
+    facts: dict[str, codec.Json] = {}
 
 
 class AgentStarted(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,8 +15,10 @@ from msgspec.structs import replace
 
 from holdfast.core import decide
 from holdfast.core.command import Abort, Instruction, Pause, Report
-from holdfast.core.fleet.agent_facts import Run, claim_id
+from holdfast.core.errors import CommandRefused
+from holdfast.core.fleet.agent_facts import Run, RunCommand, claim_id
 from holdfast.core.fleet.agent_wire import AgentOffer
+from holdfast.core.fleet.block import block_text
 from holdfast.core.fleet.model import (
     JOB_ENDED,
     ApprovalState,
@@ -27,6 +29,7 @@ from holdfast.core.fleet.model import (
     Job,
     JobStatus,
 )
+from holdfast.core.fleet.status import BLOCK_ACTOR
 from holdfast.core.lease import TTL_SECONDS_MAX, LeaseRow
 from holdfast.core.node_identity import NodeState, may_claim
 from holdfast.core.start_once import RunPhase, phase_json
@@ -35,12 +38,13 @@ from holdfast.core.transition import Ruling, applied
 
 ACTOR: Final = "fleet"
 """The actor of an execution that ends because it may not start."""
-BLOCK_ACTOR: Final = "block:"
 SLOT_SECONDS: Final = TTL_SECONDS_MAX
 PAUSED: Final = "pause"
 
 BlockVerdict: TypeAlias = Callable[[Run], Block | None]
 """The block that keeps an execution from its host now."""
+EnvironmentOf: TypeAlias = Callable[[RunCommand], dict[str, str]]
+"""The variables of a run, with secrets. CommandRefused if one cannot be had."""
 
 
 class Waits(msgspec.Struct, frozen=True):
@@ -64,6 +68,7 @@ class Offered(msgspec.Struct, frozen=True):
     slot: LeaseRow
     run: Run | None = None
     """The run that the host is offered."""
+    env: dict[str, str] = {}
     ended: tuple[str, ...] = ()
     """Outcomes of executions that ended instead."""
 
@@ -111,6 +116,7 @@ def next_offer(
     *,
     host: str,
     blocked_by: BlockVerdict,
+    environment_of: EnvironmentOf,
     lease_seconds: float,
     now: float,
 ) -> Offered:
@@ -128,7 +134,13 @@ def next_offer(
             executions.append(replace(run.execution, block_id=block.id))
             continue
         if block is not None:
-            verdict = Ends("blocked", f"{block.id}: {block.reason}")
+            verdict = Ends("blocked", block_text(block, now))
+        env: dict[str, str] = {}
+        if verdict is None:
+            try:
+                env = environment_of(run.job.command)
+            except CommandRefused as error:
+                verdict = Ends("refused", str(error))
         if verdict is not None:
             rulings.append(_end(run, verdict, now))
             executions.append(
@@ -140,8 +152,8 @@ def next_offer(
         moves, granted = _claim(run, taken.fence, lease_seconds, now)
         rulings += moves
         executions.append(granted.execution)
-        return Offered(rulings, executions, taken, granted, tuple(ended))
-    return Offered(rulings, executions, slot, None, tuple(ended))
+        return Offered(rulings, executions, taken, granted, env, tuple(ended))
+    return Offered(rulings, executions, slot, ended=tuple(ended))
 
 
 def _end(run: Run, verdict: Ends, now: float) -> Ruling:
@@ -151,7 +163,7 @@ def _end(run: Run, verdict: Ends, now: float) -> Ruling:
 
 
 def _hold(run: Run, block: Block, now: float) -> Ruling:
-    pause = Pause(actor=f"{BLOCK_ACTOR}{block.id}", reason=block.reason)
+    pause = Pause(actor=f"{BLOCK_ACTOR}{block.id}", reason=block_text(block, now))
     return decide.decide(run.task, Instruction(run.task.id, pause), now)
 
 
@@ -202,7 +214,7 @@ def reported(task: Task, phase: RunPhase, now: float) -> Ruling:
     return decide.decide(task, Instruction(task.id, report, fence=task.fence), now)
 
 
-def offer_of(run: Run, accept_within_seconds: float) -> AgentOffer:
+def offer_of(run: Run, env: dict[str, str], accept_within_seconds: float) -> AgentOffer:
     """The offer of a run that was granted, as its agent gets it."""
     execution, command = run.execution, run.job.command
     assert execution.token is not None, "it was granted"
@@ -215,7 +227,7 @@ def offer_of(run: Run, accept_within_seconds: float) -> AgentOffer:
         command_type=command.command_type,
         kind=command.kind,
         argv=list(command.argv),
-        env=dict(command.env),
+        env=env,
         run_as=command.run_as,
         accept_within_seconds=accept_within_seconds,
         exec_timeout_seconds=command.exec_timeout_seconds,

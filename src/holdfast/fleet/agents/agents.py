@@ -8,8 +8,7 @@ Never: logs a secret.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final
 
@@ -20,7 +19,13 @@ from holdfast.core import node_identity
 from holdfast.core.check import check_name, check_text
 from holdfast.core.errors import NodeFenced
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet.agent_wire import AgentEnrol, AgentEnrolled, AgentStart, AgentStarted
+from holdfast.core.fleet.agent_wire import (
+    AgentEnrol,
+    AgentEnrolled,
+    AgentStart,
+    AgentStarted,
+    AgentSyncAnswer,
+)
 from holdfast.core.fleet.host_entry import check_facts, check_host_name, check_labels
 from holdfast.core.fleet.model import OUTAGE_SECONDS, SLOT
 from holdfast.core.fleet.rules import RULES, FleetRules
@@ -31,18 +36,19 @@ from holdfast.core.rights import Role
 from holdfast.core.token import TokenKind, make_token, token_digest
 from holdfast.core.wire import check_project
 from holdfast.fleet import host_scripts
-from holdfast.fleet.agents import enrol as scripts
+from holdfast.fleet.agents import enrol as scripts, figures
 from holdfast.fleet.agents.batch import sync_batch
-from holdfast.fleet.agents.outputs import Redact, keep_all
+from holdfast.fleet.agents.outputs import Redact
 from holdfast.fleet.agents.parts import (
     AgentMessage,
     BlockSource,
     CommandSource,
     SyncAnswer,
     SyncParts,
-    no_blocks,
 )
 from holdfast.fleet.agents.rows import own
+from holdfast.fleet.agents.sources import JobCommands, SecretsOfJobs, StoredBlocks
+from holdfast.fleet.secret_values import SecretValues
 from holdfast.metrics import Meter, NullMeter
 from holdfast.queue.by import By
 from holdfast.store.backends import secret_ids
@@ -71,10 +77,16 @@ class HostNews(msgspec.Struct, frozen=True):
     """What a host has to do, as far as a held poll needs it."""
 
     host_id: str
+    waiting: int
+    """Executions that wait for it."""
     due_at: float | None
-    """When its next execution is due."""
+    """When the first of them is due."""
     slot: tuple[int, str | None, str | None]
     """(fence, execution, status of its task) of its slot."""
+    incarnation: int = 0
+    node_state: str = ""
+    host_state: str = ""
+    block_epoch: int = 0
 
 
 class Agents:
@@ -85,16 +97,21 @@ class Agents:
         store: Store,
         rules: FleetRules = RULES,
         *,
-        command_of: CommandSource,
-        blocks: BlockSource = no_blocks,
-        redact: Redact = keep_all,
+        command_of: CommandSource | None = None,
+        blocks: BlockSource | None = None,
+        secrets: SecretValues | None = None,
+        redact: Redact | None = None,
         meter: Meter | None = None,
+        on_changed: Callable[[bool], None] = lambda has_ended: None,
     ) -> None:
+        """`on_changed` runs after a sync that wrote events; `has_ended`: an execution has ended."""
         self._store = store
         self._rules = rules
-        self._command_of = command_of
-        self._blocks = blocks
-        self._redact = redact
+        self._command_of = command_of or JobCommands()
+        self._blocks = blocks or StoredBlocks()
+        self._on_changed = on_changed
+        self._secrets_of_jobs = SecretsOfJobs(secrets or SecretValues())
+        self._redact = redact or self._secrets_of_jobs.redact
         self._meter: Meter = NullMeter() if meter is None else meter
         self._secrets = secret_ids()
         self._epoch = ""
@@ -179,12 +196,15 @@ class Agents:
             command_of=self._command_of,
             blocks=self._blocks,
             redact=self._redact,
+            environment_of=self._secrets_of_jobs.environment,
             server_epoch=await self.epoch(),
             heartbeat_of=self.heartbeat_of,
         )
         synced = await self._store.run(partial(sync_batch, messages=messages, parts=parts))
         self.saw([message.host_id for message in messages])
-        self._count(synced.figures)
+        figures.count(self._meter, synced.figures)
+        if synced.has_changed:
+            self._on_changed(synced.has_ended)
         return synced.answers
 
     def saw(self, hosts: Collection[str]) -> None:
@@ -193,6 +213,8 @@ class Agents:
 
     async def serve(self) -> float:
         """Says that agents are served, and when they were seen. Returns the end of the latest outage."""
+        if not self._seen and not await self._count_agents():
+            return 0.0  # a store without agents
         seen, self._seen = sorted(self._seen), set()
         try:
             since = await self._store.run(
@@ -201,15 +223,35 @@ class Agents:
         except BaseException:
             self._seen.update(seen)
             raise
-        now = self._store.now()
-        rows = await self._store.read(lambda: _counts(now - SEEN_SECONDS))
-        self._agents = rows[0]
-        self._meter.gauge("holdfast_host_slots_held", rows[1])
+        await self._count_agents()
         return since
+
+    async def _count_agents(self) -> int:
+        now = self._store.now()
+        self._agents, slots = await self._store.read(lambda: _counts(now - SEEN_SECONDS))
+        self._meter.gauge(figures.SLOTS, slots)
+        return self._agents
+
+    def count_polls(self, held: int) -> None:
+        self._meter.gauge(figures.POLLS, held)
 
     async def news(self, hosts: Sequence[str]) -> list[HostNews]:
         """What these hosts have to do."""
         return await self._store.read(lambda: _news(hosts))
+
+    def now(self) -> float:
+        """The time of the store."""
+        return self._store.now()
+
+    def idle_answer(self, host_id: str, seq: int, block_epoch: int) -> AgentSyncAnswer:
+        """The answer to an agent for which nothing is new."""
+        return AgentSyncAnswer(
+            seq=seq,
+            heartbeat_seconds=self.heartbeat_of(host_id, seq),
+            lease_seconds=self._rules.lease_seconds,
+            server_epoch=self._epoch,
+            block_epoch=block_epoch,
+        )
 
     async def epoch(self) -> str:
         """Names the history of the store. An agent that sees another one knows that a backup was restored."""
@@ -231,22 +273,6 @@ class Agents:
             projects=(),
             created_by=created_by,
         )
-
-    def _count(self, figures: Counter[str]) -> None:
-        meter = self._meter
-        for name, n in figures.items():
-            kind, _, outcome = name.partition(":")
-            if kind == "offer":
-                meter.count("holdfast_offers_total", n, outcome=outcome)
-            elif name in _COUNTERS and n:
-                meter.count(_COUNTERS[name], n)
-
-
-_COUNTERS: Final = {
-    "reconciled": "holdfast_reconciled_total",
-    "output": "holdfast_output_bytes_total",
-    "folded": "holdfast_output_folded_bytes_total",
-}
 
 
 def _check_start(boot_id: str, journal_id: str, version: str) -> None:
@@ -298,4 +324,7 @@ def _counts(since: float) -> Script[tuple[int, int]]:
 
 def _news(hosts: Sequence[str]) -> Script[list[HostNews]]:
     rows = yield call(own("agents_news"), ids=list(hosts), prefix=NODE, slot=SLOT)
-    return [HostNews(row[0], row[1], (row[2] or 0, row[3], row[4])) for row in rows]
+    return [
+        HostNews(host_id, waiting, due_at, (fence or 0, claim_id, status), *standing)
+        for host_id, waiting, due_at, fence, claim_id, status, *standing in rows
+    ]

@@ -14,10 +14,17 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.errors import NodeFenced
+from holdfast.core.decide import ended
+from holdfast.core.errors import CommandRefused, NodeFenced
 from holdfast.core.fleet import agent_rules
 from holdfast.core.fleet.agent_facts import JobCommand, Run, SyncEffects
-from holdfast.core.fleet.agent_wire import AgentCommand, AgentOffer, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agent_wire import (
+    AgentBlock,
+    AgentCommand,
+    AgentOffer,
+    AgentSync,
+    AgentSyncAnswer,
+)
 from holdfast.core.fleet.model import FLEET_QUEUE, Execution
 from holdfast.core.fleet.offer_rules import Offered, next_offer, offer_of
 from holdfast.core.gate import of_node
@@ -68,6 +75,7 @@ def sync_batch(
     batch.judge()
     yield from batch.command()
     yield from batch.offer()
+    yield from batch.list_blocks()
     yield from batch.save(dialect, ids.record(now))
     return batch.answered()
 
@@ -91,7 +99,8 @@ class _Batch:
         self._commands: dict[str, list[AgentCommand]] = {}
         self._changed: dict[str, Execution] = {}
         self._epochs: dict[str, int] = {}
-        self._outputs = RunOutputs(self._work.tasks, self._executions, parts.redact)
+        self._blocks: dict[str, list[AgentBlock]] = {}
+        self._outputs = RunOutputs(self._work.tasks, self._executions, self._jobs, parts.redact)
         self.figures: Counter[str] = Counter()
 
     # -- reading ---------------------------------------------------------------------------------------
@@ -209,14 +218,13 @@ class _Batch:
         for host_id, effects in self._effects.items():
             self._offers[host_id] = []
             if effects.repeat is not None:
-                self._offers[host_id].append(self._offer_of(effects.repeat))
-                self.figures["repeated"] += 1
+                self._repeat(host_id, effects.repeat)
         free = [host for host, effects in self._effects.items() if effects.may_offer]
         candidates = yield from self._candidates(free)
         if not candidates:
             return
         runs = [run for some in candidates.values() for run in some]
-        blocked_by = yield from self._parts.blocks(runs, self._epochs, self._now)
+        blocked_by = yield from self._parts.blocks.verdicts(runs, self._epochs, self._now)
         for host_id, some in candidates.items():
             effects = self._effects[host_id]
             offered = next_offer(
@@ -224,10 +232,21 @@ class _Batch:
                 effects.slot,
                 host=self._agents[host_id].host,
                 blocked_by=blocked_by,
+                environment_of=self._parts.environment_of,
                 lease_seconds=self._parts.rules.lease_seconds,
                 now=self._now,
             )
             self._take(host_id, offered)
+
+    def list_blocks(self) -> Script[None]:
+        """The blocks of agents that know an older list."""
+        behind = {
+            host: self._agents[host].agent.project
+            for host in self._effects
+            if self._messages[host].block_epoch != self._epochs[self._agents[host].agent.project]
+        }
+        if behind:
+            self._blocks = yield from self._parts.blocks.lists(behind, self._epochs, self._now)
 
     def _candidates(self, hosts: Sequence[str]) -> Script[dict[str, list[Run]]]:
         if not hosts or (yield call("paused_queue", name=FLEET_QUEUE)):
@@ -252,18 +271,26 @@ class _Batch:
         for outcome in offered.ended:
             self.figures[f"offer:{outcome}"] += 1
         if offered.run is not None:
-            self._offers[host_id].append(self._offer_of(offered.run))
+            self._offers[host_id].append(self._offer_of(offered.run, offered.env))
             self.figures["offer:offered"] += 1
 
-    def _offer_of(self, run: Run) -> AgentOffer:
-        return offer_of(run, self._parts.rules.accept_within_seconds)
+    def _repeat(self, host_id: str, run: Run) -> None:
+        try:
+            env = self._parts.environment_of(run.job.command)
+        except CommandRefused:
+            return  # its lease ends; the next offer says why
+        self._offers[host_id].append(self._offer_of(run, env))
+        self.figures["offer:repeated"] += 1
+
+    def _offer_of(self, run: Run, env: dict[str, str]) -> AgentOffer:
+        return offer_of(run, env, self._parts.rules.accept_within_seconds)
 
     # -- writing ---------------------------------------------------------------------------------------
 
     def save(self, dialect: Dialect, record_id: int) -> Script[None]:
         chunks = [chunk for effects in self._effects.values() for chunk in effects.chunks]
-        ended = [run for effects in self._effects.values() for run in effects.ended]
-        placed = yield from self._outputs.add(chunks, ended, self._now)
+        closing = [run for effects in self._effects.values() for run in effects.ended]
+        placed = yield from self._outputs.add(chunks, closing, self._now)
         self._work.mention(placed.events)
         for task_id, states in placed.states.items():
             execution = self._changed.get(task_id, self._executions[task_id])
@@ -327,7 +354,8 @@ class _Batch:
         answers: list[SyncAnswer] = [
             self._refused.get(host) or self._answer(host) for host in self._messages
         ]
-        return Synced(answers, self.figures, self._work.is_cut_short)
+        moved = self._work.transitions
+        return Synced(answers, self.figures, any(map(ended, moved)), bool(self._work.events))
 
     def _answer(self, host_id: str) -> AgentSyncAnswer:
         effects, message = self._effects[host_id], self._messages[host_id]
@@ -338,6 +366,7 @@ class _Batch:
             lease_seconds=parts.rules.lease_seconds,
             server_epoch=parts.server_epoch,
             block_epoch=self._epochs[self._agents[host_id].agent.project],
+            blocks=self._blocks.get(host_id),
             offers=self._offers[host_id],
             go=effects.go,
             withdraw=effects.withdraw,

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet.agent_facts import EndedRun, PlacedChunk
+from holdfast.core.fleet.agent_facts import EndedRun, JobCommand, PlacedChunk, RunCommand
 from holdfast.core.fleet.model import Execution
 from holdfast.core.fleet.result_rules import NO_START
 from holdfast.core.fleet.run_output import (
@@ -35,11 +35,11 @@ from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.live import OutputRows, Stream, output_event
 
 PAGE_BYTES: Final = 8 * 1_048_576
-Redact: TypeAlias = Callable[[str, bytes], bytes]
-"""Removes the secrets of a job from output. The length stays."""
+Redact: TypeAlias = Callable[[RunCommand, bytes], bytes]
+"""Removes the secrets of a command from its output. The length stays."""
 
 
-def keep_all(_job_id: str, data: bytes) -> bytes:
+def keep_all(_command: RunCommand, data: bytes) -> bytes:
     """The redaction of jobs without secrets."""
     return data
 
@@ -66,10 +66,15 @@ class RunOutputs:
     """The output that one transaction adds."""
 
     def __init__(
-        self, tasks: Mapping[str, Task], executions: Mapping[str, Execution], redact: Redact
+        self,
+        tasks: Mapping[str, Task],
+        executions: Mapping[str, Execution],
+        jobs: Mapping[str, JobCommand],
+        redact: Redact,
     ) -> None:
         self._tasks = tasks
         self._executions = executions
+        self._jobs = jobs
         self._redact = redact
         self._rows = OutputRows()
         self._blobs: dict[str, bytes] = {}
@@ -101,7 +106,7 @@ class RunOutputs:
         if chunk.gap:
             self.placed.log_next[where] = self._rows.add_gap(stream, chunk.start, chunk.gap)
             return
-        data = self._redact(self._executions[chunk.task_id].job_id, chunk.data)
+        data = self._redacted(self._executions[chunk.task_id], chunk.data)
         placed = yield from self._rows.add(stream, chunk.start, data)
         self.placed.log_next[where] = placed.end
         if placed.outcome is Placement.APPEND:
@@ -154,7 +159,7 @@ class RunOutputs:
             kept = assembled(pieces.get(name, ()))
             if not kept.end and expected is None:
                 continue
-            data = self._redact(execution.job_id, kept.data)
+            data = self._redacted(execution, kept.data)
             kept = Assembled(data, kept.gaps, kept.end)
             state = state_of(kept, expected, digest_of(data))
             states[str(name)] = state
@@ -162,6 +167,9 @@ class RunOutputs:
         for digest in blob_names(read_states(execution.output_json).values()):
             self._refs[digest] -= 1  # of an earlier attempt
         self.placed.states[run.task_id] = write_states(states)
+
+    def _redacted(self, execution: Execution, data: bytes) -> bytes:
+        return self._redact(self._jobs[execution.job_id].command, data)
 
     def _refer(self, state: StreamState, data: bytes) -> None:
         if state.sha256 is None or not data:

@@ -9,9 +9,9 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from holdfast.core.fleet.agent_facts import Run, RunCommand
-from holdfast.core.fleet.agent_wire import AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agent_wire import AgentBlock, AgentSync, AgentSyncAnswer
 from holdfast.core.fleet.model import Job
-from holdfast.core.fleet.offer_rules import BlockVerdict
+from holdfast.core.fleet.offer_rules import BlockVerdict, EnvironmentOf
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.errors import HoldfastError
 from holdfast.fleet.agents.outputs import Redact, keep_all
@@ -32,17 +32,35 @@ class CommandSource(Protocol):
 
 
 class BlockSource(Protocol):
-    """Reads the blocks that count for some executions, in the transaction of their offers."""
+    """Reads the blocks that count, in the transaction that judges by them."""
 
-    def __call__(
+    def verdicts(
         self, runs: Sequence[Run], epochs: Mapping[str, int], now: float
-    ) -> Script[BlockVerdict]: ...
+    ) -> Script[BlockVerdict]:
+        """What the blocks say about executions that would be offered."""
+        ...
+
+    def lists(
+        self, agents: Mapping[str, str], epochs: Mapping[str, int], now: float
+    ) -> Script[dict[str, list[AgentBlock]]]:
+        """The blocks of each host, for agents that know older ones. `agents`: the project of each host."""
+        ...
 
 
-def no_blocks(runs: Sequence[Run], epochs: Mapping[str, int], now: float) -> Script[BlockVerdict]:
+class NoBlocks:
     """A fleet without blocks."""
-    yield from ()
-    return lambda run: None
+
+    def verdicts(
+        self, runs: Sequence[Run], epochs: Mapping[str, int], now: float
+    ) -> Script[BlockVerdict]:
+        yield from ()
+        return lambda run: None
+
+    def lists(
+        self, agents: Mapping[str, str], epochs: Mapping[str, int], now: float
+    ) -> Script[dict[str, list[AgentBlock]]]:
+        yield from ()
+        return {host: [] for host in agents}
 
 
 class SyncParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +68,9 @@ class SyncParts(msgspec.Struct, frozen=True, kw_only=True):
 
     rules: FleetRules
     command_of: CommandSource
-    blocks: BlockSource = no_blocks
+    blocks: BlockSource
     redact: Redact = keep_all
+    environment_of: EnvironmentOf = lambda command: dict(command.env)
     server_epoch: str = ""
     heartbeat_of: Callable[[str, int], float] = lambda host_id, seq: 25.0
 
@@ -65,4 +84,6 @@ class Synced(msgspec.Struct, frozen=True):
 
     answers: list[SyncAnswer]
     figures: Counter[str]
-    is_cut_short: bool = False
+    has_ended: bool = False
+    """Whether an execution has ended: its job has something to do."""
+    has_changed: bool = False

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from holdfast.gateway.rest import fleet, sync_v2, v1
+from holdfast.gateway.rest import agent, fleet, sync_v2, v1
 from holdfast.gateway.rest.route import Match, Routes
 
 FEED_WEBSOCKET: Final = f"{v1.PREFIX}/ws"
 FEED_STREAM: Final = f"{v1.PREFIX}/stream"
 FEED_POLL: Final = f"{v1.PREFIX}/poll"
 WORKER_WEBSOCKET: Final = f"{v1.PREFIX}/worker/ws"
+AGENT_WEBSOCKET: Final = f"{agent.PREFIX}/ws"
 WORKER_HTTP: Final = f"{v1.PREFIX}/worker/sync"
 
 
@@ -30,6 +31,7 @@ class ApiTable(NamedTuple):
 APIS: Final = (
     ApiTable(v1.PREFIX, Routes(v1.ROUTES)),
     ApiTable(sync_v2.PREFIX, Routes(sync_v2.ROUTES), has_error_names=True),
+    ApiTable(agent.PREFIX, Routes(agent.ROUTES)),
 )
 FLEET: Final = Routes(fleet.ROUTES)
 """The calls of the fleet, which have their paths without a prefix too, for callers that know only those."""

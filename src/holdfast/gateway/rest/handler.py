@@ -112,7 +112,8 @@ class Api:
         if route.is_entry:
             self._gateway.enter(who.principal, address)
         query = bodies.decode_query(request.query_params, route.query)
-        data = await bodies.read_body(request, self._gateway.settings.body_bytes)
+        most = route.body_bytes or self._gateway.settings.body_bytes
+        data = await bodies.read_body(request, most)
         given: dict[str, Any] = msgspec.structs.asdict(query)
         if route.body is not None:
             given["body"] = bodies.decode_body(request, data, route.decoded or route.body)

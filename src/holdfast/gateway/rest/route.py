@@ -48,6 +48,8 @@ class Route(NamedTuple):
     """Whether the answer has `items` and `next`, so that it can be streamed."""
     is_entry: bool = False
     """Whether the call makes a credential, so that it is bounded by address."""
+    body_bytes: int | None = None
+    """The bound of the body. None: that of the settings."""
 
     @property
     def segments(self) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ class Server:
         seq = max(self.agent.seq, message.seq)
         self.agent = replace(self.agent, seq=seq, seen_at=self.now)
         repeat = effects.repeat
-        offers = [] if repeat is None else [offer_of(self.runs[repeat.task.id], 10.0)]
+        offers = [] if repeat is None else [offer_of(self.runs[repeat.task.id], {}, 10.0)]
         if effects.may_offer:
             offers += self._offer()
         if message.running:
@@ -218,13 +218,14 @@ class Server:
             self.slot,
             host="web-1",
             blocked_by=lambda run: None,
+            environment_of=lambda command: {},
             lease_seconds=LEASE,
             now=self.now,
         )
         self._apply(offered.rulings)
         self._write(offered.executions)
         self.slot = offered.slot
-        return [] if offered.run is None else [offer_of(offered.run, 10.0)]
+        return [] if offered.run is None else [offer_of(offered.run, {}, 10.0)]
 
     def _apply(self, rulings: list[Ruling]) -> None:
         for ruling in rulings:

@@ -370,12 +370,21 @@ def test_a_block_refuses_or_holds_and_the_next_execution_is_offered() -> None:
 
     server = Server(runs)
     answer = next_offer(
-        runs, server.slot, host="web-1", blocked_by=blocked_by, lease_seconds=60.0, now=1_000.0
+        runs,
+        server.slot,
+        host="web-1",
+        blocked_by=blocked_by,
+        environment_of=lambda command: {},
+        lease_seconds=60.0,
+        now=1_000.0,
     )
     refused, held, granted = answer.executions
-    assert (refused.outcome, refused.detail) == ("blocked", "blk_1: disk swap")
+    assert (refused.outcome, refused.detail) == (
+        "blocked",
+        "block blk_1 of user:ann: disk swap, until it is lifted",
+    )
     assert held.block_id == "blk_1"
     assert answer.run is not None
-    assert offer_of(answer.run, 10.0).execution == granted.task_id == "e2"
+    assert offer_of(answer.run, {}, 10.0).execution == granted.task_id == "e2"
     assert answer.slot.claim_id == "e2"
     assert answer.ended == ("blocked",)

@@ -121,15 +121,22 @@ ON CONFLICT (id) DO UPDATE SET
 RETURNING since;
 
 -- name: agents_news
--- What each host has to do: when its next execution is due, and what became of the one that has its slot.
--- index: holdfast_task_gate, holdfast_lease_pkey, holdfast_task_pkey
--- returns: host_id due_at fence claim_id status
-SELECT g.host_id,
-    (SELECT min(x.due_at) FROM holdfast_task x WHERE x.status = 'queued' AND x.gate = :prefix::text || g.host_id) AS due_at,
-    l.fence, l.claim_id, t.status
-FROM unnest(:ids::text[]) AS g(host_id)
-LEFT JOIN holdfast_lease l ON l.resource = :slot::text || g.host_id
-LEFT JOIN holdfast_task t ON t.id = l.claim_id;
+-- What each host has to do: how many executions wait for it, when the first is due, and what became of the one that has
+-- its slot. A host without an agent has no row.
+-- index: holdfast_agent_pkey, holdfast_task_gate, holdfast_lease_pkey, holdfast_task_pkey, holdfast_project_pkey
+-- returns: host_id waiting due_at fence claim_id status incarnation node_state host_state block_epoch
+SELECT a.host_id,
+    (SELECT count(*) FROM holdfast_task x WHERE x.status = 'queued' AND x.gate = :prefix::text || a.host_id) AS waiting,
+    (SELECT min(x.due_at) FROM holdfast_task x WHERE x.status = 'queued' AND x.gate = :prefix::text || a.host_id) AS due_at,
+    l.fence, l.claim_id, t.status, n.incarnation, n.state AS node_state, h.state AS host_state,
+    coalesce(p.block_epoch, 0) AS block_epoch
+FROM holdfast_agent a
+JOIN holdfast_node n ON n.id = a.host_id
+JOIN holdfast_host h ON h.id = a.host_id
+LEFT JOIN holdfast_project p ON p.id = a.project
+LEFT JOIN holdfast_lease l ON l.resource = :slot::text || a.host_id
+LEFT JOIN holdfast_task t ON t.id = l.claim_id
+WHERE a.host_id = ANY(:ids::text[]);
 
 -- name: count_slots
 -- Slots of hosts that are held.

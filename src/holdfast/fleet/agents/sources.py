@@ -1,0 +1,174 @@
+"""What offers take from jobs and blocks.
+
+Promises: the command of a job is read once; a job never changes it. Blocks are read in the transaction that
+judges by them, or known from before if their epoch is the same.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from holdfast.core import codec
+from holdfast.core.fleet import block as rules
+from holdfast.core.fleet.agent_facts import Run, RunCommand
+from holdfast.core.fleet.agent_wire import AgentBlock
+from holdfast.core.fleet.job_spec import argv_of, probe_of, read_spec
+from holdfast.core.fleet.model import Block, Host, Job
+from holdfast.core.fleet.offer_rules import BlockVerdict
+from holdfast.core.fleet.secrets import redacted
+from holdfast.core.fleet.selector_parse import Selector
+from holdfast.fleet import block_scripts, host_scripts
+from holdfast.fleet.groups import read_selectors
+from holdfast.fleet.secret_values import SecretValues
+from holdfast.store.script import Script
+
+COMMANDS_KEPT: Final = 1_000
+PROJECTS_KEPT: Final = 1_000
+
+
+class JobCommands:
+    """The commands of jobs, as `CommandSource`."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, RunCommand] = OrderedDict()
+
+    def __call__(self, job: Job) -> RunCommand:
+        known = self._known.get(job.id)
+        if known is not None and known.digest == job.digest:
+            self._known.move_to_end(job.id)
+            return known
+        command = command_of(job)
+        self._known[job.id] = command
+        while len(self._known) > COMMANDS_KEPT:
+            self._known.popitem(last=False)
+        return command
+
+
+def command_of(job: Job) -> RunCommand:
+    """What the executions of a job run. Secrets are added with each offer."""
+    spec = read_spec(job.spec_json)
+    definition = spec.definition
+    return RunCommand(
+        command_type=spec.command_type,
+        kind=definition.kind.value,
+        argv=argv_of(spec),
+        env=spec.env,
+        secrets=spec.secrets,
+        run_as=definition.run_as,
+        exec_timeout_seconds=spec.exec_timeout_seconds,
+        grace_seconds=spec.grace_seconds,
+        on_restart=spec.on_restart.value,
+        probe_argv=probe_of(spec),
+        output_bytes=definition.output_bytes,
+        ok_codes=definition.ok_codes,
+        is_idempotent=spec.idempotent,
+        digest=job.digest,
+    )
+
+
+class SecretsOfJobs:
+    """The secrets of commands: given to runs, and removed from what they write."""
+
+    def __init__(self, values: SecretValues) -> None:
+        self._values = values
+
+    def environment(self, command: RunCommand) -> dict[str, str]:
+        """The variables of a run. CommandRefused if a secret cannot be had."""
+        if not command.secrets:
+            return dict(command.env)
+        return {**command.env, **self._values.environment(command.secrets)}
+
+    def redact(self, command: RunCommand, data: bytes) -> bytes:
+        """Output without secrets. A secret that two chunks share is whole at the end of the run, and removed
+        then; until that a part of it may be seen."""
+        if not command.secrets or not data:
+            return data
+        return redacted(data, self._values.known(command.secrets))
+
+
+class StoredBlocks:
+    """The blocks of the store, as `BlockSource`."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, Sequence[Block]]] = {}
+
+    def verdicts(
+        self, runs: Sequence[Run], epochs: Mapping[str, int], now: float
+    ) -> Script[BlockVerdict]:
+        """What the blocks say about these executions."""
+        projects = {run.task.project for run in runs}
+        blocks = yield from self._read(projects, epochs)
+        if not any(blocks.values()):
+            return lambda run: None
+        ids = sorted({run.execution.host_id for run in runs if blocks[run.task.project]})
+        hosts = yield from host_scripts.pinned(ids)
+        groups = yield from _groups(blocks)
+
+        def verdict(run: Run) -> Block | None:
+            project, host = run.task.project, hosts.get(run.execution.host_id)
+            if host is None or not blocks[project]:
+                return None
+            command_type = run.job.command.command_type
+            found = rules.verdict(blocks[project], host, command_type, now, groups[project])
+            return None if found is None else found.block
+
+        return verdict
+
+    def lists(
+        self, agents: Mapping[str, str], epochs: Mapping[str, int], now: float
+    ) -> Script[dict[str, list[AgentBlock]]]:
+        """The blocks in force for each host. `agents`: the project of each host."""
+        blocks = yield from self._read(set(agents.values()), epochs)
+        hosts: dict[str, Host] = {}
+        groups: dict[str, dict[str, Selector]] = {project: {} for project in blocks}
+        if any(blocks.values()):
+            hosts = yield from host_scripts.pinned(sorted(agents))
+            groups = yield from _groups(blocks)
+        return {
+            host_id: [
+                _shown(block, now)
+                for block in blocks[project]
+                if rules.is_in_force(block, now)
+                and host_id in hosts
+                and rules.matches_host(block, hosts[host_id], groups[project])
+            ]
+            for host_id, project in agents.items()
+        }
+
+    def _read(
+        self, projects: set[str], epochs: Mapping[str, int]
+    ) -> Script[dict[str, Sequence[Block]]]:
+        found: dict[str, Sequence[Block]] = {}
+        for project in sorted(projects):
+            epoch = epochs.get(project)
+            known = self._known.get(project)
+            if known is None or known[0] != epoch:
+                current, blocks = yield from block_scripts.active_since(project, None)
+                if len(self._known) >= PROJECTS_KEPT:
+                    self._known.clear()
+                known = (current, blocks or ())
+                self._known[project] = known
+            found[project] = known[1]
+        return found
+
+
+def _groups(blocks: Mapping[str, Sequence[Block]]) -> Script[dict[str, dict[str, Selector]]]:
+    groups: dict[str, dict[str, Selector]] = {}
+    for project, some in blocks.items():
+        needs = any(block.selector and "@" in block.selector for block in some)
+        groups[project] = (yield from read_selectors(project)) if needs else {}
+    return groups
+
+
+def _shown(block: Block, now: float) -> AgentBlock:
+    """A block in force as an agent keeps it. The end of a window is said as a time from now."""
+    until = rules.ends_at(block, now)
+    return AgentBlock(
+        id=block.id,
+        command_type=block.command_type,
+        reason=block.reason,
+        expires_in_seconds=None if until is None else max(0.0, until - now),
+        window=None if block.window_json is None else codec.loads_object(block.window_json),
+    )
