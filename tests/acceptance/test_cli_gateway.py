@@ -40,6 +40,8 @@ SIDES = ("s", "g")
 STORE, GATEWAY = SIDES
 WORKER = "worker"
 """Runs its tasks through the gateway; tests/integration/remote runs it."""
+AGENT = "agent"
+"""Runs commands through the gateway; tests/integration/agent runs it."""
 LOCAL = {verb.path for verb in VERBS if verb.local}
 
 
@@ -336,7 +338,7 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_verb_has_an_entry() -> None:
     """A new verb is compared, or says why it does not go through a gateway."""
-    assert set(CASES) | LOCAL | {WORKER, "doctor", "version"} == set(BY_PATH)
+    assert set(CASES) | LOCAL | {WORKER, AGENT, "doctor", "version"} == set(BY_PATH)
     assert not set(CASES) & LOCAL
 
 

@@ -21,6 +21,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 from typing import Any
 
 from holdfast.agent.files import FOLDER_MODE, Disk, write_all
@@ -102,7 +103,7 @@ class Keeper:
         except (OSError, ValueError, KeyError) as error:
             answer = {"error": str(error), "errno": getattr(error, "errno", None)}
         if answer is not None:
-            self._say(dict(answer, n=request.get("n")))
+            self.say(dict(answer, n=request.get("n")))
 
     def _do(self, request: dict[str, Any]) -> dict[str, Any] | None:
         name = request["do"]
@@ -163,9 +164,9 @@ class Keeper:
                     self._poll.unregister(file)
                 del self._commands[run]
                 self._waiting.discard(run)
-                self._say({"ended": run})
+                self.say({"ended": run})
 
-    def _say(self, answer: dict[str, Any]) -> None:
+    def say(self, answer: dict[str, Any]) -> None:
         try:
             write_all(self._out, json.dumps(answer).encode() + b"\n")
         except BrokenPipeError:
@@ -185,4 +186,9 @@ def main() -> None:
     gc.freeze()
     os.chdir("/")
     os.umask(0o077)
-    Keeper(0, 1).run()
+    keeper = Keeper(0, 1)
+    try:
+        keeper.run()
+    except BaseException:
+        keeper.say({"failed": traceback.format_exc()})
+        raise

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import socket
 import sys
@@ -21,6 +22,7 @@ from holdfast.agent.boot import LOADER, PYTHON_FLAGS, sources
 from holdfast.agent.files import Disk, boot_id
 from holdfast.agent.host import HOST_CALLS
 
+log = logging.getLogger("holdfast.agent")
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 Ended = Callable[[str], None]
 
@@ -83,6 +85,9 @@ class Lines:
                 ended[1](ended[0])
 
     def _take(self, answer: dict[str, Any]) -> None:
+        if "failed" in answer:
+            log.error("the keeper has failed: %s", answer["failed"])
+            return
         if "ended" in answer:
             if ended := self._watched.pop(answer["ended"], None):
                 ended(answer["ended"])
@@ -182,7 +187,12 @@ def _spawn() -> tuple[socket.socket, int]:
     """The keeper: our end of its stdin and stdout, and its process id."""
     ours, theirs = socket.socketpair()
     with theirs:
-        actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), file) for file in (0, 1)]
+        # Not our stderr: the keeper would hold the pipe of a supervisor of ours open after our end.
+        actions = [
+            (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),
+            (os.POSIX_SPAWN_DUP2, theirs.fileno(), 1),
+            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+        ]
         argv = [sys.executable, *PYTHON_FLAGS, "-c", LOADER]
         env = {"PATH": os.defpath}
         pid = os.posix_spawn(sys.executable, argv, env, file_actions=actions, setsid=True)

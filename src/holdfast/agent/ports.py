@@ -97,9 +97,15 @@ class Sight(msgspec.Struct, frozen=True):
 class Executor(Protocol):
     """Starts commands and looks after them. A run lives on when the agent dies."""
 
-    boot_id: str
-    poll_seconds: float | None
-    """How often the agent looks at runs that announce nothing. None: every change is announced."""
+    @property
+    def boot_id(self) -> str:
+        """Names the present boot of the host."""
+        ...
+
+    @property
+    def poll_seconds(self) -> float | None:
+        """How often the agent looks at runs that announce nothing. None: every change is announced."""
+        ...
 
     async def prepare(self, work: Work) -> ProcessMark:
         """Makes the process, which waits. CannotStart if it cannot be made."""

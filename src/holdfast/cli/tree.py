@@ -39,6 +39,16 @@ VERBS: Final = (
         local="it serves a store: give --url",
     ),
     Verb(
+        "agent",
+        "Run commands of the fleet on this host",
+        f"{HERE}.agent:agent",
+        (
+            "holdfast agent --gateway holdfasts://hub:8787 --token hf_join_...",
+            "holdfast agent --gateway holdfasts://a:8787,b:8787 --labels role=web,env=prod",
+            "holdfast agent --gateway holdfasts://hub:8787 --allow 'ping,facts,deploy-*'",
+        ),
+    ),
+    Verb(
         "enqueue",
         "Enqueue a task",
         f"{HERE}.enqueue:enqueue",

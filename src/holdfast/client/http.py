@@ -100,8 +100,10 @@ class Http:
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
+        wait_seconds: float = 0.0,
     ) -> Answer:
-        """Sends a request until it is answered. Raises the error of the answer, or GatewayUnavailable."""
+        """Sends a request until it is answered. Raises the error of the answer, or GatewayUnavailable.
+        `wait_seconds`: how long the server may hold it, if the body says it and not the query."""
         sent = self.headers() | dict(headers or {})
         if method in WRITES:
             sent["idempotency-key"] = idempotency_key or self.ids.secret()
@@ -123,7 +125,7 @@ class Http:
                     params=params,
                     content=content,
                     headers=sent,
-                    timeout=self._timeout(method, query),
+                    timeout=self._timeout(method, query, wait_seconds),
                 )
             except httpx2.LocalProtocolError:
                 # Its text may have a header, and with it the token. Another try would end alike.
@@ -172,10 +174,12 @@ class Http:
         if attempt + 1 < self.tries:
             self.on_retry(f"{no_answer(shown_url(url), error)}; trying again")
 
-    def _timeout(self, method: str, query: Mapping[str, object] | None) -> httpx2.Timeout:
+    def _timeout(
+        self, method: str, query: Mapping[str, object] | None, wait_seconds: float
+    ) -> httpx2.Timeout:
         """The bounds of one try."""
         seconds = self._timeout_seconds if method in WRITES else self.read_seconds
-        wait = (query or {}).get("wait_seconds")
+        wait = (query or {}).get("wait_seconds", wait_seconds)
         read = seconds + (float(wait) if isinstance(wait, int | float) else 0.0)
         connect = min(seconds, CONNECT_SECONDS)
         return httpx2.Timeout(seconds, connect=connect, read=read, pool=POOL_SECONDS)

@@ -13,6 +13,7 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.memory import MemoryJournal
 from holdfast.agent.ports import ExitRecord, Sight, StreamEnd, Work
 from holdfast.agent.settings import AgentSettings
+from holdfast.clock import Clock
 from holdfast.core.errors import GatewayUnavailable, NodeFenced
 from holdfast.core.fleet.agent_wire import (
     AgentBlock,
@@ -49,7 +50,7 @@ class Task:
 class Server:
     """The rules of the protocol for one host."""
 
-    def __init__(self, clock: NodeClock) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.tasks: dict[str, Task] = {}
         self.order: list[str] = []
@@ -68,6 +69,7 @@ class Server:
         self.messages: list[AgentSync] = []
         self.holds = True
         self.accept_within_seconds = 10.0
+        self.judged: Callable[[], object] = lambda: None
 
     def submit(self, id: str, **fields: object) -> Task:
         offer = AgentOffer(
@@ -157,6 +159,7 @@ class Server:
         probe: list[TokenRef] = []
         if is_newest:
             offers, probe = self.look_at_slot(sync)
+        self.judged()
         return AgentSyncAnswer(
             seq=sync.seq,
             heartbeat_seconds=25.0,

@@ -1,0 +1,60 @@
+"""The way to a gateway over HTTP: `/agent/v1`.
+
+Promises: one try for each call; the loop of the agent decides about the next one. A gateway that does not
+answer is left for the next of the list. The credential goes to the gateways given, and to no log.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from holdfast.client.http import Http
+from holdfast.core.errors import GatewayUnavailable
+from holdfast.core.fleet.agent_wire import (
+    AgentEnrol,
+    AgentEnrolled,
+    AgentStart,
+    AgentStarted,
+    AgentSync,
+    AgentSyncAnswer,
+)
+
+PREFIX: Final = "/agent/v1"
+T = TypeVar("T")
+
+
+class HttpTransport:
+    """The calls of an agent. `http` makes one try."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def use(self, credential: str) -> None:
+        """Speaks with the credential of an enrolled agent from now on."""
+        self._http.token = credential
+
+    async def enrol(self, enrol: AgentEnrol) -> AgentEnrolled:
+        return _read(await self._post("enrol", enrol), AgentEnrolled)
+
+    async def start(self, start: AgentStart) -> AgentStarted:
+        return _read(await self._post("start", start), AgentStarted)
+
+    async def sync(self, sync: AgentSync) -> AgentSyncAnswer:
+        return _read(await self._post("sync", sync, sync.wait_seconds), AgentSyncAnswer)
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _post(self, name: str, body: object, wait_seconds: float = 0.0) -> Any:
+        answer = await self._http.call("POST", f"{PREFIX}/{name}", body, wait_seconds=wait_seconds)
+        return answer.body
+
+
+def _read(body: Any, kind: type[T]) -> T:
+    """The answer. What is none of a gateway, e.g. the page of a proxy, is like no answer."""
+    try:
+        return msgspec.convert(body, kind)
+    except msgspec.ValidationError as error:
+        raise GatewayUnavailable(f"the answer is none for an agent: {error}") from None
