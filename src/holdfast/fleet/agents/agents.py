@@ -213,7 +213,7 @@ class Agents:
 
     async def serve(self) -> float:
         """Says that agents are served, and when they were seen. Returns the end of the latest outage."""
-        if not self._seen and not await self._count_agents():
+        if not self._seen and not await self._store.read(_has_agents):
             return 0.0  # a store without agents
         seen, self._seen = sorted(self._seen), set()
         try:
@@ -314,6 +314,11 @@ def _serve(
 def _is_back(node: str, project: str, state: str, now: float) -> NewEvent:
     data = {"node": node, "state": state, "actor": f"node:{node}", "reason": "it is back"}
     return event_of("node.state", now, project, data)
+
+
+def _has_agents() -> Script[bool]:
+    """Also if all of them have been silent for long: their executions are lost in the end."""
+    return bool((yield call(own("any_agent"))))
 
 
 def _counts(since: float) -> Script[tuple[int, int]]:

@@ -32,6 +32,11 @@ ON CONFLICT (host_id) DO UPDATE SET journal_id = excluded.journal_id, journal_to
 -- returns: {agent}
 SELECT {agent} FROM holdfast_agent WHERE host_id = :id::text;
 
+-- name: any_agent
+-- index: holdfast_agent_pkey
+-- returns: host_id
+SELECT host_id FROM holdfast_agent LIMIT 1;
+
 -- name: count_agents
 -- index: holdfast_agent_seen
 -- returns: n
