@@ -26,8 +26,12 @@ from holdfast import Context, Task, TaskQueue, __version__
 from holdfast.cli.tree import BY_PATH, VERBS
 from holdfast.client import Node
 from holdfast.core.exchange.item import Item
+from holdfast.core.fleet.host_entry import HostEntry
 from holdfast.core.speaking import Voice
+from holdfast.fleet.blocks import NewBlock
+from holdfast.fleet.fleet import Fleet
 from holdfast.queue.by import By
+from holdfast.store.store import Store
 from holdfast.sync.access.tokens import NewToken, Tokens
 from holdfast.sync.exchange import Exchange
 from holdfast.sync.nodes import Nodes, Registration
@@ -163,6 +167,73 @@ CASES: dict[str, list[str]] = {
     "op show": ["op_none"],
     "op stop": ["op_none"],
     "op resume": ["op_none"],
+    "host list": [
+        "",
+        "role=web --limit 1",
+        "--state gone",
+        "--query 1 --project web",
+        "role= --limit 2",
+        "--after x",
+    ],
+    "host select": ["role=web", "fixed-*", "fixed-9", "("],
+    "host show": ["fixed-1", "no-such-host"],
+    "host add": [
+        "one-{side} --label role=new --label zone=eu --address 10.0.0.1 --dry-run",
+        "one-{side} --label role=new --driver ssh --address 10.0.0.1 --reason new",
+        "one-{side}",
+        "one-{side} --dry-run",
+        "bad --label role",
+    ],
+    "host edit": [
+        "one-{side} --state cordoned --label zone=us --label role- --dry-run",
+        "one-{side} --state cordoned --label zone=us --label role- -m swap",
+        "one-{side} --state active --expect-version 99",
+        "one-{side}",
+        "none --state active",
+    ],
+    "host label": ["role=side-{side} rack=1", "one-{side} rack=1 --dry-run", "one-{side} rack=1"],
+    "host import": [
+        "hosts-{side}.txt --dry-run",
+        "hosts-{side}.txt --reason more",
+        "hosts-{side}.txt",
+        "missing.txt",
+        "hosts.yaml",
+    ],
+    "host remove": [
+        "one-{side} no-such-host --dry-run",
+        "one-{side} --expect-version 99",
+        "one-{side} no-such-host -m sold",
+    ],
+    "group list": ["", "--project web"],
+    "group show": ["fixed", "none"],
+    "group add": ["new-{side} role=web --dry-run", "new-{side} role=web", "new-{side} role=web"],
+    "group edit": [
+        "new-{side} role=db --expect-version 9",
+        "new-{side} role=db -m moved",
+        "none *",
+        "new-{side} role=db --dry-run",
+    ],
+    "group remove": ["new-{side} --dry-run", "new-{side}", "new-{side}"],
+    "block list": ["", "--host fixed-1", "--lifted", "--host none"],
+    "block show": ["block-s", "blk_none"],
+    "block add": [
+        "--host fixed-2 -m swap --expires 2h --dry-run",
+        "--host fixed-2 -m swap --expires 2h --owner ann",
+        "--hosts role=none -m x --effect hold --on-lift drop --type r*",
+        "--host fixed-2 --hosts role=web -m x",
+        "--host none -m x",
+        "--host fixed-2 -m x --window FREQ=DAILY",
+        "--host fixed-2 -m x --window FREQ=DAILY --window-length 1h --timezone Europe/Prague",
+    ],
+    "block edit": [
+        "block-{side} --expires 1h --expect-version 99",
+        "block-{side} --expires 1h --dry-run",
+        "block-{side} --expires 1h -m longer",
+        "block-{side} --expires never --effect hold",
+        "block-{side}",
+    ],
+    "block lift": ["block-{side} --dry-run", "block-{side} -m done", "block-{side} blk_none"],
+    "block remove": ["other-{side} --reason done"],
     "sync status": ["web"],
     "sync log": ["web", "web --node a --limit 1", "web --after 1"],
     "sync verify": ["folder-of-node", "no-such-folder"],
@@ -257,8 +328,25 @@ async def fill(url: str) -> dict[str, str]:
                 NewToken(name=f"t-{side}", roles=["viewer"]), By("test")
             )
             names[f"token-{side}"] = issued.token.id
+        names |= await fill_fleet(store)
         viewer = NewToken(name="viewer", roles=["viewer"])
         names["secret of viewer"] = (await Tokens(store).create(viewer, By("test"))).secret
+    return names
+
+
+async def fill_fleet(store: Store) -> dict[str, str]:
+    """Hosts, a group, and blocks that nothing but the blocks' own verbs change."""
+    fleet = Fleet(store)
+    by = By("test")
+    for number in (1, 2, 3):
+        labels = {"role": "web" if number < 3 else "db"}
+        await fleet.hosts.add("default", HostEntry(name=f"fixed-{number}", labels=labels), by)
+    await fleet.groups.add("default", "fixed", "role=web", by)
+    names = {}
+    for name in ("block", "other"):
+        for side in SIDES:
+            block = await fleet.blocks.add("default", NewBlock(reason=name, host="fixed-3"), by)
+            names[f"{name}-{side}"] = block.id
     return names
 
 
@@ -324,6 +412,9 @@ def world(server: tuple[Process, Path, str]) -> World:
     process, folder, url = server
     names = asyncio.run(fill(url))
     asyncio.run(fill_node(folder / "folder-of-node"))
+    for side in SIDES:
+        text = f"imported-{side}-[1-3] role=imported\nwrong line\n"
+        (folder / f"hosts-{side}.txt").write_text(text)
     with contextlib.closing(apsw.Connection(f"{folder}/holdfast.db")) as connection:
         connection.execute(KEEP_LIVE)
     subprocess.run([sys.executable, "-c", HOLDER, url], check=True)
@@ -409,7 +500,7 @@ def is_read(path: str) -> bool:
 
 
 READING = {"list", "show", "why", "history", "groups", "tail", "status", "log", "verify", "stats",
-           "interventions", "output", "checkpoints", "watch", "wait", "logs", "export",
+           "interventions", "output", "checkpoints", "watch", "wait", "logs", "export", "select",
            "openapi"}  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 LENGTH = re.compile(r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+[smh]\b)?")
@@ -418,7 +509,7 @@ ACTOR = re.compile(r"\bcli:\w+|user:admin")
 CODE = re.compile(r'error\[([\w-]+)\]|"code": "([\w-]+)"')
 """The code of an error. Its text may differ: a gateway does not say whether a thing exists elsewhere."""
 HEX = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{32}\b")
-MADE = re.compile(r"\b(tok|int|req|con|dec|op|ckp)_\w+")
+MADE = re.compile(r"\b(tok|int|req|con|dec|op|ckp|hst|blk|job|apr|whk)_\w+")
 
 
 def normal(done: Done, output: str) -> tuple[int, object, object]:

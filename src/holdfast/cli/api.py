@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -41,7 +41,7 @@ def answer_of(
     path: str,
     body: dict[str, Any] | None = None,
     *,
-    query: dict[str, object] | None = None,
+    query: Mapping[str, object] | None = None,
 ) -> Any:
     """The body of the answer to one call."""
 
@@ -51,12 +51,12 @@ def answer_of(
     return with_queue(common, session)
 
 
-def whole_id(common: Common, noun: str, text: str) -> str:
-    """The id of a decision, conflict or token that starts with the text. Usage if several do; a text that
-    fits none is returned as it is."""
+def whole_id(common: Common, noun: str, text: str, **query: object) -> str:
+    """The id of a decision, conflict, token, block, … that starts with the text. Usage if several do; a text
+    that fits none is returned as it is. `query`: where to look."""
     if not PREFIX_MIN <= len(text) < ID_CHARS:
         return text
-    items = answer_of(common, "GET", v1(noun), query={"limit": LISTED_MAX})["items"]
+    items = answer_of(common, "GET", v1(noun), query={"limit": LISTED_MAX, **query})["items"]
     fitting = [item["id"] for item in items if item["id"].startswith(text)]
     if len(fitting) > 1:
         raise Usage(f"several {noun} start with '{text}': {fitting[0]}, {fitting[1]}; type more")

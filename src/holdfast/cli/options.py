@@ -66,4 +66,9 @@ ExpectVersion: TypeAlias = Annotated[
     Parameter(name="--expect-version", help="Refuse the change if the version is another."),
 ]
 DryRun: TypeAlias = Annotated[bool, Parameter(negative="", help="Only show what would happen.")]
-Reason: TypeAlias = Annotated[str, Parameter(help="Recorded with the change.")]
+Reason: TypeAlias = Annotated[
+    str, Parameter(name=("--reason", "-m"), help="Recorded with the change.")
+]
+Project: TypeAlias = Annotated[
+    str | None, Parameter(help="The project; default: that of the token.")
+]

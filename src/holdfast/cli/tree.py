@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.cli.verb import HERE, Verb
+from holdfast.cli.verbs_fleet import FLEET_VERBS
 from holdfast.cli.verbs_hub import HUB_VERBS
 from holdfast.cli.verbs_task import TASK_VERBS
 
@@ -237,6 +238,7 @@ VERBS: Final = (
         ("holdfast node list",),
     ),
     *HUB_VERBS,
+    *FLEET_VERBS,
     Verb(
         "db migrate",
         "Create the tables of the store, or upgrade them",
@@ -367,6 +369,9 @@ NOUNS: Final = {
     "conflict": "Conflicts between nodes and the server",
     "op": "Changes of many tasks",
     "sync": "The exchange with nodes",
+    "host": "Hosts of the fleet",
+    "group": "Groups of hosts",
+    "block": "What keeps commands off hosts",
     "project": "Projects",
     "token": "Access tokens",
     "audit": "The audit of operators' acts",

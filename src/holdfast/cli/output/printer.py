@@ -46,16 +46,29 @@ class Printer:
         else:
             self.note(empty)
 
-    def one(self, item: Item, fields: Sequence[tuple[str, object]], *, name: object = None) -> None:
-        """Prints one object."""
+    def one(
+        self,
+        item: Item,
+        fields: Sequence[tuple[str, object]],
+        *,
+        name: object = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        """Prints one object. `names`: those that it stands for, in place of one name."""
         if self.output is Output.JSON:
             self.document(item)
         elif self.output is Output.JSONL:
             self.object(item)
         elif self.output is Output.NAME:
-            print(table.clean(name))
+            for each in [name] if names is None else names:
+                print(table.clean(each))
         else:
-            print("\n".join(table.pairs(fields, colour=self.colour)))
+            self.lines(fields)
+
+    def lines(self, fields: Sequence[tuple[str, object]]) -> None:
+        """Prints names and values, one pair per line."""
+        if pairs := table.pairs(fields, colour=self.colour):
+            print("\n".join(pairs), flush=True)
 
     def document(self, value: object) -> None:
         print(json_text(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))

@@ -35,6 +35,7 @@ class SelectQuery(OfProject, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 class RemoveQuery(OfProject, frozen=True, forbid_unknown_fields=True):
     reason: str = ""
+    expected_version: int | None = None
 
 
 class BlocksQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
@@ -46,6 +47,7 @@ class BlocksQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
 
 class LiftQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str = ""
+    expected_version: int | None = None
 
 
 _HOSTS: Final = (

@@ -139,12 +139,14 @@ async def change(call: Call, block_id: str, body: BlockChange) -> Answer:
     return _answer(call, row, host)
 
 
-async def lift(call: Call, block_id: str, *, reason: str = "") -> Answer:
+async def lift(
+    call: Call, block_id: str, *, reason: str = "", expected_version: int | None = None
+) -> Answer:
     """Ends a block. What it held goes on as its `on_lift` says."""
     await call.check_answered(O.BLOCKS_WRITE)
     row = await _read(call, O.BLOCKS_WRITE, block_id)
     host = await _host_of(call, row)
-    by = _by(call, row.project, block_id, reason, host)
+    by = _by(call, row.project, block_id, reason, host, expected_version=expected_version)
     with call.preconditions():
         row = await call.services.fleet.blocks.lift(block_id, by)
     return _answer(call, row, host)

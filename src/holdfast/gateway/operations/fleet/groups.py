@@ -66,10 +66,18 @@ async def change(
     return Answer(views.group(row), version=row.version)
 
 
-async def remove(call: Call, group: str, *, project: str | None = None, reason: str = "") -> Answer:
+async def remove(
+    call: Call,
+    group: str,
+    *,
+    project: str | None = None,
+    reason: str = "",
+    expected_version: int | None = None,
+) -> Answer:
     name = project_of(call, O.HOSTS_WRITE, project)
+    by = _by(call, name, group, reason, expected_version=expected_version)
     with call.preconditions():
-        row = await call.services.fleet.groups.remove(name, group, _by(call, name, group, reason))
+        row = await call.services.fleet.groups.remove(name, group, by)
     return Answer(views.group(row), version=row.version)
 
 

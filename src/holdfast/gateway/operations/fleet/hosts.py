@@ -122,12 +122,19 @@ async def change(call: Call, host: str, body: HostChange, *, project: str | None
     return _answer(call, row)
 
 
-async def remove(call: Call, host: str, *, project: str | None = None, reason: str = "") -> Answer:
+async def remove(
+    call: Call,
+    host: str,
+    *,
+    project: str | None = None,
+    reason: str = "",
+    expected_version: int | None = None,
+) -> Answer:
     """The host gets no executions any more. Those that run on it go on."""
     name = project_of(call, O.HOSTS_WRITE, project)
     await call.check_answered(O.HOSTS_WRITE)
     row = await call.services.fleet.hosts.get(name, host)
-    by = _by(call, name, row.name, reason)
+    by = _by(call, name, row.name, reason, expected_version=expected_version)
     with call.preconditions():
         row = await call.services.fleet.hosts.remove(row.id, by)
     return _answer(call, row)

@@ -1,0 +1,1 @@
+"""Commands of the fleet: hosts, groups, blocks, jobs, approvals, webhooks."""

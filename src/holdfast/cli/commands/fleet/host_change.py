@@ -1,0 +1,216 @@
+"""`holdfast host add|edit|label|remove`: changes of hosts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from holdfast.app import TaskQueue
+from holdfast.cli.api import answer_of, calls_of, v1
+from holdfast.cli.commands.fleet.each import Changed, answer, change_each, each
+from holdfast.cli.commands.fleet.host import (
+    Name,
+    Selector,
+    host_ref,
+    print_host,
+    shown_labels,
+)
+from holdfast.cli.options import COMMON, Common, DryRun, ExpectVersion, Project, Reason
+from holdfast.cli.problem import Usage
+from holdfast.cli.session import with_queue
+from holdfast.client.calls import Calls
+from holdfast.core.fleet.host_entry import HostEntry, check_entry
+from holdfast.core.fleet.model import HostDriver
+from holdfast.errors import Conflict, NotFound
+from holdfast.queue.problem import Problem
+
+Labels = dict[str, str | None]
+Driver = Annotated[HostDriver | None, Parameter(help="How commands reach the host.")]
+Address = Annotated[str | None, Parameter(help="Where the host is reached, for the driver ssh.")]
+Label = Annotated[
+    list[str] | None,
+    Parameter(name="--label", negative="", help="KEY=VALUE; may be given several times."),
+]
+
+
+def add(
+    name: Annotated[str, Parameter(help="The host's name.")],
+    /,
+    *,
+    driver: Driver = None,
+    address: Address = None,
+    label: Label = None,
+    project: Project = None,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    common: Common = COMMON,
+) -> None:
+    """Add a host. Its agent enrols with a join token, or adds the host itself."""
+    labels = {key: value or "" for key, value in pairs(label or []).items()}
+    entry = HostEntry(
+        name=name, driver=(driver or HostDriver.AGENT).value, address=address or "", labels=labels
+    )
+    if dry_run:
+        _foresee_add(common, entry, project)
+        return
+    body = {"name": name, "driver": entry.driver, "address": entry.address, "labels": labels}
+    print_host(
+        common,
+        answer_of(common, "POST", v1("hosts"), body | {"project": project, "reason": reason}),
+    )
+
+
+def _foresee_add(common: Common, entry: HostEntry, project: str | None) -> None:
+    check_entry(entry)
+
+    async def work(queue: TaskQueue) -> Changed:
+        try:
+            await (await calls_of(queue)).call(
+                "GET", v1("hosts", entry.name), query={"project": project}
+            )
+        except NotFound:
+            view = {"dry_run": True, "would": "add", "name": entry.name, "driver": entry.driver}
+            view |= {"address": entry.address, "labels": entry.labels}
+            return Changed(entry.name, view, f"would be added ({entry.driver})")
+        raise Conflict(f"host '{entry.name}' exists: change it with `holdfast host edit`")
+
+    answer(common, [with_queue(common, work)], [])
+
+
+def edit(
+    name: Name,
+    /,
+    *,
+    driver: Driver = None,
+    address: Address = None,
+    state: Annotated[
+        str | None, Parameter(help="active, or cordoned: it gets nothing new.")
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        Parameter(name="--label", negative="", help="KEY=VALUE sets a label, KEY- removes it."),
+    ] = None,
+    project: Project = None,
+    reason: Reason = "",
+    expect_version: ExpectVersion = None,
+    dry_run: DryRun = False,
+    common: Common = COMMON,
+) -> None:
+    """Change fields of a host. What is not given stays as it is."""
+    fields: dict[str, Any] = {
+        "driver": driver,
+        "address": address,
+        "state": state,
+        "labels": None if label is None else pairs(label, removals=True),
+    }
+    given = {key: value for key, value in fields.items() if value is not None}
+    if not given:
+        raise Usage("nothing to change: give --driver, --address, --state or --label")
+    ref = host_ref(common, name, project)
+    path, query = v1("hosts", ref), {"project": project}
+    if dry_run:
+        before = answer_of(common, "GET", path, query=query)
+        change = _changed(before, given, expect_version)
+        answer(common, [change], [])
+        return
+    body = given | {"reason": reason, "expected_version": expect_version}
+    print_host(common, answer_of(common, "PATCH", path, body, query=query))
+
+
+def label(
+    selector: Selector,
+    labels: Annotated[list[str], Parameter(help="KEY=VALUE sets a label, KEY- removes it.")],
+    /,
+    *,
+    project: Project = None,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    common: Common = COMMON,
+) -> int:
+    """Set and remove labels of the hosts of a selector. Exit code 3 if some could not be changed."""
+    given: dict[str, Any] = {"labels": pairs(labels, removals=True)}
+
+    async def change(calls: Calls, name: str) -> Changed:
+        path, query = v1("hosts", name), {"project": project}
+        if dry_run:
+            return _changed((await calls.call("GET", path, query=query)).body, given, None)
+        item = (await calls.call("PATCH", path, given | {"reason": reason}, query=query)).body
+        return Changed(item["name"], item, shown_labels(item) or "no labels")
+
+    async def work(queue: TaskQueue) -> tuple[list[Changed], list[Problem]]:
+        calls = await calls_of(queue)
+        query = {"selector": selector, "project": project}
+        found = (await calls.call("GET", v1("hosts", "select"), query=query)).body["hosts"]
+        if not found:
+            raise NotFound(f"no host is in the selection '{selector}'")
+        return await each(calls, found, change)
+
+    return answer(common, *with_queue(common, work))
+
+
+def remove(
+    names: Annotated[
+        list[str], Parameter(help="Names, ids or prefixes of ids of hosts, or - for stdin.")
+    ],
+    /,
+    *,
+    project: Project = None,
+    reason: Reason = "",
+    expect_version: ExpectVersion = None,
+    dry_run: DryRun = False,
+    common: Common = COMMON,
+) -> int:
+    """Remove hosts. They get no executions any more; those that run go on. A host that is added again under
+    its name has its id back."""
+
+    async def change(calls: Calls, name: str) -> Changed:
+        path, query = v1("hosts", name), {"project": project}
+        if dry_run:
+            item = (await calls.call("GET", path, query=query)).body
+            slot = "; an execution runs on it and goes on" if item["slot"] else ""
+            view = {"dry_run": True, "would": "remove", "host": item}
+            return Changed(item["name"], view, f"would be removed{slot}")
+        given = query | {"reason": reason, "expected_version": expect_version}
+        item = (await calls.call("DELETE", path, query=given)).body
+        return Changed(item["name"], item, "removed")
+
+    refs = [host_ref(common, name, project) for name in names]
+    return change_each(common, refs, change, "host", expect_version=expect_version)
+
+
+def pairs(texts: list[str], *, removals: bool = False) -> Labels:
+    """KEY=VALUE as a dictionary; KEY- as a value of None."""
+    found: Labels = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if sign and key:
+            found[key] = value
+        elif removals and text.endswith("-") and len(text) > 1:
+            found[text[:-1]] = None
+        else:
+            or_removal = ", or KEY- to remove a label" if removals else ""
+            raise Usage(f"'{text}' is not a label: write KEY=VALUE{or_removal}")
+    return found
+
+
+def _changed(before: dict[str, Any], given: dict[str, Any], version: int | None) -> Changed:
+    """What an edit would do to a host."""
+    if version not in (None, before["version"]):
+        raise Conflict(
+            f"host '{before['name']}' has version {before['version']}, not {version}: read it again"
+        )
+    labels = dict(before["labels"])
+    for key, value in (given.get("labels") or {}).items():
+        labels.pop(key, None)
+        if value is not None:
+            labels[key] = value
+    after = before | given | {"labels": labels}
+    names = [key for key in given if after[key] != before[key]]
+    view = {"dry_run": True, "would": "edit", "changes": names, "host": after}
+    said = ", ".join(f"{key} {_value(before, key)} -> {_value(after, key)}" for key in names)
+    return Changed(before["name"], view, f"would change: {said}" if said else "would not change")
+
+
+def _value(item: dict[str, Any], key: str) -> str:
+    return shown_labels(item) or "none" if key == "labels" else str(item[key]) or "none"
