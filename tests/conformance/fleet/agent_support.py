@@ -187,6 +187,14 @@ async def set_job(store: Store, execution_id: str, **changes: str | None) -> Non
         await execute(store, text, [(execution.job_id, value)])
 
 
+async def set_due(store: Store, execution_id: str, due_at: float) -> None:
+    text = (
+        "written:UPDATE holdfast_task SET due_at = r.due_at FROM {rows: id text, due_at double precision} "
+        "WHERE holdfast_task.id = r.id"
+    )
+    await execute(store, text, [(execution_id, due_at)])
+
+
 async def get_execution(store: Store, execution_id: str) -> Execution:
     [row] = await query(store, "holdfast.fleet.agents:runs_of", ids=[execution_id])
     return EXECUTIONS.read(row)

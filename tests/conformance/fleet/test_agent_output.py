@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from holdfast.core.fleet.agent_facts import RunCommand
 from holdfast.core.fleet.run_output import StreamState, read_states
 from holdfast.core.output import HEAD_BYTES, TAIL_BYTES
-from holdfast.store.script import Script, call_rows
 from holdfast.store.store import Store
 from tests.conformance.fleet.agent_support import (
     IDEMPOTENT,
@@ -24,6 +23,7 @@ from tests.conformance.fleet.agent_support import (
     join_token,
     make_agents,
     running,
+    set_due,
 )
 from tests.conformance.fleet.support import events
 from tests.statements import query
@@ -173,15 +173,10 @@ async def test_a_second_attempt_takes_the_place_of_the_first_output(store: Store
     failed = exited(execution, exit_code=1, sizes={"stdout": 3})
     await agent.sync(chunks=[chunk(execution, b"bad")], results=[failed], capacity=0)
     assert await blobs(store) == {sha(b"bad"): (3, 1)}
-    await store.run(lambda d, i, now: _due(execution))
+    await set_due(store, execution, 0.0)
     assert (await agent.sync()).offers[0].token == 2
     done = exited(execution, 2, sizes={"stdout": 4})
     await agent.sync(chunks=[chunk(execution, b"good", token=2)], results=[done])
     assert {name: refs for name, (_, refs) in (await blobs(store)).items() if refs} == {
         sha(b"good"): 1
     }
-
-
-def _due(execution: str) -> Script[None]:
-    text = "UPDATE holdfast_task SET due_at = 0 FROM {rows: id text} WHERE holdfast_task.id = r.id"
-    yield call_rows(f"written:{text}", [(execution,)])
