@@ -19,14 +19,17 @@ from holdfast.engine.loop import Loop
 from holdfast.engine.supervisor import Supervisor
 from holdfast.errors import StoreUnavailable
 from holdfast.fleet.hints import JOBS
+from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.deadlines import Deadlines
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.pipeline import Pipeline
+from holdfast.metrics import Meter
 from holdfast.store.script import Script, call
 from holdfast.store.store import Store
 
 LOOK_SECONDS: Final = 5.0
 """The longest time between two looks for jobs that have something to do."""
+FIGURE_SECONDS: Final = 10.0
 DEADLINE_SECONDS: Final = 1.0
 """The time between two looks at what ends by itself."""
 PACE_SECONDS: Final = 0.02
@@ -166,6 +169,21 @@ class DeadlineLoop(Loop):
         return DEADLINE_SECONDS
 
 
+class FigureLoop(Loop):
+    """Sets the gauges of jobs, approvals and the outbox."""
+
+    name = "fleet-figures"
+
+    def __init__(self, clock: Clock, store: Store, meter: Meter) -> None:
+        super().__init__(clock)
+        self._store = store
+        self._meter = meter
+
+    async def tick(self) -> float:
+        await figures.look(self._meter, self._store)
+        return FIGURE_SECONDS
+
+
 class FleetLoops:
     """The loops of one process."""
 
@@ -183,13 +201,14 @@ class FleetLoops:
         self.outbox = OutboxLoop(clock, store, pipeline, rules)
         self.rollouts = RolloutLoop(clock, store, pipeline)
         self.deadlines = DeadlineLoop(clock, Deadlines(store, rules, bus))
+        self.figures = FigureLoop(clock, store, pipeline.meter)
         self._clock = clock
         self._bus = bus
         self._more = tuple(more)
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.outbox, self.rollouts, self.deadlines, *self._more)
+        return (self.outbox, self.rollouts, self.deadlines, self.figures, *self._more)
 
     def wake(self, hint: str = "") -> None:
         """On a hint. The feed has one for every change of a task, so it wakes the rollouts only."""

@@ -19,11 +19,13 @@ from holdfast.core.fleet.model import HostDriver, OutboxEntry, OutboxKind
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.errors import HoldfastError, NotSupported
 from holdfast.fleet.hints import wake_hosts
+from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.job_rows import GRANTED, read_job
 from holdfast.fleet.jobs.outbox import Outbox
 from holdfast.fleet.jobs.planning import plan_step
 from holdfast.fleet.jobs.steps import Planned
 from holdfast.fleet.jobs.waiting import waiting_execution
+from holdfast.metrics import Meter, NullMeter
 from holdfast.store.store import Store
 
 STEPS_MAX: Final = 1_000
@@ -53,12 +55,14 @@ class Pipeline:
         *,
         owner: str,
         drives: Mapping[HostDriver, Drive] | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._store = store
         self._rules = rules
         self._bus = bus
         self._outbox = Outbox(store, owner)
         self._drives = dict(drives or {})
+        self.meter: Meter = NullMeter() if meter is None else meter
 
     async def publish_outbox(self, hosting: Hosting) -> int:
         """Hands over what is due. Returns how many entries there were. An entry that fails is tried again
@@ -113,6 +117,7 @@ class Pipeline:
             step = partial(plan_step, job_id=job_id, rules=self._rules, after=planned.after)
             planned = await self._store.run(step)
             wake_hosts(self._bus, planned.wake)
+            figures.count(self.meter, planned)
             if not planned.again:
                 break
         return planned

@@ -111,6 +111,7 @@ class GatewayServices:
                 self.fleet.rules,
                 resources.bus,
                 owner=f"gateway-{self.ids.token()}",
+                meter=metrics,
             ),
         )
         self.agents = AgentDoor(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 
 import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.fleet.model import JobStatus, OutboxKind
+from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.outbox import CLAIM_SECONDS, Outbox
 from holdfast.fleet.loops import FleetLoops
+from holdfast.fleet.pipeline import Pipeline
+from holdfast.metrics import NullMeter
 from holdfast.store.script import call, one
 from holdfast.store.store import Store
 from tests.backends import Bench
@@ -97,3 +101,41 @@ async def test_executions_of_hosts_that_the_server_reaches_are_announced_until_t
     clock.pause(CLAIM_SECONDS)
     await fleet.publish()
     assert fleet.driven[2:] == [second.id]
+
+
+async def test_jobs_executions_approvals_and_the_outbox_are_measured(
+    store: Store, clock: VirtualClock
+) -> None:
+    fleet = FleetBench(store)
+    meter = RecordingMeter()
+    pipeline = Pipeline(store, fleet.rules, fleet.bus, owner="test", meter=meter)
+    names = await fleet.add_hosts(2)
+    await fleet.create(names, command_type="shell", command="true")
+    job_id = (await fleet.create(names)).job.id
+    clock.pause(3.0)
+    await figures.look(meter, store)
+    assert meter.gauges[figures.APPROVALS, ()] == 1
+    assert meter.gauges[figures.OUTBOX, ("PLAN_JOB",)] == 1
+    assert meter.gauges[figures.OLDEST, ("PLAN_JOB",)] == 3.0
+    await pipeline.plan_job(job_id)
+    for task in await fleet.queued(job_id):
+        await fleet.succeed(task)
+    await pipeline.plan_job(job_id)
+    assert meter.counts == {
+        (figures.EXECUTIONS, ("SUCCESS", "succeeded")): 2,
+        (figures.JOBS, ("SUCCESS",)): 1,
+    }
+
+
+class RecordingMeter(NullMeter):
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        self.gauges: dict[tuple[str, tuple[str, ...]], float] = {}
+
+    def count(self, name: str, n: float = 1.0, /, **labels: str) -> None:
+        self.counts[name, tuple(labels.values())] += int(n)
+
+    def gauge(self, name: str, value: float, /, **labels: str) -> None:
+        self.gauges[name, tuple(labels.values())] = value

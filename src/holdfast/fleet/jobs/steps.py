@@ -90,6 +90,10 @@ class Planned(msgspec.Struct, frozen=True):
     """Whether another step is due at once."""
     after: int = -1
     """The `nth` up to which executions were ended, for the next step."""
+    ended: dict[str, int] = {}
+    """Ends that the step has counted, by kind."""
+    has_finished: bool = False
+    """Whether the step has ended the job."""
 
 
 class JobStep:
@@ -112,6 +116,7 @@ class JobStep:
         self.killed = Killed({}, [])
         self.pushed: list[str] = []
         self.wake: list[str] = []
+        self.counted: Counter[str] = Counter()
 
     @property
     def is_halted(self) -> bool:
@@ -149,7 +154,14 @@ class JobStep:
         self._conclude(actions, again)
         write = partial(self._write, [execution.task_id for execution in seen], admitted, also)
         yield from apply.finish(self.work, self.ids.record(self.now), dialect, then=write)
-        return Planned(self.job, self.wake, again, ended[-1].nth if is_full else -1)
+        return Planned(
+            self.job,
+            self.wake,
+            again,
+            ended[-1].nth if is_full else -1,
+            dict(self.counted),
+            self.job.finished_at is not None,
+        )
 
     # -- counting --------------------------------------------------------------------------------
 
@@ -171,13 +183,12 @@ class JobStep:
         """The step of the reducer. The ends are counted by kind beside it."""
         rollout, state = self.rollout, self.rollout.state
         outcomes: list[HostOutcome] = []
-        kinds = Counter(counts_of(self.job))
         for execution in seen:
             task = tasks[execution.task_id]
             counted = bucket(task, execution)
             assert counted is not None, f"execution {task.id} has ended, its task has not"
             outcomes.append(HostOutcome(execution.nth, counted, execution.wave))
-            kinds[shown(task, execution, self.job).kind.value] += 1
+            self.counted[shown(task, execution, self.job).kind.value] += 1
         was_final = self.is_halted
         if self.is_expired and not was_final and state.admitted < state.hosts:
             reason = "its time was over before all hosts had started"
@@ -201,6 +212,7 @@ class JobStep:
         if given is not None and given is not rollout.state.halt:
             actions.insert(0, HaltJob(given))
         self.rollout = replace(rollout, state=state, unsaid=rollout.unsaid or bool(seen))
+        kinds = Counter(counts_of(self.job)) + self.counted
         self.job = replace(self.job, counts_json=counts_json(kinds))
         return actions
 

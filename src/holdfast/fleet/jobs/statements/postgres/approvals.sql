@@ -48,3 +48,8 @@ ORDER BY id LIMIT :limit::int;
 -- returns: {job}
 SELECT {job} FROM holdfast_job WHERE project = :project::text AND break_glass_json IS NOT NULL
 ORDER BY id DESC LIMIT :limit::int;
+
+-- name: count_approvals
+-- index: holdfast_approval_pending
+-- returns: n
+SELECT count(*) AS n FROM holdfast_approval WHERE state = 'pending';

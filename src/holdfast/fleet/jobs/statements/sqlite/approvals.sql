@@ -48,3 +48,8 @@ ORDER BY id LIMIT :limit;
 -- returns: {job}
 SELECT {job} FROM holdfast_job WHERE project = :project AND break_glass_json IS NOT NULL
 ORDER BY id DESC LIMIT :limit;
+
+-- name: count_approvals
+-- index: holdfast_approval_pending
+-- returns: n
+SELECT count(*) AS n FROM holdfast_approval WHERE state = 'pending';

@@ -35,3 +35,8 @@ WHERE id = :id AND attempts = :attempts AND done_at IS NULL;
 -- index: holdfast_outbox_due
 -- returns: due_at
 SELECT due_at FROM holdfast_outbox WHERE kind = :kind AND done_at IS NULL ORDER BY due_at LIMIT 1;
+
+-- name: outbox_figures
+-- index: holdfast_outbox_due
+-- returns: kind n due_at
+SELECT kind, count(*) AS n, min(due_at) AS due_at FROM holdfast_outbox WHERE done_at IS NULL GROUP BY kind;
