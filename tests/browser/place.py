@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from holdfast.web.files import DIST
 from proof.lab.chromium import FLAGS, find_chromium
@@ -22,6 +22,7 @@ WIDE: Final = {"width": 1440, "height": 900}
 PHONE: Final = {"width": 390, "height": 844}
 WAIT_MS: Final = 15_000
 """How long a page may take to show something, on a busy machine."""
+expect.set_options(timeout=WAIT_MS)
 
 
 class Place:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from holdfast.bus.port import FEED
 from holdfast.gateway import flow
 from holdfast.gateway.flow import PART_SECONDS
 from holdfast.gateway.operations import facets
-from tests.integration.gateway.support import Site, problem
+from tests.integration.gateway.support import Site, open_site, problem
 
 
 async def counted(site: Site, q: str = "", **options: Any) -> dict[str, Any]:
@@ -91,3 +93,22 @@ async def test_rates_are_for_those_who_may_read_everything(site: Site) -> None:
     token = await site.token("viewer", projects=["web"])
     assert problem(await site.ask("GET", "/flow", token=token))[0] in (403, 404)
     assert problem(await site.ask("GET", "/flow", minutes=0)) == (422, "invalid-input")
+
+
+async def test_watchers_get_a_hint_of_a_new_task_that_does_not_start(tmp_path: Path) -> None:
+    """A worker in the process of the gateway takes new tasks without a hint if it is idle; a task that is not
+    due then has no event of a start either."""
+    async with open_site(f"sqlite:///{tmp_path}/hints.db") as site:
+        await site.services.queue.start()
+        hints: list[str] = []
+        end = site.services.bus.subscribe(lambda hint: hints.append(hint), FEED)
+        task = await site.task(delay_seconds=100)
+        assert hints
+        hints.clear()
+        assert (await site.ask("POST", f"/tasks/{task['id']}/copy", {})).status_code == 201
+        assert hints
+        hints.clear()
+        body = {"tasks": [{"type": "mail", "delay_seconds": 100}]}
+        assert (await site.ask("POST", "/tasks/batch", body)).status_code == 201
+        assert hints
+        end()

@@ -5,7 +5,7 @@
 // asked for: a page reads its lists again when the head has moved.
 import type { Frame, FromPage, State, ToPage } from "./messages";
 
-const ASK_MS = 250;
+const ASK_MS = 150;
 const ASK_IDLE_MS = 5_000;
 const SILENT_MS = 6_000;
 const RETRY_MS = [300, 1_000, 2_000, 4_000, 8_000, 10_000];

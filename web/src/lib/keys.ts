@@ -46,6 +46,13 @@ function move(by: number): void {
   next?.scrollIntoView({ block: "nearest" });
 }
 
+// A menu closes when something in it was chosen, and when the person goes on elsewhere.
+document.addEventListener("click", (event) => {
+  const target = event.target as Element | null;
+  for (const menu of document.querySelectorAll<HTMLDetailsElement>("details.menu[open]"))
+    if (!menu.contains(target) || target?.closest(".pop button, .pop a")) menu.open = false;
+});
+
 let pending = "";
 let pendingTimer: ReturnType<typeof setTimeout> | undefined;
 const isTyping = (target: EventTarget | null): boolean =>

@@ -12,8 +12,9 @@ export interface Loaded<T> {
   reload: () => void;
 }
 
-const LEAST_MS = 400;
-/** A list is read again after at least this many times the time that it took: a slow store is not asked all the time. */
+const LEAST_MS = 250;
+const SLOW_MS = 300;
+/** A list that took long is read again after this many times that: a slow store is not asked all the time. */
 const SPARE = 4;
 
 export function useLoad<T>(read: ((signal: AbortSignal) => Promise<T>) | null, key: string, every = LEAST_MS): Loaded<T> {
@@ -54,7 +55,7 @@ export function useLoad<T>(read: ((signal: AbortSignal) => Promise<T>) | null, k
         asked = true;
         return;
       }
-      const wait = Math.max(0, endedAt + Math.max(every, took * SPARE) - performance.now());
+      const wait = Math.max(0, endedAt + Math.max(every, took > SLOW_MS ? took * SPARE : 0) - performance.now());
       timer = setTimeout(() => void start(), wait);
     };
     run.current = () => {

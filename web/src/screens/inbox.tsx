@@ -1,6 +1,6 @@
 // Inbox: what waits for a person, as a list and one in full. Answers are bound to the version that was seen.
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useState, useLayoutEffect } from "preact/hooks";
 import { get, missing, post, type Page, type Problem } from "../lib/api";
 import { age, dur, num, person, plural, short, time } from "../lib/format";
 import { screenKeys } from "../lib/keys";
@@ -75,7 +75,7 @@ function Detail({ decision, task, readAt }: { decision: Decision; task: Task | n
   const left = decision.remaining_seconds === null ? null : decision.remaining_seconds - (second.value - readAt) / 1000;
   const off = missing("decisions.decide", "Deciding");
   const answer = isFree ? parsed(text) : choice;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isOpen) return;
     screenKeys.value = [
       ...decision.options.slice(0, 9).map((option, index) => ({ keys: String(index + 1), what: `Choose “${String(option)}”`, run: () => setChoice(option) })),

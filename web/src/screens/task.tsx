@@ -1,6 +1,6 @@
 // One task, explained: why first, then the path, leases and fences, attempts, events and versions; facts beside.
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState, useLayoutEffect } from "preact/hooks";
 import { ask, get, post, Problem, type Page } from "../lib/api";
 import { age, bytes, capital, clean, clock, dur, num, person, serverNow, short, until } from "../lib/format";
 import { about, by, markOf, path, runs, type Run } from "../lib/history";
@@ -42,7 +42,7 @@ export function Task({ id }: { id: string }): JSX.Element {
 function Body({ task, why, events, readAt, reload }: Whole & { reload: () => void }): JSX.Element {
   const verbs = verbsOf(task.status);
   const [editing, setEditing] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const key: Record<string, string> = { pause: "⇧P", abort: "⇧A", retry: "⇧R", release: "⇧L" };
     screenKeys.value = verbs.filter((verb) => key[verb]).map((verb) => ({ keys: key[verb] ?? "", what: `${KINDS[verb].name} this task`, run: () => act(verb, { task }) }));
     return () => void (screenKeys.value = []);
@@ -58,7 +58,7 @@ function Body({ task, why, events, readAt, reload }: Whole & { reload: () => voi
           {verbs.includes("abort") && <Button rank="dan" right="tasks.intervene" name="Abort" onClick={() => act("abort", { task })}>Abort…<kbd class="k">⇧A</kbd></Button>}
           <details class="menu"><summary class="btn" aria-label="More acts"><Icon is="more" /></summary><div class="pop">
             {[...first.slice(2), ...rest].map((verb) => <button type="button" onClick={() => act(verb, { task })}>{KINDS[verb].name}…</button>)}
-            {task.status !== "completed" && task.status !== "aborted" && task.status !== "running" && task.status !== "stuck" && <button type="button" onClick={() => setEditing(true)}>Edit the payload…</button>}
+            {task.status !== "completed" && task.status !== "aborted" && task.status !== "running" && task.status !== "stuck" && <button type="button" onClick={() => setEditing(true)}>{task.status === "failed" ? "Edit and replay…" : "Edit the payload…"}</button>}
             <button type="button" onClick={() => void again(task)}>Run a copy</button></div></details></div></div>
       <WhyBox task={task} why={why} events={events} />
       <div class="lay side-r">

@@ -1,7 +1,7 @@
 // Small parts that screens share.
 import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { missing, Problem } from "../lib/api";
 import { age, bytes, clean, dur, time } from "../lib/format";
 import { Icon, type Family, type Sign } from "./marks";
@@ -262,7 +262,7 @@ export const Toasts = (): JSX.Element => (
 /** A native dialog: it keeps the focus, gives it back, and closes with escape. */
 export function Dialog(props: { onClose: () => void; children: ComponentChildren; label: string; kind?: string }): JSX.Element {
   const ref = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const dialog = ref.current;
     dialog?.showModal();
     return () => dialog?.close();

@@ -180,7 +180,7 @@ function Keys(): JSX.Element {
       <dl class="keys">
         <div><dt><kbd class="k">ctrl K</kbd></dt><dd>Palette: go to, run, paste an id</dd></div>
         {allKeys().map((key) => (
-          <div><dt>{key.keys.split(" ").map((one) => <kbd class="k">{one || "space"}</kbd>)}</dt><dd>{key.what}</dd></div>
+          <div><dt>{(key.keys === " " ? "space" : key.keys).split(" ").map((one) => <kbd class="k">{one}</kbd>)}</dt><dd>{key.what}</dd></div>
         ))}
         <div><dt><kbd class="k">esc</kbd></dt><dd>Back, close</dd></div>
       </dl>

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from holdfast.bus.port import FEED
 from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.four_eyes import with_submitter
 from holdfast.core.pressure import ACCEPTED, Pressure
@@ -83,6 +84,7 @@ async def submit(call: Call, body: TaskBody) -> Answer:
     handle = await call.services.parts.producer.enqueue(
         body.type, body.payload, _given_id(body), options, None, beside=beside
     )
+    _hint_watchers(call)
     task = await call.services.parts.tasks.get(handle.id)
     return answer(Inserted(handle.id, handle.status, handle.created), task, handle.pressure)
 
@@ -95,8 +97,15 @@ async def submit_batch(call: Call, body: BatchBody) -> Answer:
     items = [_item(call, task) for task in body.tasks]
     beside = _beside(call, lambda inserted, _, pressure: _batch_answer(inserted, pressure))
     handles = await call.services.parts.producer.enqueue_many(items, None, beside=beside)
+    _hint_watchers(call)
     rows = [Inserted(handle.id, handle.status, handle.created) for handle in handles]
     return _batch_answer(rows, handles[0].pressure if handles else ACCEPTED)
+
+
+def _hint_watchers(call: Call) -> None:
+    """An idle worker of this process takes new tasks without a hint. Those that it does not start would reach
+    watchers with the next poll only."""
+    call.services.bus.publish(FEED)
 
 
 def _batch_answer(rows: list[Inserted], pressure: Pressure) -> Answer:
@@ -191,5 +200,6 @@ async def copy(call: Call, task_id: str, body: CopyBody) -> Answer:
     handle = await call.services.parts.producer.enqueue(
         task.type, payload, None, options, None, beside=lambda _: beside
     )
+    _hint_watchers(call)
     made = await call.services.parts.tasks.get(handle.id)
     return answer(Inserted(handle.id, handle.status, True), made)
