@@ -1,6 +1,6 @@
 // Inbox: what waits for a person, as a list and one in full. Answers are bound to the version that was seen.
 import type { JSX } from "preact";
-import { useEffect, useState, useLayoutEffect } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { get, missing, post, type Page, type Problem } from "../lib/api";
 import { age, dur, num, person, plural, short, time } from "../lib/format";
 import { screenKeys } from "../lib/keys";

@@ -1,6 +1,6 @@
 // One task, explained: why first, then the path, leases and fences, attempts, events and versions; facts beside.
 import type { JSX } from "preact";
-import { useEffect, useRef, useState, useLayoutEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ask, get, post, Problem, type Page } from "../lib/api";
 import { age, bytes, capital, clean, clock, dur, num, person, serverNow, short, until } from "../lib/format";
 import { about, by, markOf, path, runs, type Run } from "../lib/history";

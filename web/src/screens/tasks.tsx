@@ -1,6 +1,6 @@
 // Tasks: find any task. Views, query, facets, a histogram, and a live table whose rows can be marked and changed.
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState, useLayoutEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask, get, q, type Page, type Problem } from "../lib/api";
 import { age, clean, dur, minute, num, plural, short, tight } from "../lib/format";
 import { screenKeys } from "../lib/keys";
