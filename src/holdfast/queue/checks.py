@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.fleet.model import FLEET_TYPE
 from holdfast.core.length import length
 from holdfast.core.node import definitions, difference
 from holdfast.core.schedule import CODE, SILENT_SECONDS
@@ -90,11 +91,12 @@ async def hints(queue: Queue, _: float) -> Check:
 
 
 async def nodes(queue: Queue, _: float) -> Check:
-    """A live worker for queued tasks. Those that nodes claim by id need none."""
+    """A live worker for queued tasks. Those that nodes claim by id, and executions of hosts, need none."""
     every = await queue.get_nodes(live=False)
     live = [node for node in every if node.is_live and node.types]
     stats = await queue.get_stats()
-    queued = stats.queued - stats.by_type.get(EXTERNAL, {}).get(Status.QUEUED.value, 0)
+    others = (stats.by_type.get(name, {}) for name in (EXTERNAL, FLEET_TYPE))
+    queued = stats.queued - sum(counts.get(Status.QUEUED.value, 0) for counts in others)
     if live and (idle := await _unserved(queue, live)):
         return idle
     if live:

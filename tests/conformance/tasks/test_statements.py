@@ -342,6 +342,19 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
             ),
         )
     ),
+    *(
+        (f"holdfast.fleet.agents:{name}", params, index)
+        for name, params, index in (
+            ("next_parked", {"gates": ["!node:h"], "now": 1.0, "limit": 8}, "holdfast_task_gate"),
+            (
+                "agents_news",
+                {"ids": ["h"], "prefix": "!node:", "slot": "host:"},
+                "holdfast_task_gate",
+            ),
+            ("count_agents", {"since": 1.0}, "holdfast_agent_seen"),
+        )
+    ),
+    ("spare_unserved", {"ids": ["t"], "now": 1.0, "type": "t", "silent": 1.0}, "holdfast_task"),
     (f"{ORDERS}:page_open_orders", {"after": 0, "limit": 10}, "holdfast_order_open"),
     (
         f"{ORDERS}:page_symbol_orders",

@@ -99,8 +99,12 @@ FROM {rows: task_id text, token bigint, fence bigint, taken_json text, outcome t
 WHERE e.task_id = r.task_id;
 
 -- name: see_agents
+-- Without those whose rows another transaction holds: it writes their times.
 -- index: holdfast_agent_pkey
-UPDATE holdfast_agent SET seen_at = greatest(seen_at, :now::float8) WHERE host_id = ANY(:ids::text[]);
+UPDATE holdfast_agent SET seen_at = greatest(seen_at, :now::float8)
+WHERE host_id IN (
+    SELECT host_id FROM holdfast_agent WHERE host_id = ANY(:ids::text[]) ORDER BY host_id
+    FOR NO KEY UPDATE SKIP LOCKED);
 
 -- name: lost_agents
 -- Of these, the nodes that were declared lost.
