@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 
 from holdfast.core.access import Principal
-from holdfast.core.errors import Unauthenticated
-from holdfast.core.rights import Role
+from holdfast.core.errors import BadSignature, Unauthenticated
+from holdfast.core.fleet.signature import SIGNATURE_HEADER, read_headers
+from holdfast.core.rights import PrincipalKind, Role
+from holdfast.fleet.webhooks import Incoming
 from holdfast.gateway.auth.addresses import AddressLimits
 from holdfast.gateway.auth.bearer import Authenticated, Authenticator, secret_of
 from holdfast.gateway.auth.cookies import LoginCodes
@@ -46,6 +49,37 @@ class Gateway:
         self.addresses.accepted(secret)
         self.count(who.principal, who.credential)
         return who
+
+    async def authenticate_signed(
+        self,
+        headers: Mapping[str, str],
+        read_body: Callable[[], Awaitable[bytes]],
+        address: str,
+        *,
+        source: str | None,
+    ) -> tuple[Authenticated, Incoming, bytes]:
+        """The source that signed a request, and its body. Without a signature the body is not read."""
+        now = self.services.clock.monotonic()
+        self.addresses.check(address, headers.get(SIGNATURE_HEADER, ""), now)
+        try:
+            if read_headers(headers) is None:
+                raise BadSignature(
+                    "the request has no credential: send the header Authorization: Bearer <token>, or sign "
+                    "it as a known source"
+                )
+            body = await read_body()
+            incoming = await self.services.fleet.webhooks.authenticate(headers, body, source=source)
+        except Unauthenticated:
+            self.addresses.failed(address, now)
+            raise
+        principal = Principal(
+            incoming.principal,
+            PrincipalKind.WEBHOOK,
+            frozenset({Role.WEBHOOK}),
+            frozenset({incoming.source.project}),
+        )
+        self.count(principal, incoming.source.id)
+        return Authenticated(principal, incoming.source.id, None), incoming, body
 
     def enter(self, principal: Principal, address: str) -> None:
         """Counts a request that makes a credential. RateLimited if its address has sent too many."""

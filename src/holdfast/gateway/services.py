@@ -29,6 +29,7 @@ from holdfast.gateway.bulk_audit import audited
 from holdfast.gateway.bulk_runner import BulkRunner
 from holdfast.gateway.figures import HubFigures
 from holdfast.gateway.flow import Flow
+from holdfast.gateway.turns import Turns
 from holdfast.metrics import Metrics
 from holdfast.primitives.locks import Locks
 from holdfast.primitives.locks.backend import StoreBackend
@@ -134,6 +135,7 @@ class GatewayServices:
             on_changed=self.wake,
             affinity_seconds=queue.settings.affinity_seconds,
         )
+        self.turns = Turns()
         self.stopping = asyncio.Event()
         """Requests that wait are answered now."""
         self.worker_transports: dict[str, int] = {}

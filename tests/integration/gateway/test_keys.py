@@ -11,11 +11,15 @@ from holdfast.core.bulk import BulkAction, BulkSpec
 from holdfast.core.decision import make_question
 from holdfast.gateway.rest.apis import APIS
 from holdfast.store.scripts.decisions import Asked
+from tests.integration.gateway.fleet_support import FleetSite
 from tests.integration.gateway.support import ADMIN, Site, problem
 from tests.integration.gateway.test_hub_admin import conflict_of, joined
 
 EXEMPT = {
     "POST /api/v2/sync/nodes/register": "bootId: a repeat within a minute gets the same incarnation",
+    "POST /agent/v1/enrol": "a host has one agent: a repeat is refused, or gets a new credential",
+    "POST /agent/v1/start": "boot and journal: a repeat starts an incarnation more",
+    "POST /agent/v1/sync": "(incarnation, seq); each part is idempotent by itself",
     "POST /api/v1/ws-tickets": "a ticket opens one connection; a repeat makes another",
     "PUT /api/v1/types": "writes the same rows again",
     "POST /api/v2/sync/nodes/{node_id}/heartbeat": "says that a node lives; its acks end commands once",
@@ -152,6 +156,37 @@ def of_block(body: Any) -> Case:
     return case
 
 
+def of_job(suffix: str, body: Any) -> Case:
+    async def case(site: Site) -> tuple[str, Any]:
+        fleet = FleetSite(site)
+        await fleet.hosts(2)
+        gate = {"waves": [1, "rest"], "gate": "ask"}
+        made = await fleet.job(rollout=gate if suffix == "/promote" else {})
+        if suffix == "/resume":
+            await fleet.do("pause", made)
+        if suffix in ("/promote", "/retry"):
+            await fleet.run_out(made, failing="web-001" if suffix == "/retry" else "")
+        return f"/jobs/{made['job_id']}{suffix}", body
+
+    return case
+
+
+def of_asked_job(suffix: str, body: Any) -> Case:
+    async def case(site: Site) -> tuple[str, Any]:
+        fleet = FleetSite(site)
+        await fleet.hosts(2)
+        asked = await fleet.asked()
+        if suffix == "/withdraw":
+            await fleet.do("approve", asked)
+        if suffix == "/break-glass/review":
+            other = (await site.ask("POST", "/tokens", {"name": "ann", "roles": ["admin"]})).json()
+            await fleet.do("break-glass", asked, token=other["token"], ticket="T-1")
+        return f"/jobs/{asked['job_id']}{suffix}", body
+
+    return case
+
+
+JOB = {"command_type": "noop", "selector": "*"}
 SCHEDULE = {"spec": "0 3 * * *", "type": "mail"}
 PAUSE = {"type": "PAUSE", "reason": "r"}
 V1 = "/api/v1"
@@ -202,9 +237,27 @@ CASES: dict[str, Case] = {
     f"POST {V1}/groups": fixed("/groups", {"name": "front", "selector": "*"}),
     f"PATCH {V1}/groups/{{group}}": of_host("/groups/front", {"selector": "role=web"}),
     f"DELETE {V1}/groups/{{group}}": of_host("/groups/front", None),
-    f"POST {V1}/blocks": fixed("/blocks", {"selector": "*", "reason": "r"}),
+    f"POST {V1}/blocks": fixed(
+        "/blocks", {"selector": "*", "reason": "r", "expires_in_seconds": 60}
+    ),
     f"PATCH {V1}/blocks/{{block_id}}": of_block({"reason": "s"}),
     f"DELETE {V1}/blocks/{{block_id}}": of_block(None),
+    f"POST {V1}/jobs": of_host("/jobs", JOB),
+    f"POST {V1}/webhook/jobs": of_host("/webhook/jobs", JOB),
+    f"POST {V1}/webhook/jobs/{{source}}": of_host("/webhook/jobs/ci", JOB),
+    f"PATCH {V1}/jobs/{{job_id}}": of_job("", {"max_in_flight": 1}),
+    f"POST {V1}/jobs/{{job_id}}/pause": of_job("/pause", {"reason": "r"}),
+    f"POST {V1}/jobs/{{job_id}}/resume": of_job("/resume", {"reason": "r"}),
+    f"POST {V1}/jobs/{{job_id}}/abort": of_job("/abort", {"reason": "r"}),
+    f"POST {V1}/jobs/{{job_id}}/promote": of_job("/promote", {"reason": "r"}),
+    f"POST {V1}/jobs/{{job_id}}/approve": of_asked_job("/approve", {"reason": "r"}),
+    f"POST {V1}/jobs/{{job_id}}/reject": of_asked_job("/reject", {"reason": "r"}),
+    f"POST {V1}/jobs/{{job_id}}/withdraw": of_asked_job("/withdraw", {"reason": "r"}),
+    f"POST {V1}/jobs/{{job_id}}/break-glass": of_asked_job(
+        "/break-glass", {"reason": "r", "ticket": "T-1"}
+    ),
+    f"POST {V1}/jobs/{{job_id}}/break-glass/review": of_asked_job("/break-glass/review", {}),
+    f"POST {V1}/jobs/{{job_id}}/retry": of_job("/retry", {"reason": "r"}),
     f"POST {V2}/intervene": intervened,
 }
 SECRETS = ("token", "credential", "secret")

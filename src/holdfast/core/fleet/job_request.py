@@ -42,7 +42,8 @@ class JobRequest(
     selector: str | None = None
     external_id: str | None = None
     """The caller's name of the job. The same name with the same body is the same job."""
-    project: str = DEFAULT_PROJECT
+    project: str | None = None
+    """None: that of the caller, else the default one."""
     args: dict[str, codec.Json] = {}
     env: dict[str, str] = {}
     secrets: dict[str, SecretRef] = {}
@@ -66,6 +67,8 @@ def request_hash(request: JobRequest) -> str:
     value is no JSON."""
     body = msgspec.to_builtins(request)
     body.pop("dry_run", None)
+    if request.project in (None, DEFAULT_PROJECT):
+        body.pop("project", None)
     body["priority"] = priorities.parse(request.priority).name
     if request.hosts is not None:
         body["hosts"] = sorted(set(request.hosts))

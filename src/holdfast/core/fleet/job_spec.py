@@ -57,7 +57,7 @@ from holdfast.core.fleet.rollout_policy import Policy, policy_of
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.fleet.secrets import SecretRef
 from holdfast.core.fleet.words import split_words
-from holdfast.core.task import Priority
+from holdfast.core.task import DEFAULT_PROJECT, Priority
 from holdfast.core.wire import check_project
 from holdfast.errors import BatchTooLarge, InvalidInput
 
@@ -119,7 +119,9 @@ def check_request(
     is_idempotent = type.idempotent if request.idempotent is None else request.idempotent
     retries, base, cap = retry_of(request.retry or RetryRequest(), is_idempotent, rules)
     spec = JobSpec(
-        project=check_project("project", request.project),
+        project=check_project(
+            "project", DEFAULT_PROJECT if request.project is None else request.project
+        ),
         external_id=optional_id("external_id", request.external_id),
         command_type=type.name,
         definition=type,

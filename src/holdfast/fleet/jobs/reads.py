@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.check import check_choice, check_page
+from holdfast.core.errors import AmbiguousId
 from holdfast.core.fleet.drift import HostDrift, PinnedHost, drift
 from holdfast.core.fleet.job_spec import JobSpec, read_spec
 from holdfast.core.fleet.model import (
@@ -127,8 +128,21 @@ class JobReads:
         self._rules = rules
 
     async def find(self, ref: str, projects: Sequence[str] | None = None) -> Job:
-        """The job of an id, or of an external id in one of the projects: the latest of them. NotFound."""
+        """The job of an id, or of an external id in one of the projects. NotFound, AmbiguousId."""
         return await self._store.read(lambda: _find(ref, projects))
+
+    async def many(self, ids: Sequence[str]) -> Sequence[Job]:
+        """Those of these jobs that exist."""
+
+        def script() -> Script[list[Job]]:
+            found = []
+            for job_id in ids:
+                job = yield from read_job(job_id)
+                if job is not None:
+                    found.append(job)
+            return found
+
+        return await self._store.read(script)
 
     async def list(
         self,
@@ -136,10 +150,12 @@ class JobReads:
         projects: Sequence[str] | None = None,
         status: str | None = None,
         parent_id: str | None = None,
+        host_id: str | None = None,
         before: str | None = None,
         limit: int = 100,
     ) -> list[Job]:
-        """One page of jobs, the latest first. `before`: the last id of the page before."""
+        """One page of jobs, the latest first. `host_id`: those with an execution on this host. `before`: the
+        last id of the page before."""
         check_page(limit)
         wanted = None if status is None else check_choice("status", status, JobStatus).value
 
@@ -150,6 +166,7 @@ class JobReads:
                 projects=None if projects is None else list(projects),
                 status=wanted,
                 parent_id=parent_id,
+                host_id=host_id,
                 limit=limit,
             )
             return JOBS.read_all(rows)
@@ -227,7 +244,9 @@ def _find(ref: str, projects: Sequence[str] | None) -> Script[Job]:
     )
     if not rows:
         raise NotFound(f"there is no job '{ref}'")
-    return max(JOBS.read_all(rows), key=lambda found: found.id)
+    if len(rows) > 1:
+        raise AmbiguousId(f"several projects have a job '{ref}': name the project, or give its id")
+    return JOBS.read(rows[0])
 
 
 def _detail(job_id: str, now: float, rules: FleetRules) -> Script[JobDetail]:

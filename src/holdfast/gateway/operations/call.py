@@ -29,6 +29,7 @@ from holdfast.core.decide import Refusal, Transition
 from holdfast.core.errors import PreconditionFailed
 from holdfast.core.rights import Operation, PrincipalKind
 from holdfast.errors import InvalidInput, NotFound, VersionConflict
+from holdfast.fleet.webhooks import Incoming
 from holdfast.gateway.services import GatewayServices
 from holdfast.queue.by import By
 from holdfast.sync.access.recorded import Recorded, Repeatable
@@ -65,6 +66,7 @@ class Call:
         key: str | None = None,
         request: object = None,
         if_match: int | None = None,
+        incoming: Incoming | None = None,
     ) -> None:
         self.services = services
         self.principal = principal
@@ -77,6 +79,8 @@ class Call:
         """What a key stands for: path values and body."""
         self.if_match = if_match
         """The version in If-Match."""
+        self.incoming = incoming
+        """The signed request of a webhook source. Its `webhook-id` is its key."""
 
     # -- rights ------------------------------------------------------------------------------------
 
@@ -132,13 +136,15 @@ class Call:
         expected_version: int | None = None,
         answer: Callable[[Any], Answer | None] | None = None,
         detail: object = None,
+        has_changed: Callable[[Any], bool] | None = None,
     ) -> By:
         """Who makes a change, with the audit row and, for a request with a key, the answer to store.
 
         `subject`: what the audit says was changed; a call that gets the outcome for what the change makes.
-        `answer` makes the answer from the outcome of the change; None for a change that was refused."""
+        `answer` makes the answer from the outcome of the change; None for a change that was refused.
+        `has_changed`: whether the outcome is a change, so that the audit has it. Without it, it always is."""
         entries = self.entries(operation, project=project, subject=subject, actor=actor,
-                                reason=reason, detail=detail)  # fmt: skip
+                                reason=reason, detail=detail, has_changed=has_changed)  # fmt: skip
         beside = Recorded(
             entries,
             repeatable=self.repeatable(operation) if answer is not None else None,
@@ -166,6 +172,8 @@ class Call:
 
     def repeatable(self, operation: Operation) -> Repeatable | None:
         """The entry of the request's key; None without a key."""
+        if self.incoming is not None:
+            return self.incoming.repeatable(operation, self.request_id)
         if self.key is None:
             return None
         # Several tokens may have one name, for other projects. A node has one name, and its token changes.
@@ -202,6 +210,7 @@ class Call:
         actor: str,
         reason: str = "",
         detail: object = None,
+        has_changed: Callable[[Any], bool] | None = None,
     ) -> Callable[[object, float], Sequence[AuditEntry]]:
         """Makes the audit rows of an act: one for each task that a list of rulings changed, else one."""
         common: dict[str, Any] = {
@@ -215,6 +224,8 @@ class Call:
         }
 
         def entries(outcome: object, now: float) -> Sequence[AuditEntry]:
+            if has_changed is not None and not has_changed(outcome):
+                return []
             if not isinstance(outcome, list) or not _are_rulings(outcome):
                 name = subject if isinstance(subject, str) else subject(outcome)
                 return [AuditEntry(at=now, project=project, subject=name, **common)]

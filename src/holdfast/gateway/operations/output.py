@@ -34,12 +34,7 @@ async def read(
     page = await reads.output_page(
         call.services.store, task, stream, fence=fence, start=start, size=size
     )
-    headers = {
-        "Holdfast-Output-Fence": str(page.fence),
-        "Holdfast-Output-Next": str(page.next),
-        "Holdfast-Output-End": str(page.end),
-    }
-    return Answer(_page(page), text=page.data, headers=headers)
+    return output_answer(page)
 
 
 async def checkpoints(call: Call, task_id: str) -> Answer:
@@ -47,6 +42,16 @@ async def checkpoints(call: Call, task_id: str) -> Answer:
     task = await readable(call, O.TASKS_READ, task_id)
     rows = await reads.checkpoints(call.services.store, task.id)
     return Answer({"items": [views.checkpoint(row) for row in rows], "next": None})
+
+
+def output_answer(page: OutputPage) -> Answer:
+    """A part of a stream as JSON, and as raw bytes for a client that accepts text."""
+    headers = {
+        "Holdfast-Output-Fence": str(page.fence),
+        "Holdfast-Output-Next": str(page.next),
+        "Holdfast-Output-End": str(page.end),
+    }
+    return Answer(_page(page), text=page.data, headers=headers)
 
 
 def _page(page: OutputPage) -> dict[str, Any]:

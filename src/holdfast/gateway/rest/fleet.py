@@ -8,17 +8,9 @@ import msgspec
 
 from holdfast.core.rights import Operation as O  # noqa: N817
 from holdfast.gateway.operations.fleet import blocks, groups, hosts
-from holdfast.gateway.rest.route import Paged, Route
-
-
-class OfProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The project of the object. Without it, that of the token."""
-
-    project: str | None = None
-
-
-class PagedOfProject(Paged, frozen=True, forbid_unknown_fields=True):
-    project: str | None = None
+from holdfast.gateway.rest.fleet_jobs import JOB_ROUTES
+from holdfast.gateway.rest.fleet_queries import OfProject, PagedOfProject
+from holdfast.gateway.rest.route import Route
 
 
 class HostsQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
@@ -173,4 +165,4 @@ _BLOCKS: Final = (
         operation=O.BLOCKS_WRITE,
     ),
 )
-ROUTES: Final = (*_HOSTS, *_GROUPS, *_BLOCKS)
+ROUTES: Final = (*_HOSTS, *_GROUPS, *_BLOCKS, *JOB_ROUTES)

@@ -102,8 +102,17 @@ class Api:
     async def _respond(
         self, request: Request, match: Match | list[str], request_id: str
     ) -> Response:
-        header = authorization_of(request.method, request.headers)
-        who = await self._gateway.authenticate(header, address := address_of(request))
+        header, address = authorization_of(request.method, request.headers), address_of(request)
+        most, incoming, data = self._gateway.settings.body_bytes, None, None
+        if header is None and isinstance(match, Match) and match.route.is_signed:
+            who, incoming, data = await self._gateway.authenticate_signed(
+                request.headers,
+                lambda: bodies.read_body(request, most),
+                address,
+                source=match.values[0] if match.values else None,
+            )
+        else:
+            who = await self._gateway.authenticate(header, address)
         if not isinstance(match, Match):
             return _no_route(match, request_id)
         route, values = match
@@ -112,8 +121,8 @@ class Api:
         if route.is_entry:
             self._gateway.enter(who.principal, address)
         query = bodies.decode_query(request.query_params, route.query)
-        most = route.body_bytes or self._gateway.settings.body_bytes
-        data = await bodies.read_body(request, most)
+        if data is None:
+            data = await bodies.read_body(request, route.body_bytes or most)
         given: dict[str, Any] = msgspec.structs.asdict(query)
         if route.body is not None:
             given["body"] = bodies.decode_body(request, data, route.decoded or route.body)
@@ -129,6 +138,7 @@ class Api:
             key=key,
             request=None if key is None else [route.method, route.path, *values, _canonical(data)],
             if_match=_if_match(request.headers.get("if-match")),
+            incoming=incoming,
         )
         headers = {"Holdfast-Request": request_id}
         if route.method == "GET":

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from holdfast.core.decision import Decision
 from holdfast.core.errors import BadSelector, RateLimited, Unauthenticated, UnknownHost
+from holdfast.core.fleet.model import ApprovalRequest, Job
 from holdfast.core.search import QueryError
 from holdfast.errors import AlreadyDecided, FeedReset, HoldfastError, InProgress, VersionConflict
 from holdfast.gateway.shown import shown_detail
@@ -43,8 +44,9 @@ def problem(error: HoldfastError, request_id: str) -> dict[str, Any]:
         body["names"] = list(error.names)
     if isinstance(error, VersionConflict) and error.current is not None:
         body["current"] = error.current
-    if isinstance(error, AlreadyDecided) and isinstance(error.decision, Decision):
-        body["current"] = decision_state(error.decision)
+    if isinstance(error, AlreadyDecided):
+        current = decided_state(error.decision)
+        body |= {} if current is None else {"current": current}
     if isinstance(error, FeedReset):
         body["reset"] = {"reason": error.reason, "oldest": error.oldest, "head": error.head}
     return body
@@ -64,6 +66,18 @@ def problem_response(error: HoldfastError, request_id: str) -> Response:
         headers,
         media_type=MEDIA,
     )
+
+
+def decided_state(decided: object) -> dict[str, Any] | None:
+    """What a refused answer or vote says about what was decided."""
+    if isinstance(decided, Decision):
+        return decision_state(decided)
+    if isinstance(decided, ApprovalRequest):
+        return {"state": decided.state, "digest": decided.digest, "version": decided.version}
+    if isinstance(decided, Job):
+        state = decided.approval_state.value
+        return {"status": decided.status.value, "state": state, "version": decided.version}
+    return None
 
 
 def decision_state(decision: Decision) -> dict[str, Any]:

@@ -50,6 +50,8 @@ class Route(NamedTuple):
     """Whether the call makes a credential, so that it is bounded by address."""
     body_bytes: int | None = None
     """The bound of the body. None: that of the settings."""
+    is_signed: bool = False
+    """Whether a signature of a webhook source counts in place of a token. A path value names the source."""
 
     @property
     def segments(self) -> tuple[str, ...]:

@@ -113,9 +113,10 @@ async def add(call: Call, body: BlockBody) -> Answer:
         expires_at=_end(call, body.expires_at, body.expires_in_seconds),
     )
     host = None if body.host is None else await _host_name(call, project, body.host)
-    by = _by(call, project, lambda block: block.id, body.reason, host, status=201)
+    now = call.services.now()
+    by = _by(call, project, lambda block: block.id, body.reason, host=host, now=now, status=201)
     row = await call.services.fleet.blocks.add(project, new, by)
-    return _answer(call, row, host, status=201)
+    return _answer(row, now, host, status=201)
 
 
 async def change(call: Call, block_id: str, body: BlockChange) -> Answer:
@@ -131,12 +132,19 @@ async def change(call: Call, block_id: str, body: BlockChange) -> Answer:
     if body.expires_at is not UNSET or body.expires_in_seconds is not UNSET:
         fields["expires_at"] = _end(call, body.expires_at or None, body.expires_in_seconds or None)
     host = await _host_of(call, row)
+    now, wanted = call.services.now(), body.expected_version
     by = _by(
-        call, row.project, block_id, body.reason or "", host, expected_version=body.expected_version
+        call,
+        row.project,
+        block_id,
+        body.reason or "",
+        host=host,
+        now=now,
+        expected_version=wanted,
     )
     with call.preconditions():
         row = await call.services.fleet.blocks.edit(block_id, by, **fields)
-    return _answer(call, row, host)
+    return _answer(row, now, host)
 
 
 async def lift(
@@ -146,10 +154,13 @@ async def lift(
     await call.check_answered(O.BLOCKS_WRITE)
     row = await _read(call, O.BLOCKS_WRITE, block_id)
     host = await _host_of(call, row)
-    by = _by(call, row.project, block_id, reason, host, expected_version=expected_version)
+    now = call.services.now()
+    by = _by(
+        call, row.project, block_id, reason, host=host, now=now, expected_version=expected_version
+    )
     with call.preconditions():
         row = await call.services.fleet.blocks.lift(block_id, by)
-    return _answer(call, row, host)
+    return _answer(row, now, host)
 
 
 # -- parts -------------------------------------------------------------------------------------------
@@ -220,8 +231,9 @@ def _by(
     project: str,
     subject: str | Callable[[Block], str],
     reason: str,
-    host: str | None,
     *,
+    host: str | None,
+    now: float,
     expected_version: int | None = None,
     status: int = 200,
 ) -> By:
@@ -233,10 +245,12 @@ def _by(
         actor=actor,
         reason=reason,
         expected_version=expected_version,
-        answer=lambda row: _answer(call, row, host, status=status),
+        answer=lambda row: _answer(row, now, host, status=status),
     )
 
 
-def _answer(call: Call, row: Block, host: str | None, *, status: int = 200) -> Answer:
-    """A changed block. The hosts that it is about are read with the block itself."""
-    return Answer(views.block_row(row, call.services.now(), host=host), status, row.version)
+def _answer(row: Block, now: float, host: str | None, *, status: int = 200) -> Answer:
+    """A changed block. The hosts that it is about are read with the block itself. `now`: the time of the
+    request, so that its repeat gets the same answer."""
+    at = max(now, row.lifted_at or 0.0)
+    return Answer(views.block_row(row, at, host=host), status, row.version)

@@ -1,7 +1,7 @@
 -- What is shown of jobs and their executions.
 
 -- name: jobs_page
--- The latest first: ids rise with time.
+-- The latest first: ids rise with time. Of a host: by holdfast_execution_host.
 -- index: holdfast_job_pkey
 -- returns: {job}
 SELECT {job} FROM holdfast_job
@@ -9,6 +9,7 @@ WHERE id < :before::text
   AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]))
   AND (:status::text IS NULL OR status = :status::text)
   AND (:parent_id::text IS NULL OR parent_id = :parent_id::text)
+  AND (:host_id::text IS NULL OR id IN (SELECT job_id FROM holdfast_execution WHERE host_id = :host_id::text))
 ORDER BY id DESC LIMIT :limit::int;
 
 -- name: executions_page
