@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from holdfast.core.command import Abort, Instruction
 from holdfast.core.errors import NodeFenced
 from holdfast.core.fleet.agent_facts import Run
-from holdfast.core.fleet.agent_wire import AgentSyncAnswer
+from holdfast.core.fleet.agent_wire import AgentCommandAck, AgentSyncAnswer
 from holdfast.core.fleet.model import Block, BlockEffect
 from holdfast.core.fleet.offer_rules import BlockVerdict
+from holdfast.core.intervention import InterventionState, InterventionType, NewIntervention
 from holdfast.core.task import FailureKind, Priority, Status
 from holdfast.errors import NotFound
 from holdfast.fleet.agents.parts import NoBlocks
@@ -174,6 +175,34 @@ async def test_a_cancelled_command_is_stopped_and_confirmed(store: Store) -> Non
     row = await get_execution(store, execution)
     assert (row.outcome, row.signal) == ("cancelled_killed", 15)
     assert await slot_of(store, agent.host_id) == (1, None)
+
+
+async def test_the_intervention_that_cancels_a_run_is_applied_when_its_host_confirms(
+    store: Store,
+) -> None:
+    agent = await make_agent(store)
+    execution = await started(store, agent)
+    new = NewIntervention(
+        id="ivn_1",
+        task_id=execution,
+        type=InterventionType.ABORT,
+        command=Abort("user:ann", "wrong"),
+        actor="user:ann",
+        reason="wrong",
+    )
+    await store.interventions.issue(new)
+    [command] = (await agent.sync(**running(execution))).commands
+    assert (command.id, command.token) == ("ivn_1", 1)
+    row = await store.interventions.get("ivn_1")
+    assert row is not None
+    assert row.state is InterventionState.DELIVERED
+    done = AgentCommandAck("ivn_1", "done")
+    killed = exited(execution, exit_code=None, signal=15, killed=True)
+    await agent.sync(results=[killed], command_acks=[done])
+    row = await store.interventions.get("ivn_1")
+    assert row is not None
+    assert row.state is InterventionState.APPLIED
+    assert (await get_execution(store, execution)).outcome == "cancelled_killed"
 
 
 async def test_a_revoked_slot_is_free_and_its_old_token_counts_no_more(store: Store) -> None:
