@@ -89,6 +89,12 @@ async def test_a_path_that_is_no_screen_is_a_problem(page: Site) -> None:
     assert problem(await page.client.get("/nothing/here")) == (404, "not-found")
 
 
+@pytest.mark.parametrize("path", ["/hosts", "/jobs", "/jobs/some", "/blocks", "/groups"])
+async def test_paths_of_the_api_stay_paths_of_the_api(page: Site, path: str) -> None:
+    """The fleet is served without a prefix too: no screen may take its paths."""
+    assert problem(await page.client.get(path)) == (401, "unauthenticated")
+
+
 async def test_a_checkout_without_a_build_says_what_to_run(tmp_path: Path) -> None:
     assert Files(tmp_path / "none").page("").content.decode() == NOT_BUILT
 

@@ -1,7 +1,7 @@
 // Settings: doctor first, then tokens, roles, projects and what runs.
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { get, may, missing, post, who, type Page, type Problem } from "../lib/api";
+import { everywhere, get, may, missing, post, who, type Page, type Problem } from "../lib/api";
 import { dur, num, person, plural, time, until } from "../lib/format";
 import { pulse } from "../lib/live";
 import { useLoad } from "../lib/load";
@@ -26,7 +26,8 @@ const LEVEL: Record<string, [Sign, Family]> = { ok: ["completed", "good"], warn:
 const FIX: Record<string, [string, string]> = { "dead letters": ["/dead-letters", "Open dead letters"], pauses: ["/queues", "Open queues"], nodes: ["/nodes", "Open nodes"], waiting: ["/queues", "Open queues"], schedules: ["/schedules", "Open schedules"], types: ["/nodes", "Open nodes"], handlers: ["/nodes", "Open nodes"] };
 const CHECK_MS = 30_000;
 function DoctorPage(): JSX.Element {
-  const loaded = useLoad(async (signal) => ({ items: (await get<Page<Check>>("/doctor", signal)).items, at: new Date().toISOString() }), "doctor page", CHECK_MS);
+  const loaded = useLoad(!everywhere() ? null : async (signal) => ({ items: (await get<Page<Check>>("/doctor", signal)).items, at: new Date().toISOString() }), "doctor page", CHECK_MS);
+  if (!everywhere()) return <><Title>Doctor</Title><div class="wrap"><Empty sign="overview" title="Doctor looks at all projects">Your token counts in {who.value?.projects.join(", ")} only.</Empty></div></>;
   const items = loaded.data?.items ?? [];
   const bad = items.filter((check) => LEVEL[check.level]?.[1] === "bad").length;
   const look = items.filter((check) => check.level === "warn").length;

@@ -1,6 +1,6 @@
 // Sync: whether peers hold the same state, how far they are behind, and the log of the exchange.
 import type { JSX } from "preact";
-import { ask, get, q, type Page } from "../lib/api";
+import { ask, get, q, who, type Page } from "../lib/api";
 import { dur, num, plural, short, time } from "../lib/format";
 import { second } from "../lib/live";
 import { useLoad } from "../lib/load";
@@ -25,7 +25,7 @@ const v2 = async <T,>(path: string, signal: AbortSignal): Promise<T> => (await a
 export function Sync(): JSX.Element {
   const projects = useLoad((signal) => get<Page<Project>>("/projects", signal), "projects", 10_000);
   const names = projects.data?.items.map((project) => project.id) ?? [];
-  const project = param("project") || names[0] || "default";
+  const project = param("project") || names[0] || who.value?.projects.find((name) => name !== "all") || "default";
   const loaded = useLoad(async (signal) => {
     const [status, nodes] = await Promise.all([v2<SyncStatus>(`/status/${q(project)}`, signal), get<Page<Node>>("/nodes?live=false", signal)]);
     return { status, peers: nodes.items.filter((node) => node.kind !== null && node.project === project), readAt: Date.now() };

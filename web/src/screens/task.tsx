@@ -285,7 +285,7 @@ function Side({ task, readAt }: { task: TaskView; readAt: number }): JSX.Element
     ["ended", task.finished_at ? <Time at={task.finished_at} /> : null],
     ["held by", task.held_by ? <Text>{person(task.held_by)}</Text> : null],
     ["limits", task.limits.length ? <code><Text>{task.limits.join(", ")}</Text></code> : null],
-    ["job", task.job_id ? <a href={url(`/jobs/${task.job_id}`)}>{short(task.job_id)}</a> : null],
+    ["job", task.job_id ? <a href={url(`/fleet/jobs/${task.job_id}`)}>{short(task.job_id)}</a> : null],
   ];
   return (
     <>

@@ -1,7 +1,7 @@
 // The frame: navigation, bar, live mark, keys, and the tab bar of phones.
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect } from "preact/hooks";
-import { get, logout, may, who, type Page } from "../lib/api";
+import { everywhere, get, logout, may, who, type Page } from "../lib/api";
 import { clock, dur, initials, num, person, serverNow, skew, tight, zoneName } from "../lib/format";
 import { allKeys, helpOpen, paletteOpen } from "../lib/keys";
 import { caughtUpCount, connection, headOffset, held, mark, second, togglePause } from "../lib/live";
@@ -105,7 +105,7 @@ export function Shell({ title, children }: { title: ComponentChildren; children:
 }
 
 function Doctor(): JSX.Element | null {
-  const checks = useLoad(may("stats.read") ? (signal) => get<Page<{ level: string }>>("/doctor", signal) : null, "doctor", DOCTOR_MS).data;
+  const checks = useLoad(may("stats.read") && everywhere() ? (signal) => get<Page<{ level: string }>>("/doctor", signal) : null, "doctor", DOCTOR_MS).data;
   if (!checks) return null;
   const broken = checks.items.filter((one) => one.level !== "ok" && one.level !== "warn").length;
   return broken ? <span class="c b">{broken} broken</span> : <span class="c good doc"><Icon is="check" size={12} />doctor</span>;

@@ -38,7 +38,7 @@ from holdfast.sync.access.tokens import NewToken
 from holdfast.web.files import FOREVER, HEADERS, Files
 
 SCREENS: Final = (
-    "", "inbox", "tasks", "dead-letters", "queues", "schedules", "jobs", "hosts", "blocks", "nodes", "sync",
+    "", "inbox", "tasks", "dead-letters", "queues", "schedules", "fleet", "nodes", "sync",
     "conflicts", "locks", "events", "operations", "settings", "start", "login",
 )  # fmt: skip
 """The first part of the paths that the page serves; it finds the rest by itself."""
