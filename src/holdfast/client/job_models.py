@@ -323,7 +323,8 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
 class IssuedWebhook(WebhookView, frozen=True, kw_only=True):
     """A webhook with its newest secret, which is not readable again."""
 
-    secret: str
+    secret: str | None
+    """Null in the answer to a repeated request."""
 
 
 class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):

@@ -186,6 +186,16 @@ def of_asked_job(suffix: str, body: Any) -> Case:
     return case
 
 
+def of_webhook(suffix: str, body: Any) -> Case:
+    async def case(site: Site) -> tuple[str, Any]:
+        url = "https://hooks.example/in"
+        made = (await site.ask("POST", "/webhooks", {"url": url})).json()
+        sent = (await site.ask("POST", f"/webhooks/{made['id']}/test", {})).json()
+        return f"/webhooks/{made['id']}{suffix.format(delivery_id=sent['id'])}", body
+
+    return case
+
+
 JOB = {"command_type": "noop", "selector": "*"}
 SCHEDULE = {"spec": "0 3 * * *", "type": "mail"}
 PAUSE = {"type": "PAUSE", "reason": "r"}
@@ -258,6 +268,15 @@ CASES: dict[str, Case] = {
     ),
     f"POST {V1}/jobs/{{job_id}}/break-glass/review": of_asked_job("/break-glass/review", {}),
     f"POST {V1}/jobs/{{job_id}}/retry": of_job("/retry", {"reason": "r"}),
+    f"POST {V1}/webhooks": fixed("/webhooks", {"name": "ci"}),
+    f"PATCH {V1}/webhooks/{{webhook_id}}": of_webhook("", {"state": "disabled"}),
+    f"DELETE {V1}/webhooks/{{webhook_id}}": of_webhook("", None),
+    f"POST {V1}/webhooks/{{webhook_id}}/rotate": of_webhook("/rotate", {"reason": "r"}),
+    f"POST {V1}/webhooks/{{webhook_id}}/retire": of_webhook("/retire", {"reason": "r"}),
+    f"POST {V1}/webhooks/{{webhook_id}}/test": of_webhook("/test", {"reason": "r"}),
+    f"POST {V1}/webhooks/{{webhook_id}}/deliveries/{{delivery_id}}/resend": of_webhook(
+        "/deliveries/{delivery_id}/resend", {"reason": "r"}
+    ),
     f"POST {V2}/intervene": intervened,
 }
 SECRETS = ("token", "credential", "secret")

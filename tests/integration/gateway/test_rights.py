@@ -36,6 +36,7 @@ BODIES: dict[str, Any] = {
     "/groups": {"name": "front", "selector": "*"},
     "/groups/{group}": {"selector": "*"},
     "/blocks": {"selector": "*", "reason": "r"},
+    "/webhooks": {"name": "ci"},
     "/jobs": {"command_type": "noop", "selector": "*"},
     "/webhook/jobs": {"command_type": "noop", "selector": "*"},
     "/webhook/jobs/{source}": {"command_type": "noop", "selector": "*"},

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+import msgspec
+
 from holdfast.core.fleet.folded import GROUPS_SHOWN
 from holdfast.core.fleet.job_request import JobRequest
 from holdfast.core.output import StreamName
 from holdfast.core.rights import Operation as O  # noqa: N817
-from holdfast.gateway.operations.fleet import approvals, job_control, jobs
+from holdfast.gateway.operations.fleet import approvals, job_control, jobs, webhooks
 from holdfast.gateway.rest.fleet_queries import OfProject, PagedOfProject
-from holdfast.gateway.rest.route import Route
+from holdfast.gateway.rest.route import Paged, Route
 from holdfast.sync.worker.reads import PAGE_BYTES
 
 
@@ -51,6 +53,14 @@ class JobOutputQuery(OfProject, frozen=True, forbid_unknown_fields=True):
 
 class ApprovalsQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
     state: Literal["pending"] = "pending"
+
+
+class WebhooksQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
+    direction: Literal["in", "out"] | None = None
+
+
+class WebhookRemoval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reason: str = ""
 
 
 _CREATION: Final = tuple(
@@ -202,4 +212,69 @@ _ORDERS: Final = (
         status=202,
     ),
 )
-JOB_ROUTES: Final = (*_CREATION, *_READS, *_ORDERS)
+_WEBHOOKS: Final = (
+    Route(
+        "GET",
+        "/webhooks",
+        webhooks.find,
+        "List webhooks",
+        WebhooksQuery,
+        operation=O.WEBHOOKS_MANAGE,
+        is_list=True,
+    ),
+    Route(
+        "GET", "/webhooks/{webhook_id}", webhooks.get, "One webhook", operation=O.WEBHOOKS_MANAGE
+    ),
+    Route(
+        "POST",
+        "/webhooks",
+        webhooks.add,
+        "Add a source or an endpoint of webhooks",
+        body=webhooks.WebhookBody,
+        operation=O.WEBHOOKS_MANAGE,
+        status=201,
+    ),
+    Route(
+        "PATCH",
+        "/webhooks/{webhook_id}",
+        webhooks.change,
+        "Change a webhook",
+        body=webhooks.WebhookChange,
+        operation=O.WEBHOOKS_MANAGE,
+    ),
+    Route(
+        "DELETE",
+        "/webhooks/{webhook_id}",
+        webhooks.remove,
+        "Remove a webhook",
+        WebhookRemoval,
+        operation=O.WEBHOOKS_MANAGE,
+    ),
+    Route(
+        "GET",
+        "/webhooks/{webhook_id}/deliveries",
+        webhooks.deliveries,
+        "The messages for an endpoint",
+        Paged,
+        operation=O.WEBHOOKS_MANAGE,
+        is_list=True,
+    ),
+    *(
+        Route(
+            "POST",
+            f"/webhooks/{{webhook_id}}/{path}",
+            handler,
+            summary,
+            body=job_control.OrderBody,
+            operation=O.WEBHOOKS_MANAGE,
+            status=status,
+        )
+        for path, handler, summary, status in (
+            ("rotate", webhooks.rotate, "Make another secret", 200),
+            ("retire", webhooks.retire, "Let only the newest secret count", 200),
+            ("test", webhooks.test, "Send a test to an endpoint", 202),
+            ("deliveries/{delivery_id}/resend", webhooks.resend, "Send a message again", 202),
+        )
+    ),
+)
+JOB_ROUTES: Final = (*_CREATION, *_READS, *_ORDERS, *_WEBHOOKS)
