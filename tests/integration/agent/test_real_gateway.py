@@ -1,0 +1,91 @@
+"""Real agents at a real gateway, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.core.command import Abort, Admit, Instruction
+from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.job_spec import check_request, stored
+from holdfast.core.fleet.rules import RULES
+from holdfast.core.task import Status, Task
+from holdfast.fleet.hints import wake_hosts
+from tests.conformance.fleet.agent_support import add_job, get_task, slot_of
+from tests.integration.agent.test_agent_process import running, spawn
+from tests.integration.gateway.test_agents import join_token
+from tests.integration.worker.served import Site, open_site
+
+NAMES = ("web-1", "web-2", "web-3")
+
+
+async def start(site: Site, folder: Path, name: str) -> asyncio.subprocess.Process:
+    options = ["--gateway", site.listening.url, "--token", await join_token(site)]
+    return await spawn(
+        "-m", "holdfast", "agent", *options, "--state", str(folder / name), "--name", name
+    )
+
+
+async def host_id(folder: Path, name: str) -> str:
+    """Waits until the host is enrolled."""
+    path = folder / name / "identity.json"
+    while not await asyncio.to_thread(path.exists):
+        await asyncio.to_thread(lambda: None)
+    data = await asyncio.to_thread(path.read_bytes)
+    identity: dict[str, str] = msgspec.json.decode(data)
+    return identity["host_id"]
+
+
+async def job(site: Site, hosts: list[str], command: str) -> list[str]:
+    request = JobRequest(command_type="exec", command=command, hosts=["x"])
+    spec = check_request(request, RULES.command_types, RULES)
+    executions = await add_job(site.store, hosts, spec_json=stored(spec), is_admitted=False)
+    await site.store.apply([Instruction(execution, Admit()) for execution in executions])
+    wake_hosts((await site.server._queue.open()).bus, hosts)
+    return executions
+
+
+async def ended(site: Site, execution: str) -> Task:
+    while (task := await get_task(site.store, execution)).status not in (
+        Status.COMPLETED,
+        Status.FAILED,
+        Status.ABORTED,
+    ):
+        await asyncio.to_thread(lambda: None)
+    return task
+
+
+@pytest.mark.timeout(90)
+async def test_agents_run_a_job(url: str, tmp_path: Path) -> None:
+    async with open_site(url) as site, AsyncExitStack() as stack:
+        for name in NAMES:
+            await stack.enter_async_context(running(await start(site, tmp_path, name)))
+        hosts = [await host_id(tmp_path, name) for name in NAMES]
+        executions = await job(site, hosts, f"sh -c 'echo x >> {tmp_path}/mark; echo hello'")
+        tasks = [await ended(site, execution) for execution in executions]
+        assert [task.status for task in tasks] == [Status.COMPLETED] * 3
+        assert (tmp_path / "mark").read_text() == "x\n" * 3  # noqa: ASYNC240
+        for host in hosts:
+            fence, execution = await slot_of(site.store, host)
+            assert (fence, execution) == (1, None)
+
+
+@pytest.mark.timeout(90)
+async def test_an_abort_and_a_killed_agent(url: str, tmp_path: Path) -> None:
+    async with open_site(url) as site:
+        process = await start(site, tmp_path, "web-1")
+        host = await host_id(tmp_path, "web-1")
+        [execution] = await job(site, [host], f"sh -c 'echo x >> {tmp_path}/mark; sleep 600'")
+        while not await asyncio.to_thread((tmp_path / "mark").exists):
+            pass
+        process.kill()
+        await process.communicate()
+        async with running(await start(site, tmp_path, "web-1")):
+            await site.store.apply([Instruction(execution, Abort("user:ann", "wrong"))])
+            while (await slot_of(site.store, host))[1] is not None:
+                await asyncio.to_thread(lambda: None)
+        assert (tmp_path / "mark").read_text() == "x\n"  # noqa: ASYNC240
