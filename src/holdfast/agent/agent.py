@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from holdfast.agent.link import HostGone
 from holdfast.agent.message import OUTPUT_BYTES_MAX, Report, compose
 from holdfast.agent.ports import Executor, Journal, Transport
 from holdfast.agent.runs import Runs
@@ -111,7 +112,8 @@ class Agent:
             try:
                 await self._round()
                 failures = 0
-            except FATAL:
+            except (*FATAL, HostGone):
+                # Without its host an agent knows nothing: another one goes on from the journal.
                 raise
             except (HoldfastError, OSError) as error:
                 if isinstance(error, TooLarge):
@@ -299,5 +301,7 @@ class Agent:
                 answer = await self._sync(report, 0.0)
                 assert answer is not None
                 await self.runs.acked({*answer.acks})
+        except HostGone:
+            raise
         except (HoldfastError, OSError) as error:  # TimeoutError is an OSError.
             log.warning("the gateway was not informed of the stop: %s", error)

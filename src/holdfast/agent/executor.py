@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.agent.link import Host
+from holdfast.agent.link import Host, HostGone
 from holdfast.agent.ports import ExitRecord, Sight, Work
 from holdfast.core.fleet.journal import ProcessEvidence, ProcessMark
 from holdfast.errors import HoldfastError
@@ -61,6 +61,8 @@ class HostExecutor:
         }
         try:
             pid, start = await self._host.prepare(spec)
+        except HostGone:
+            raise
         except OSError as error:
             raise CannotStart(f"no process could be made: {error}") from error
         self._host.watch(self._path(work.run), lambda _: self._changed())

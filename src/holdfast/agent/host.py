@@ -129,9 +129,21 @@ def remove_run(disk: Disk, folder: str) -> None:
     disk.remove_folder(folder, "run")
 
 
-def about(disk: Disk) -> dict[str, str]:
-    """Names the boot of the host, and the host."""
-    return {"boot_id": boot_id(), "host": os.uname().nodename}
+def about(disk: Disk) -> dict[str, Any]:
+    """What a driver that is somewhere else needs to know: the boot, the user, and some facts."""
+    system = os.uname()
+    return {
+        "boot_id": boot_id(),
+        "home": os.path.expanduser("~"),  # noqa: PTH111
+        "is_root": os.geteuid() == 0,
+        "facts": {
+            "arch": system.machine,
+            "cpus": os.cpu_count(),
+            "hostname": system.nodename,
+            "kernel": system.release,
+            "os": system.sysname.lower(),
+        },
+    }
 
 
 HOST_CALLS: dict[str, Callable[..., Any]] = {
@@ -146,3 +158,5 @@ HOST_CALLS: dict[str, Callable[..., Any]] = {
     "stop": stop,
     "remove_run": remove_run,
 }
+READING = frozenset({"about", "load", "look", "read"})
+"""Calls that change nothing, so that any session may make them."""

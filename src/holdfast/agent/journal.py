@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from holdfast.agent.link import Host
+from holdfast.agent.link import Host, HostGone
 from holdfast.core.fleet import journal as records_of
 from holdfast.core.fleet.journal import Record, TokenLog
 from holdfast.errors import DiskFull
@@ -52,6 +52,8 @@ class HostJournal:
         size = self._sizes.get(token, 0)
         try:
             await self._host.call("append", self._folder, token, text, sync)
+        except HostGone:
+            raise
         except OSError as error:
             await self._mend(token, size)
             raise DiskFull(f"the journal cannot be written: {error}") from error

@@ -14,6 +14,7 @@ Never: waits for a command.
 from __future__ import annotations
 
 import ctypes
+import errno
 import gc
 import json
 import os
@@ -25,7 +26,8 @@ import traceback
 from typing import Any
 
 from holdfast.agent.files import FOLDER_MODE, Disk, write_all
-from holdfast.agent.host import HOST_CALLS
+from holdfast.agent.host import HOST_CALLS, READING
+from holdfast.agent.session import Session, SessionEnded
 from holdfast.agent.supervisor import Command, start_of
 
 READ_BYTES = 1048576
@@ -41,6 +43,8 @@ class Keeper:
         self._commands: dict[str, Command] = {}
         self._waiting: set[str] = set()
         """Commands that were not released."""
+        self._session: Session | None = None
+        """Which driver may change something here. None: the one local agent."""
         self._buffer = b""
         self._is_open = True
         self._poll = select.poll()
@@ -93,13 +97,19 @@ class Keeper:
         if not data:
             self._is_open = False
             self._poll.unregister(self._in)
-            for run in self._waiting:
-                self._commands[run].drop("it was not released")
-            self._waiting.clear()
+            self._drop_waiting()
+
+    def _drop_waiting(self) -> None:
+        for run in self._waiting:
+            self._commands[run].drop("it was not released")
+        self._waiting.clear()
 
     def _answer(self, request: dict[str, Any]) -> None:
         try:
             answer = self._do(request)
+        except SessionEnded as error:
+            self._drop_waiting()
+            answer = {"error": str(error), "errno": errno.ESTALE}
         except (OSError, ValueError, KeyError) as error:
             answer = {"error": str(error), "errno": getattr(error, "errno", None)}
         if answer is not None:
@@ -107,6 +117,15 @@ class Keeper:
 
     def _do(self, request: dict[str, Any]) -> dict[str, Any] | None:
         name = request["do"]
+        if name == "session":
+            self._session = Session(request["folder"], request["id"])
+            return {"value": None}
+        if self._session is not None and name not in READING:
+            with self._session.held():
+                return self._change(name, request)
+        return self._change(name, request)
+
+    def _change(self, name: str, request: dict[str, Any]) -> dict[str, Any] | None:
         if name == "prepare":
             os.makedirs(request["folder"], FOLDER_MODE, exist_ok=True)  # noqa: PTH103
             self._commands[request["id"]] = Command(request, self._disk)
@@ -184,6 +203,10 @@ def main() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     gc.freeze()
+    try:
+        os.setsid()
+    except PermissionError:
+        pass  # It leads a session already.
     os.chdir("/")
     os.umask(0o077)
     keeper = Keeper(0, 1)

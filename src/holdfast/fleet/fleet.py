@@ -22,6 +22,7 @@ from holdfast.fleet.jobs.reads import JobReads
 from holdfast.fleet.jobs.why import ExecutionReasons
 from holdfast.fleet.retention import FleetRetention
 from holdfast.fleet.secret_values import SecretValues
+from holdfast.fleet.ssh.target import SshOptions
 from holdfast.fleet.webhooks import Webhooks
 from holdfast.store.store import Store
 
@@ -35,6 +36,8 @@ class FleetParts(msgspec.Struct, frozen=True, kw_only=True):
     tolerance_seconds: float = TOLERANCE_SECONDS
     """How far the time of a signed request may be from ours."""
     keep: FleetRetention = FleetRetention()
+    ssh: SshOptions = SshOptions()
+    """How hosts without an agent are reached."""
 
 
 NO_PARTS = FleetParts()

@@ -69,6 +69,7 @@ async def open_services(
             addresses=settings.webhooks.addresses,
             tolerance_seconds=settings.webhooks.tolerance_seconds,
             keep=settings.keep.fleet,
+            ssh=settings.fleet.ssh,
         ),
     )
     return await GatewayServices.open(queue, metrics, rules)

@@ -35,6 +35,7 @@ from holdfast.core.fleet.webhook_address import AddressRules
 from holdfast.core.hub_rules import DAY_SECONDS
 from holdfast.errors import BadConfig, InvalidInput
 from holdfast.fleet.secret_values import SecretSource
+from holdfast.fleet.ssh.target import SshOptions
 from holdfast.gateway.sections import nearest
 
 SECRETS_MAX: Final = 1_000
@@ -58,6 +59,9 @@ class StaleBlocks(StrEnum):
 
     STRICT = "strict"
     BEST_EFFORT = "best_effort"
+
+
+SSH: Final = SshOptions()
 
 
 class FleetSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +105,14 @@ class FleetSettings(msgspec.Struct, frozen=True, kw_only=True):
     """how often the outbox is read without a hint"""
     plan_batch: int = RULES.plan_batch
     """executions that one transaction admits"""
+    ssh_user: str = ""
+    """who logs in to hosts of the driver `ssh` whose address names no user"""
+    ssh_keys: tuple[str, ...] = ()
+    """files with private keys for them; none: those of the server's user"""
+    ssh_known_hosts: str = ""
+    """the file with the keys of hosts; none: that of the server's user"""
+    ssh_python: str = SSH.python
+    """the interpreter on those hosts, 3.9 or later"""
     command_types: dict[str, dict[str, Any]] = {}
     """types of commands by name"""
     approval_rules: tuple[ApprovalRule, ...] = ()
@@ -141,6 +153,15 @@ class FleetSettings(msgspec.Struct, frozen=True, kw_only=True):
                     f"fleet.command_types.{type.name}.approval is {shown(type.approval)}: no rule of "
                     "fleet.approval_rules has that name"
                 )
+
+    @property
+    def ssh(self) -> SshOptions:
+        return SshOptions(
+            user=self.ssh_user or None,
+            key_files=self.ssh_keys,
+            known_hosts=self.ssh_known_hosts or None,
+            python=self.ssh_python,
+        )
 
     @property
     def rules(self) -> FleetRules:

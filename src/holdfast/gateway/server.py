@@ -110,7 +110,11 @@ class Server:
                 await self._queue.start()
             made = compose(services, self._settings)
             async with AsyncExitStack() as running:
-                loops = [services.upkeep.running, services.job_loops.running] if self._loops else []
+                loops = (
+                    [services.upkeep.running, services.job_loops.running, services.ssh.running]
+                    if self._loops
+                    else []
+                )
                 for part in (
                     services.figures.running,
                     services.bulk.running,

@@ -13,6 +13,7 @@ from typing import Any, Final, Self, TypeVar
 import msgspec
 
 from holdfast.bus.port import FEED, WORK, Bus
+from holdfast.core.fleet.model import HostDriver
 from holdfast.core.fleet.rules import RULES as FLEET_RULES, FleetRules
 from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
@@ -24,6 +25,7 @@ from holdfast.fleet.fleet import Fleet, FleetParts
 from holdfast.fleet.hints import wake_jobs
 from holdfast.fleet.loops import FleetLoops
 from holdfast.fleet.pipeline import Pipeline
+from holdfast.fleet.ssh.driver import SshDriver
 from holdfast.fleet.upkeep import FleetUpkeep
 from holdfast.gateway.bulk_audit import audited
 from holdfast.gateway.bulk_runner import BulkRunner
@@ -102,19 +104,6 @@ class GatewayServices:
         self.conflicts = Conflicts(resources.store)
         self.live_reads = LiveReads(resources.store)
         self.fleet = Fleet(resources.store, rules.fleet, rules.fleet_parts, resources.bus)
-        self.job_loops = FleetLoops(
-            resources.store,
-            self.fleet.rules,
-            resources.clock,
-            resources.bus,
-            Pipeline(
-                resources.store,
-                self.fleet.rules,
-                resources.bus,
-                owner=f"gateway-{self.ids.token()}",
-                meter=metrics,
-            ),
-        )
         self.agents = AgentDoor(
             Agents(
                 resources.store,
@@ -125,6 +114,10 @@ class GatewayServices:
             ),
             resources.clock,
         )
+        self.ssh = SshDriver(
+            resources.store, self.agents, resources.clock, self.ids, rules.fleet_parts.ssh
+        )
+        self.job_loops = self._job_loops()
         self.upkeep = FleetUpkeep(
             self.fleet, resources.store, resources.clock, resources.bus, redaction=self.redaction
         )
@@ -140,6 +133,18 @@ class GatewayServices:
         """Requests that wait are answered now."""
         self.worker_transports: dict[str, int] = {}
         """Ports of the transports that this gateway serves to workers beside HTTP, while it does: `grpc`."""
+
+    def _job_loops(self) -> FleetLoops:
+        """The loops of jobs, which reach hosts without an agent through the driver."""
+        pipeline = Pipeline(
+            self.store,
+            self.fleet.rules,
+            self.bus,
+            owner=f"gateway-{self.ids.token()}",
+            drives={HostDriver.SSH: self.ssh},
+            meter=self.metrics,
+        )
+        return FleetLoops(self.store, self.fleet.rules, self.clock, self.bus, pipeline)
 
     @classmethod
     async def open(cls, queue: Queue, metrics: Metrics, rules: ServiceRules = NO_RULES) -> Self:

@@ -33,6 +33,7 @@ PARTS = (
     "holdfast.fleet",
     "holdfast.fleet.jobs",
     "holdfast.fleet.agents",
+    "holdfast.fleet.ssh",
 )
 DIALECTS = ("sqlite", "postgres")
 OWN = {

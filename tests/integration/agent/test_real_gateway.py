@@ -68,7 +68,7 @@ async def test_agents_run_a_job(url: str, tmp_path: Path) -> None:
         executions = await job(site, hosts, f"sh -c 'echo x >> {tmp_path}/mark; echo hello'")
         tasks = [await ended(site, execution) for execution in executions]
         assert [task.status for task in tasks] == [Status.COMPLETED] * 3
-        assert (tmp_path / "mark").read_text() == "x\n" * 3  # noqa: ASYNC240
+        assert (tmp_path / "mark").read_text() == "x\n" * 3
         for host in hosts:
             fence, execution = await slot_of(site.store, host)
             assert (fence, execution) == (1, None)
@@ -88,4 +88,4 @@ async def test_an_abort_and_a_killed_agent(url: str, tmp_path: Path) -> None:
             await site.store.apply([Instruction(execution, Abort("user:ann", "wrong"))])
             while (await slot_of(site.store, host))[1] is not None:
                 await asyncio.to_thread(lambda: None)
-        assert (tmp_path / "mark").read_text() == "x\n"  # noqa: ASYNC240
+        assert (tmp_path / "mark").read_text() == "x\n"

@@ -172,6 +172,7 @@ class Agents:
             request=request,
             facts_json=check_facts(request.facts) if request.facts else None,
             token=self._token(by.actor),
+            digest=token_digest(self._secret()),
             heartbeat_seconds=self.heartbeat_seconds,
             beside=by.beside,
         )

@@ -104,10 +104,12 @@ def start(
     request: AgentStart,
     facts_json: str | None,
     token: Token,
+    digest: str,
     heartbeat_seconds: float,
     beside: Beside | None,
 ) -> Script[tuple[Host, Registered, int]]:
-    """A start of an agent. Returns the host, the registration and the newest token of its slot."""
+    """A start of an agent. Returns the host, the registration and the newest token of its slot. `digest`:
+    of a credential that is issued to no one, for a host that the server drives itself."""
     hosts = yield from host_scripts.lock([host_id])
     if not hosts:
         raise NotFound(f"there is no host {host_id}: enrol it")
@@ -129,7 +131,7 @@ def start(
         now,
         new=new,
         token=token,
-        digest="",
+        digest=digest,
         join_token_id=None,
         beside=_AgentRow(host, request, [], beside),
     )

@@ -1,0 +1,30 @@
+"""The statements of the SSH driver."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.core.fleet.model import SLOT
+from holdfast.store.script import Script, call
+
+ORPHANS_MAX: Final = 200
+"""Hosts without a driver that one look takes up."""
+_AFTER_SLOTS: Final = "host;"
+"""The text after all that start with `host:`."""
+
+
+def own(statement: str) -> str:
+    """The name of a statement of this package."""
+    return f"holdfast.fleet.ssh:{statement}"
+
+
+def orphans(before: float) -> Script[list[str]]:
+    """Hosts of the driver whose slot is held and that were last heard of before this time."""
+    rows = yield call(
+        own("orphans"),
+        first=SLOT,
+        last=_AFTER_SLOTS,
+        before=before,
+        limit=ORPHANS_MAX,
+    )
+    return [host_id for (host_id,) in rows]
