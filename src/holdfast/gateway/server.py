@@ -12,7 +12,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
-from contextlib import AsyncExitStack, closing, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.address import shown_url
@@ -26,8 +26,10 @@ from holdfast.queue.queue import Queue
 if TYPE_CHECKING:
     import uvicorn
 
+    from holdfast.fleet.simulated.site import Simulation
     from holdfast.gateway.gateway import Gateway
     from holdfast.gateway.rest.cut_off import CutOff
+    from holdfast.gateway.services import GatewayServices
     from holdfast.gateway.settings import ServerSettings
 
 log = logging.getLogger("holdfast.gateway")
@@ -62,14 +64,12 @@ def check_extra() -> None:
 def new_metrics() -> Metrics:
     """The metrics of a server, for its queue."""
     from holdfast.fleet.agents.figures import FAMILIES as AGENT_FAMILIES
-    from holdfast.fleet.jobs.figures import FAMILIES as JOB_FAMILIES
     from holdfast.gateway.feed.metrics import FAMILIES as FEED_FAMILIES
     from holdfast.gateway.figures import FAMILIES as HUB_FAMILIES
     from holdfast.sync.worker.figures import FAMILIES as WORKER_FAMILIES
 
     return Metrics(
-        *(FAMILIES, REQUEST_FAMILIES, FEED_FAMILIES, HUB_FAMILIES, WORKER_FAMILIES, AGENT_FAMILIES),
-        JOB_FAMILIES,
+        *(FAMILIES, REQUEST_FAMILIES, FEED_FAMILIES, HUB_FAMILIES, WORKER_FAMILIES, AGENT_FAMILIES)
     )
 
 
@@ -84,12 +84,15 @@ class Server:
         *,
         metrics: Metrics | None = None,
         loops: bool = True,
+        simulation: Simulation | None = None,
     ) -> None:
+        """`simulation`: hosts of the fleet that exist in this process only."""
         check_extra()
         self._queue = queue
         self._settings = settings
         self._metrics = metrics or new_metrics()
         self._loops = loops
+        self._simulation = simulation
         self._server: uvicorn.Server | None = None
         self._stopping = asyncio.Event()
 
@@ -120,6 +123,7 @@ class Server:
                     services.bulk.running,
                     *loops,
                     *made.running,
+                    *_simulated(services, self._simulation),
                 ):
                     await running.enter_async_context(part())
                 app = CutOff(made.app(), services.request_id)
@@ -169,6 +173,22 @@ class Server:
         if self._server is not None:
             self._server.force_exit = self._stopping.is_set()
         self._stopping.set()
+
+
+def _simulated(
+    services: GatewayServices, simulation: Simulation | None
+) -> tuple[Callable[[], AbstractAsyncContextManager[None]], ...]:
+    """The simulated hosts, which speak to the agents' door of this server."""
+    if simulation is None:
+        return ()
+    from holdfast.fleet.simulated.site import SimulatedFleet
+
+    run_id = services.ids.token()
+    return (
+        SimulatedFleet(
+            services.store, services.agents, services.clock, simulation, run_id=run_id
+        ).running,
+    )
 
 
 async def _first(serving: asyncio.Task[None], event: asyncio.Event) -> None:

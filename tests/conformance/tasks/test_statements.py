@@ -34,6 +34,7 @@ PARTS = (
     "holdfast.fleet.jobs",
     "holdfast.fleet.agents",
     "holdfast.fleet.ssh",
+    "holdfast.fleet.simulated",
 )
 DIALECTS = ("sqlite", "postgres")
 OWN = {
@@ -343,19 +344,6 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
             ),
         )
     ),
-    *(
-        (f"holdfast.fleet.agents:{name}", params, index)
-        for name, params, index in (
-            ("next_parked", {"gates": ["!node:h"], "now": 1.0, "limit": 8}, "holdfast_task_gate"),
-            (
-                "agents_news",
-                {"ids": ["h"], "prefix": "!node:", "slot": "host:"},
-                "holdfast_task_gate",
-            ),
-            ("count_agents", {"since": 1.0}, "holdfast_agent_seen"),
-        )
-    ),
-    ("spare_unserved", {"ids": ["t"], "now": 1.0, "type": "t", "silent": 1.0}, "holdfast_task"),
     (f"{ORDERS}:page_open_orders", {"after": 0, "limit": 10}, "holdfast_order_open"),
     (
         f"{ORDERS}:page_symbol_orders",

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from holdfast.app import TaskQueue
 from holdfast.cli.logs import log_to_stderr
 from holdfast.cli.options import Flag
+from holdfast.cli.simulation import NO_FAULT_OPTIONS, FaultOptions, simulation_of
 from holdfast.cli.worker.command import LogLevel
 from holdfast.cli.worker.load import load_queue
 from holdfast.cli.worker.signals import INTERRUPTED, Stops
@@ -49,6 +50,11 @@ def server(
     client_ca: Annotated[
         str | None, Parameter(help="Requires clients to have a certificate of it.")
     ] = None,
+    simulated_hosts: Annotated[
+        int | None,
+        Parameter(help="Also run this many hosts that exist in this process only: sim-0001, ..."),
+    ] = None,
+    faults: FaultOptions = NO_FAULT_OPTIONS,
     log_level: LogLevel = LogLevel.INFO,
 ) -> int:
     """Serve the API of a store until SIGTERM or Ctrl-C.
@@ -58,6 +64,7 @@ def server(
     the Control Center is printed with a code that opens it once.
     """
     check_extra()
+    simulation = simulation_of(simulated_hosts, faults)
     given = admin_token(os.environ)
     flags = {
         "host": host,
@@ -85,7 +92,7 @@ def server(
         queue = TaskQueue(
             store_url, meter=metrics, redis=settings.redis, **settings.queue_settings()
         )
-    made = Server(queue, settings, metrics=metrics, loops=not no_loops)
+    made = Server(queue, settings, metrics=metrics, loops=not no_loops, simulation=simulation)
     return asyncio.run(_run(made, queue, printed))
 
 

@@ -1,0 +1,106 @@
+"""What a simulated host does with a command, by its words. Nothing is executed.
+
+    noop, true      ends at once with 0            echo WORDS...    prints the words
+    false           ends at once with 1            flood BYTES      prints this many bytes
+    exit CODE       ends at once with this code    sleep SECONDS    takes this long
+    systemctl ...   takes a moment, ends with 0
+
+A shell command is read in the same way, as one simple command. Everything else ends with 127, unless the
+simulation says what unknown commands do.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+NOT_FOUND: Final = 127
+USAGE: Final = 2
+FLOOD_BYTES_MAX: Final = 256 * 1024 * 1024
+SLEEP_SECONDS_MAX: Final = 86_400.0
+SERVICE_SECONDS: Final = (0.05, 0.5)
+"""How long `systemctl` takes."""
+_LINE: Final = b"simulated output\n"
+
+
+class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command does."""
+
+    exit_code: int = 0
+    seconds: tuple[float, float] = (0.0, 0.0)
+    """At least, at most."""
+    stdout: bytes = b""
+    flood: int = 0
+    """Bytes of output beside `stdout`."""
+    stderr: bytes = b""
+
+
+SUCCEEDS: Final = Behaviour()
+
+
+def behaviour(argv: Sequence[str], unknown: Behaviour | None = None) -> Behaviour:
+    """`unknown`: what other commands do."""
+    words = list(argv)
+    if len(words) == 3 and words[1] == "-c":
+        try:
+            words = shlex.split(words[2])
+        except ValueError:
+            return _wrong(words[0], "the command cannot be read")
+    if not words:
+        return SUCCEEDS
+    name = words[0].rpartition("/")[2]
+    known = _known(name, words[1:])
+    if known is not None:
+        return known
+    if unknown is not None:
+        return unknown
+    text = f"{name}: a simulated host does not know this command\n"
+    return Behaviour(exit_code=NOT_FOUND, stderr=text.encode())
+
+
+def _known(name: str, args: Sequence[str]) -> Behaviour | None:
+    match name:
+        case "noop" | "true" | ":":
+            return SUCCEEDS
+        case "false":
+            return Behaviour(exit_code=1)
+        case "echo":
+            return Behaviour(stdout=" ".join(args).encode() + b"\n")
+        case "exit":
+            code = _number(args, 255)
+            return _wrong(name, "give a code") if code is None else Behaviour(exit_code=int(code))
+        case "sleep":
+            seconds = _number(args, SLEEP_SECONDS_MAX)
+            return (
+                _wrong(name, "give seconds")
+                if seconds is None
+                else Behaviour(seconds=(seconds, seconds))
+            )
+        case "flood":
+            size = _number(args, FLOOD_BYTES_MAX)
+            return _wrong(name, "give bytes") if size is None else Behaviour(flood=int(size))
+        case "systemctl":
+            return Behaviour(seconds=SERVICE_SECONDS)
+        case _:
+            return None
+
+
+def _number(args: Sequence[str], most: float) -> float | None:
+    try:
+        value = float(args[0])
+    except (IndexError, ValueError):
+        return None
+    return value if 0.0 <= value <= most else None
+
+
+def _wrong(name: str, text: str) -> Behaviour:
+    return Behaviour(exit_code=USAGE, stderr=f"{name}: {text}\n".encode())
+
+
+def flood_of(start: int, size: int) -> bytes:
+    """Bytes of a flood, from any place."""
+    begin = start % len(_LINE)
+    return (_LINE * ((begin + size) // len(_LINE) + 1))[begin : begin + size]

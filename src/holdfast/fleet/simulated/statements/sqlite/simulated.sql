@@ -1,0 +1,10 @@
+-- Nodes of simulated hosts.
+
+-- name: add_simulated_nodes
+-- They have no credential, and name one that does not exist: their agents run in a process of the store.
+-- index: holdfast_node (primary key)
+INSERT INTO holdfast_node (id, project, kind, state, incarnation, started_at, registered_at, seen_at, info_json,
+    labels_json, token_id, token_at)
+SELECT r.id, :project, 'agent', 'live', 1, :now, :now, :now, :info_json, r.labels_json, 'simulated', :now
+FROM {rows: id text, labels_json text} WHERE true
+ON CONFLICT (id) DO NOTHING;
