@@ -23,10 +23,13 @@ import apsw
 import pytest
 
 from holdfast import Context, Task, TaskQueue, __version__
+from holdfast.cli.session import actor
 from holdfast.cli.tree import BY_PATH, VERBS
 from holdfast.client import Node
 from holdfast.core.exchange.item import Item
+from holdfast.core.fleet.approval import Person
 from holdfast.core.fleet.host_entry import HostEntry
+from holdfast.core.fleet.job_request import JobRequest
 from holdfast.core.speaking import Voice
 from holdfast.fleet.blocks import NewBlock
 from holdfast.fleet.fleet import Fleet
@@ -167,6 +170,55 @@ CASES: dict[str, list[str]] = {
     "op show": ["op_none"],
     "op stop": ["op_none"],
     "op resume": ["op_none"],
+    "run": [
+        "uptime --hosts fixed-1,fixed-3 --external-id ran-{side} --order name --waves 1,rest --plan",
+        "uptime --hosts fixed-1,fixed-3 --external-id ran-{side} --order name --waves 1,rest",
+        "uptime --hosts fixed-1,fixed-3 --external-id ran-{side} --order name --waves 1,rest",
+        "other --hosts fixed-1 --external-id ran-{side}",
+        "x --type shell --hosts role=web --external-id asked-job-{side} -m try --env A=1 --timeout 5s",
+        "--type noop --hosts fixed-1 --rate 2 --max-in-flight 1 --not-after 1h --metadata n=1",
+        "x --hosts fixed-9",
+        "x --hosts role=nothing",
+        "x --type unknown --hosts fixed-1",
+        "x --hosts fixed-1 --waves 0",
+        "x --hosts fixed-1 --rate fast",
+        "x --hosts fixed-1 --env A",
+    ],
+    "approve": [
+        "foreign -m fine --expect-digest d1:other",
+        "foreign -m fine --dry-run",
+        "no-such-job -m fine",
+        "foreign-{side} -m fine",
+        "foreign-{side} -m fine",
+    ],
+    "withdraw": ["voted-{side} -m oops", "no-such-job"],
+    "reject": ["foreign -m bad --dry-run", "rejected-{side} -m bad", "rejected-{side} -m bad"],
+    "job list": [
+        "",
+        "--status WAIT_APPROVAL --limit 1",
+        "--host fixed-2",
+        "-q status:NEW",
+        "-q x:y",
+    ],
+    "job show": ["foreign", "foreign --drift", "job_none", "no-such-job"],
+    "job plan": ["foreign", "foreign --limit 1"],
+    "job executions": ["foreign", "foreign --status NEW --limit 1", "foreign --host fixed-2"],
+    "job output": ["foreign", "foreign --stream stderr"],
+    "job why": ["foreign fixed-1", "foreign fixed-3", "no-such-job fixed-1"],
+    "job pause": ["order-{side} --dry-run", "order-{side} -m odd", "order-{side} -m odd"],
+    "job resume": ["order-{side} --expect-version 99", "order-{side}"],
+    "job promote": ["order-{side}"],
+    "job set": [
+        "order-{side}",
+        "order-{side} --max-in-flight 1 --max-lost 0 --rate 2",
+        "order-{side} --max-in-flight none",
+    ],
+    "job break-glass": ["order-{side} --ticket INC-7 -m down", "foreign --ticket I -m x --dry-run"],
+    "job review": ["order-{side} -m seen"],
+    "job abort": ["order-{side} --mode kill -m wrong", "order-{side}"],
+    "job cancel": ["cancelled-job-{side}"],
+    "job retry": ["foreign", "foreign --dry-run", "foreign --only nothing"],
+    "job retry-failed": ["foreign"],
     "host list": [
         "",
         "role=web --limit 1",
@@ -347,6 +399,16 @@ async def fill_fleet(store: Store) -> dict[str, str]:
         for side in SIDES:
             block = await fleet.blocks.add("default", NewBlock(reason=name, host="fixed-3"), by)
             names[f"{name}-{side}"] = block.id
+    kinds = {"foreign": "shell", "rejected": "shell", "voted": "shell", "order": "exec"}
+    kinds["cancelled-job"] = "exec"
+    jobs = [(f"{name}-{side}", kind) for name, kind in kinds.items() for side in SIDES]
+    for name, kind in [("foreign", "shell"), *jobs]:
+        request = JobRequest(command_type=kind, command="x", selector="role=web", external_id=name)
+        made = await fleet.jobs.create(request, By("user:ann"))
+        if name.startswith("voted"):
+            voter = actor() if name.endswith(STORE) else "user:admin"
+            person = Person(voter, frozenset({"role:admin"}))
+            await fleet.approvals.approve(made.job.id, person, By(voter, "fine"))
     return names
 
 
@@ -474,6 +536,11 @@ NOT_AUDITED = {
     "task release": "its task has no runner, so it is refused",
     "op stop": "there is no such operation, so it is refused",
     "op resume": "there is no such operation, so it is refused",
+    "job promote": "no wave waits for a person",
+    "job break-glass": "the job needs no approval, so it is refused",
+    "job review": "the job did not skip its approval, so it is refused",
+    "job retry": "the job has not ended, so it is refused",
+    "job retry-failed": "the job has not ended, so it is refused",
     "sync fix-expired-locks": "no lock has expired in this world, so it changes nothing",
 }
 """Verbs that change something and leave no audit row, and why."""
@@ -501,6 +568,7 @@ def is_read(path: str) -> bool:
 
 READING = {"list", "show", "why", "history", "groups", "tail", "status", "log", "verify", "stats",
            "interventions", "output", "checkpoints", "watch", "wait", "logs", "export", "select",
+           "plan", "executions",
            "openapi"}  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 LENGTH = re.compile(r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+[smh]\b)?")
@@ -548,6 +616,8 @@ LEFT_OUT = {
     "prev",
     "prev_hash",
     "head",
+    "digest",
+    "seed",
     "before_version",
     "after_version",
 }

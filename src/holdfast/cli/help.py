@@ -21,7 +21,8 @@ Options of every command that reads the store:
 
 An id may be shortened to a prefix that matches one task; @last is the newest; - reads ids from stdin.
 Exit codes: 0 ok, 1 failed, 2 usage, 3 partly failed, 4 token refused or right missing, 5 not found,
-6 conflict, 7 timeout, 8 waits for a decision, 10 unavailable, 130 interrupted.
+6 conflict, 7 timeout, 8 waits for a decision or an approval, 9 rejected, 10 unavailable,
+130 interrupted.
 """
 
 

@@ -369,6 +369,7 @@ NOUNS: Final = {
     "conflict": "Conflicts between nodes and the server",
     "op": "Changes of many tasks",
     "sync": "The exchange with nodes",
+    "job": "Jobs: one command on many hosts",
     "host": "Hosts of the fleet",
     "group": "Groups of hosts",
     "block": "What keeps commands off hosts",

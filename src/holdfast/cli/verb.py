@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 HERE: Final = "holdfast.cli.commands"
+FLEET: Final = f"{HERE}.fleet"
 
 
 class Verb(NamedTuple):

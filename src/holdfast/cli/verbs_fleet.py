@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.cli.verb import HERE, Verb
+from holdfast.cli.verb import FLEET, Verb
+from holdfast.cli.verbs_job import JOB_VERBS
 
-FLEET: Final = f"{HERE}.fleet"
 FLEET_VERBS: Final = (
     Verb(
         "host list",
@@ -135,4 +135,5 @@ FLEET_VERBS: Final = (
         f"{FLEET}.block:lift",
         ("holdfast block remove blk_0199a1b27c3e",),
     ),
+    *JOB_VERBS,
 )

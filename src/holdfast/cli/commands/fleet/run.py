@@ -1,0 +1,123 @@
+"""`holdfast run`: one command on many hosts.
+
+Promises: prints what will happen before it happens: the waves, the limits, the hosts that are left out and
+why, and who must approve. `--plan` writes nothing. The exit code says how the job stands (`job_view`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from holdfast.app import TaskQueue
+from holdfast.cli.api import calls_of, v1
+from holdfast.cli.commands.fleet.job_ref import read_job
+from holdfast.cli.commands.fleet.job_view import (
+    approval_of,
+    command_of,
+    cut,
+    excluded_of,
+    made_exit,
+    sizes_of,
+    window_of,
+)
+from holdfast.cli.commands.fleet.run_request import Rollout, What
+from holdfast.cli.options import COMMON, Common, Project, Reason
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.output.table import Item
+from holdfast.cli.session import with_queue
+from holdfast.core.fleet.model import JobStatus
+
+WHAT = What()
+ROLLOUT = Rollout()
+
+
+def run(
+    command: Annotated[str, Parameter(help="The command; some types have none.")] = "",
+    /,
+    *,
+    hosts: Annotated[str, Parameter(help="A selector of hosts, e.g. role=web.")],
+    external_id: Annotated[
+        str | None, Parameter(help="Your name of the job: the same again is the same job.")
+    ] = None,
+    plan: Annotated[
+        bool, Parameter(name=("--plan", "--dry-run"), negative="", help="Only show the plan.")
+    ] = False,
+    reason: Reason = "",
+    project: Project = None,
+    what: What = WHAT,
+    rollout: Rollout = ROLLOUT,
+    common: Common = COMMON,
+) -> int:
+    """Run a command on hosts. Exit code 8 if the job waits for an approval."""
+    body = what.request() | {"command": command, "selector": hosts, "reason": reason}
+    if (request := rollout.request()) is not None:
+        body["rollout"] = request
+    given = {"external_id": external_id, "project": project, "dry_run": plan or None}
+    body |= {name: value for name, value in given.items() if value is not None}
+    if plan:
+        _print_plan(common, command, what.type, with_queue(common, lambda q: _post(q, body)))
+        return 0
+    made, job = with_queue(common, lambda queue: _make(queue, body))
+    return _print_made(common, made, job)
+
+
+async def _post(queue: TaskQueue, body: dict[str, Any]) -> Item:
+    made: Item = (await (await calls_of(queue)).call("POST", v1("jobs"), body)).body
+    return made
+
+
+async def _make(queue: TaskQueue, body: dict[str, Any]) -> tuple[Item, Item]:
+    calls = await calls_of(queue)
+    made: Item = (await calls.call("POST", v1("jobs"), body)).body
+    return made, await read_job(calls, made["job_id"])
+
+
+def _print_made(common: Common, made: Item, job: Item) -> int:
+    item = job | {"created": made["created"]}
+    Printer(common).one(item, made_lines(job, created=made["created"]), name=job["id"])
+    return made_exit(job)
+
+
+def made_lines(job: Item, *, created: bool) -> list[tuple[str, object]]:
+    """A new job: what will happen, and what to do next."""
+    is_waiting = job["status"] == JobStatus.WAIT_APPROVAL
+    return [
+        (job["id"], job["status"] + ("" if created else ", made before")),
+        ("external id", job["external_id"]),
+        ("command", command_of(job)),
+        ("hosts", f"{job['hosts']}" + (f" ({job['selector']})" if job["selector"] else "")),
+        ("waves", cut(sizes_of(job))),
+        ("window", window_of(job)),
+        ("halts above", _limits(job)),
+        *excluded_of(job["excluded"]),
+        ("approval", approval_of(job)),
+        ("approve", f"holdfast approve {job['id']} -m TEXT" if is_waiting else None),
+        ("follow", f"holdfast watch {job['id']}"),
+    ]
+
+
+def _limits(job: Item) -> str:
+    return ", ".join(f"{name} {use['limit']}" for name, use in sorted(job["budget"].items()))
+
+
+def _print_plan(common: Common, command: str, kind: str, made: Item) -> None:
+    waves = Counter(each["wave"] for each in made["plan"])
+    sizes = ", ".join(str(count) for _, count in sorted(waves.items()))
+    listed = len(made["plan"])
+    lines = [
+        ("plan", f"{kind}: {command}" if command else kind),
+        ("hosts", f"{made['hosts']}: {cut(made['folded'])}"),
+        ("waves", sizes if listed == made["hosts"] else f"{sizes} of the first {listed} hosts"),
+        *excluded_of(made["excluded"]),
+        ("approval", _needed(made)),
+        ("digest", made["digest"]),
+        ("written", "nothing"),
+    ]
+    Printer(common).one(made, lines, names=[each["host"] for each in made["plan"]])
+
+
+def _needed(made: Item) -> str:
+    return "not needed" if made["approval_state"] == "NOT_REQUIRED" else "needed"
