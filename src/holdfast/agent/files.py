@@ -50,15 +50,45 @@ class Disk:
 
     def replace(self, path: str, data: bytes, what: str) -> None:
         """Writes and syncs a temporary file, renames it over the target, and syncs the folder."""
-        beside = path + TEMPORARY
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        file = self.step("create " + what, lambda: os.open(beside, flags, FILE_MODE))
-        try:
-            self.step("write " + what, lambda: write_all(file, data))
-            self.step("sync new " + what, lambda: os.fsync(file))
-        finally:
+        [failure] = self.replace_all([(path, data)], what)
+        if failure is not None:
+            raise failure
+
+    def replace_all(self, files: list[tuple[str, bytes]], what: str) -> list[OSError | None]:
+        """Replaces several files, each with its failure. All are written before the first is synced, so
+        that the system syncs them together."""
+        failures: list[OSError | None] = [None] * len(files)
+        opened: dict[int, int] = {}
+        for step in (self._write_beside, self._sync_beside, self._rename, self._sync_place):
+            for nth, (path, data) in enumerate(files):
+                if failures[nth] is None:
+                    try:
+                        step(opened, nth, path, data, what)
+                    except OSError as error:
+                        failures[nth] = error
+        for file in opened.values():
             os.close(file)
-        self.step("rename " + what, lambda: os.rename(beside, path))  # noqa: PTH104
+        return failures
+
+    def _write_beside(
+        self, opened: dict[int, int], nth: int, path: str, data: bytes, what: str
+    ) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        file = self.step("create " + what, lambda: os.open(path + TEMPORARY, flags, FILE_MODE))
+        opened[nth] = file
+        self.step("write " + what, lambda: write_all(file, data))
+
+    def _sync_beside(
+        self, opened: dict[int, int], nth: int, path: str, data: bytes, what: str
+    ) -> None:
+        self.step("sync new " + what, lambda: os.fsync(opened[nth]))
+
+    def _rename(self, opened: dict[int, int], nth: int, path: str, data: bytes, what: str) -> None:
+        self.step("rename " + what, lambda: os.rename(path + TEMPORARY, path))  # noqa: PTH104
+
+    def _sync_place(
+        self, opened: dict[int, int], nth: int, path: str, data: bytes, what: str
+    ) -> None:
         self.sync_folder(os.path.dirname(path), what)  # noqa: PTH120
 
     def cut(self, path: str, size: int, what: str) -> None:

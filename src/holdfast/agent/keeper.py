@@ -128,7 +128,7 @@ class Keeper:
     def _change(self, name: str, request: dict[str, Any]) -> dict[str, Any] | None:
         if name == "prepare":
             os.makedirs(request["folder"], FOLDER_MODE, exist_ok=True)  # noqa: PTH103
-            self._commands[request["id"]] = Command(request, self._disk)
+            self._commands[request["id"]] = Command(request)
             self._waiting.add(request["id"])
             return {"pid": os.getpid(), "start": start_of(os.getpid()) or 0}
         if name == "release":
@@ -175,15 +175,28 @@ class Keeper:
 
     def _look(self, is_signal: bool) -> None:
         now = time.monotonic()
+        ended: list[tuple[str, Command, tuple[str, bytes]]] = []
         for run, command in list(self._commands.items()):
             command.limit(now, stop=is_signal and _is_asked(command))
             files = list(command.readers)
-            if command.finish(now):
-                for file in files:
+            record = command.exit_record(now)
+            for file in files:
+                if file not in command.readers:
                     self._poll.unregister(file)
-                del self._commands[run]
-                self._waiting.discard(run)
-                self.say({"ended": run})
+            if record is not None:
+                ended.append((run, command, record))
+        self._write_exits(ended, now)
+
+    def _write_exits(self, ended: list[tuple[str, Command, tuple[str, bytes]]], now: float) -> None:
+        records = [record for _, _, record in ended]
+        failures = self._disk.replace_all(records, "exit record")
+        for nth, (run, command, _) in enumerate(ended):
+            if failures[nth] is not None:
+                command.make_room(now)
+                continue
+            del self._commands[run]
+            self._waiting.discard(run)
+            self.say({"ended": run})
 
     def say(self, answer: dict[str, Any]) -> None:
         try:

@@ -27,7 +27,7 @@ import time
 from collections import deque
 from typing import Any
 
-from holdfast.agent.files import FILE_MODE, Disk, read_file, write_all
+from holdfast.agent.files import FILE_MODE, read_file, write_all
 
 READ_BYTES = 65536
 POLL_SECONDS = 0.02
@@ -127,11 +127,11 @@ class Output:
 class Command:
     """A run, from the wait for its release to its exit record."""
 
-    def __init__(self, spec: dict[str, Any], disk: Disk) -> None:
+    def __init__(self, spec: dict[str, Any]) -> None:
         self.folder: str = spec["folder"]
         self.readers: dict[int, Output] = {}
         self.pid = 0
-        self._spec, self._disk = spec, disk
+        self._spec = spec
         self._outputs = {name: Output(self._path(name), spec["limit"]) for name in STREAMS}
         self._ended: dict[str, Any] | None = None
         self._status: int | None = None
@@ -239,23 +239,20 @@ class Command:
             return False
         return self._kill_at is None or self._is_killed or not self._signal(0)
 
-    def finish(self, now: float) -> bool:
-        """Writes how it ended. False: it goes on, or the disk did not take the record yet."""
+    def exit_record(self, now: float) -> tuple[str, bytes] | None:
+        """The exit record and its place. None: the command goes on, or the disk had no room a moment ago."""
         if self._ended is None and self._is_over():
             self._end()
         if self._ended is None or now < self._write_at:
-            return False
+            return None
         streams = {name: made.summary() for name, made in self._outputs.items()}
-        record = json.dumps(dict(self._ended, streams=streams)).encode()
-        try:
-            self._disk.replace(self._path("exit"), record, "exit record")
-        except OSError:
-            # The record is small and the truth: the output makes room for it.
-            for made in self._outputs.values():
-                made.give_up()
-            self._write_at = now + FULL_SECONDS
-            return False
-        return True
+        return self._path("exit"), json.dumps(dict(self._ended, streams=streams)).encode()
+
+    def make_room(self, now: float) -> None:
+        """The disk did not take the record, which is small and the truth: the output goes."""
+        for made in self._outputs.values():
+            made.give_up()
+        self._write_at = now + FULL_SECONDS
 
     def _end(self) -> None:
         for file in list(self.readers):
@@ -268,6 +265,7 @@ class Command:
         for stream in (self._process.stdout, self._process.stderr):
             assert stream is not None
             stream.close()
+        self.readers.clear()
         code = self._process.returncode
         is_signal = code < 0
         self._ended = self._record(None if is_signal else code, -code if is_signal else None, "")

@@ -194,3 +194,28 @@ async def test_files_are_of_their_owner_only(tmp_path: Path) -> None:
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "journal").iterdir()}
     assert modes == {0o600}
     assert stat.S_IMODE((tmp_path / "journal").stat().st_mode) == 0o700
+
+
+class FailsFor(Disk):
+    """Fails a step for the second file."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.count = 0
+
+    def step(self, name: str, do: Callable[[], Any]) -> Any:
+        if name == self.name:
+            self.count += 1
+            if self.count == 2:
+                raise OSError(errno.ENOSPC, "no space left")
+        return do()
+
+
+@pytest.mark.parametrize("step", ["create", "write", "sync new", "rename", "sync folder of"])
+def test_one_of_several_files_that_fails_does_not_stop_the_others(
+    tmp_path: Path, step: str
+) -> None:
+    files = [(str(tmp_path / str(n)), b"data %d" % n) for n in range(3)]
+    failures = FailsFor(f"{step} x").replace_all(files, "x")
+    assert [failure is None for failure in failures] == [True, False, True]
+    assert [(tmp_path / str(n)).read_bytes() for n in (0, 2)] == [b"data 0", b"data 2"]

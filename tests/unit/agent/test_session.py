@@ -1,5 +1,6 @@
 """Sessions of drivers that reach a host from afar: the newest one counts."""
 
+import asyncio
 import errno
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ async def test_a_session_that_was_replaced_starts_nothing(tmp_path: Path) -> Non
     try:
         await take_over(old, tmp_path, "a")
         executor = HostExecutor(old, tmp_path)
+        ended = asyncio.Event()
+        executor.watch(ended.set)
         process = await executor.prepare(Work(run="1", argv=("touch", str(tmp_path / "mark"))))
         await take_over(new, tmp_path, "b")
         await executor.release("1")
@@ -42,6 +45,7 @@ async def test_a_session_that_was_replaced_starts_nothing(tmp_path: Path) -> Non
         with pytest.raises(OSError, match="another session has taken over") as refused:
             await lines.ask({"do": "keep_text", "args": [str(tmp_path / "x"), "text"]})
         assert refused.value.errno == errno.ESTALE
+        await ended.wait()
         after = HostExecutor(new, tmp_path)
         sight = await after.look("1", process)
         assert sight.evidence is ProcessEvidence.EXITED

@@ -6,16 +6,13 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from holdfast.agent import supervisor
 from holdfast.agent.executor import BASE_ENV, CannotStart, HostExecutor
-from holdfast.agent.files import Disk
 from holdfast.agent.link import LocalHost
 from holdfast.agent.ports import StreamEnd, Work
 from holdfast.agent.supervisor import FULL_SECONDS, Command, Output, find_program, start_of
@@ -327,30 +324,21 @@ def test_a_full_disk_costs_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (made.size, made.kept, made.gap) == (1300, 800, (300, 500))
 
 
-class FullDisk(Disk):
-    """Takes no exit record until it has room."""
-
-    room = 0
-
-    def step(self, name: str, do: Callable[[], Any]) -> Any:
-        if name == "write exit record" and not self.room:
-            raise OSError(errno.ENOSPC, "full")
-        return do()
-
-
 def test_output_makes_room_for_the_exit_record(tmp_path: Path) -> None:
-    disk = FullDisk()
     spec = {"folder": str(tmp_path), "limit": 1000, "argv": ["echo", "hello"], "run_as": None}
-    command = Command({**spec, "env": dict(BASE_ENV), "timeout": 9.0, "grace": 1.0}, disk)
+    command = Command({**spec, "env": dict(BASE_ENV), "timeout": 9.0, "grace": 1.0})
     command.begin()
     _, status = os.waitpid(command.pid, 0)
     command.reaped(status)
-    assert not command.finish(10.0)
+    assert command.exit_record(10.0) is not None
+    assert (tmp_path / "stdout").read_bytes() == b"hello\n"
+    command.make_room(10.0)
     assert command.wants(10.0) == FULL_SECONDS
     assert not (tmp_path / "stdout").exists()
-    disk.room = 1
-    assert not command.finish(10.5)
-    assert command.finish(11.0)
-    record = json.loads((tmp_path / "exit").read_bytes())
+    assert command.exit_record(10.5) is None
+    written = command.exit_record(11.0)
+    assert written is not None
+    assert written[0] == str(tmp_path / "exit")
+    record = json.loads(written[1])
     assert record["exit_code"] == 0
     assert record["streams"]["stdout"]["gap"] == [0, 6]
