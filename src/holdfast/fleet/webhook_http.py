@@ -13,15 +13,17 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import ip_address
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-import httpx2
 import msgspec
 
 from holdfast.core.fleet.webhook_address import AddressRules, WebhookTarget
 from holdfast.core.fleet.webhook_rules import DeliveryVerdict, verdict_of
 from holdfast.core.text import one_line
 from holdfast.errors import InvalidInput
+
+if TYPE_CHECKING:  # commands on a store import this module, and need no extra
+    import httpx2
 
 TIMEOUT_SECONDS: Final = 15.0
 ANSWER_BYTES_MAX: Final = 1_000
@@ -67,6 +69,8 @@ class WebhookHttp:
     @property
     def _client(self) -> httpx2.AsyncClient:
         """Made for the first message: the certificates take a moment to load."""
+        import httpx2
+
         if self._made is None:
             self._made = httpx2.AsyncClient(
                 verify=True if self._verify is None else self._verify,
@@ -84,6 +88,8 @@ class WebhookHttp:
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Attempt:
         """Never raises for what the endpoint or the network does."""
+        import httpx2
+
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 target = self._rules.parse(url)
