@@ -16,6 +16,7 @@ from holdfast.core.errors import AmbiguousId
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.core.wire import check_project
 from holdfast.errors import InvalidInput, NotFound
+from holdfast.gateway.feed.fleet_directory import FleetDirectory
 from holdfast.queue import views
 from holdfast.queue.nodes import Nodes
 from holdfast.queue.queues import Queues, QueueView
@@ -62,7 +63,7 @@ async def counted_whole(queue: QueueView, projects: frozenset[str] | None) -> Qu
 
 
 class StoreDirectory:
-    """See `Directory`. Jobs and hosts are looked up by a directory of the fleet."""
+    """See `Directory`. Jobs and hosts are looked up by `fleet`; without it there are none."""
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class StoreDirectory:
         shown: Callable[[Any], Any] = lambda view: view,
         registered: Registered = none_registered,
         knows_project: Knows = knows_all,
+        fleet: FleetDirectory | None = None,
     ) -> None:
         self._tasks = tasks
         self._queues = queues
@@ -87,6 +89,7 @@ class StoreDirectory:
         self._shown = shown
         self._registered = registered
         self._knows_project = knows_project
+        self._fleet = fleet
         self._projects = {ALL_PROJECTS, DEFAULT_PROJECT}
         self._now = now
 
@@ -113,7 +116,7 @@ class StoreDirectory:
             case ChannelKind.USER | ChannelKind.SYSTEM:
                 return ChannelObject(ALL_PROJECTS, channel.topic)
             case ChannelKind.JOB | ChannelKind.HOST:
-                return None
+                return None if self._fleet is None else await self._fleet.find(channel, principal)
 
     async def _find_task(self, channel: Channel, principal: Principal) -> ChannelObject | None:
         name, projects = channel.name, visible_projects(principal)
@@ -162,6 +165,10 @@ class StoreDirectory:
                     runs = [{"task_id": task_id, "fence": fence} for task_id, fence in held]
                     identity = (await self._registered([name])).get(name)
                     yield {**hub_views.node(node, self._now(), identity), "held": runs}
+            case ChannelKind.JOB | ChannelKind.HOST:
+                view = None if self._fleet is None else await self._fleet.snapshot(found)
+                if view is not None:
+                    yield view
             case _:
                 yield await self._summary(channel, visible_projects(principal))
 

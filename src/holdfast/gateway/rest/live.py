@@ -24,6 +24,7 @@ from holdfast.gateway.connections import Door
 from holdfast.gateway.feed.broadcaster import Broadcaster
 from holdfast.gateway.feed.directory import StoreDirectory
 from holdfast.gateway.feed.feed import FeedNames, LiveFeed
+from holdfast.gateway.feed.fleet_directory import FleetDirectory
 from holdfast.gateway.feed.metrics import FeedMeter
 from holdfast.gateway.feed.poll import poll_frames
 from holdfast.gateway.feed.ports import FeedSource, Session
@@ -83,6 +84,7 @@ class Live:
                 counted=partial(_counted, services.store),
                 shown=services.redaction.value,
                 registered=services.nodes.find,
+                fleet=FleetDirectory(services.fleet, services.now),
             ),
             names=FeedNames(__version__, services.ids.token()),
             flow=gateway.settings.flow,

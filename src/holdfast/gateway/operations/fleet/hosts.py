@@ -14,10 +14,10 @@ from holdfast.core.rights import Operation
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.fleet import views
 from holdfast.fleet.host_details import HostDetails
+from holdfast.fleet.whole_views import whole_host
 from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.gateway.operations.fleet.scope import own_host, page, place, project_of
 from holdfast.queue.by import By
-from holdfast.queue.views import View
 
 O: Final = Operation  # noqa: E741
 
@@ -85,7 +85,8 @@ async def get(call: Call, host: str, *, project: str | None = None) -> Answer:
     row = await call.services.fleet.hosts.get(name, host)
     if own_host(call) not in (None, row.id):
         raise missing("host", host)
-    return Answer(await _shown(call, row), version=row.version)
+    body = await whole_host(call.services.fleet, row, call.services.now())
+    return Answer(body, version=row.version)
 
 
 async def select(call: Call, *, selector: str, project: str | None = None) -> Answer:
@@ -212,17 +213,3 @@ def _answer(call: Call, row: Host, *, status: int = 200) -> Answer:
     details = HostDetails(row, None, None)
     seconds = call.services.fleet.rules.heartbeat_seconds
     return Answer(views.host_row(details, call.services.now(), seconds), status, row.version)
-
-
-async def _shown(call: Call, row: Host) -> View:
-    fleet = call.services.fleet
-    [details] = await fleet.host_reads.details([row])
-    groups = await fleet.groups.memberships(row.project, [row])
-    blocks = await fleet.blocks.of_hosts(row.project, [row])
-    return views.host(
-        details,
-        call.services.now(),
-        fleet.rules.heartbeat_seconds,
-        groups=groups[row.id],
-        blocks=[block.id for block in blocks[row.id]],
-    )

@@ -23,6 +23,7 @@ from holdfast.errors import InvalidInput, NotFound
 from holdfast.fleet import job_views as views
 from holdfast.fleet.jobs.create import Created
 from holdfast.fleet.jobs.reads import ExecutionView
+from holdfast.fleet.whole_views import whole_job
 from holdfast.gateway import redacting
 from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.gateway.operations.fleet.scope import own_host, page, place, project_of
@@ -164,12 +165,8 @@ async def get(
 ) -> Answer:
     """One job with its counts. `drift`: also how its hosts have changed since, which reads all of them."""
     job = await readable(call, O.JOBS_READ, job_id, project)
-    fleet = call.services.fleet
-    detail = await fleet.job_reads.detail(job.id)
-    approval = await fleet.approvals.get(job.id) if detail.job.approval_id is not None else None
-    found = await fleet.job_reads.drift(detail.job) if drift else None
-    body = views.job(detail, call.services.now(), approval=approval, drift=found)
-    return Answer(body, version=detail.job.version)
+    body, version = await whole_job(call.services.fleet, job, call.services.now(), with_drift=drift)
+    return Answer(body, version=version)
 
 
 async def plan(
