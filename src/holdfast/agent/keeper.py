@@ -191,9 +191,11 @@ class Keeper:
         records = [record for _, _, record in ended]
         failures = self._disk.replace_all(records, "exit record")
         for nth, (run, command, _) in enumerate(ended):
-            if failures[nth] is not None:
+            failure = failures[nth]
+            if failure is not None and not isinstance(failure, FileNotFoundError):
                 command.make_room(now)
                 continue
+            # Without its folder there is no place for the record, and no agent that looks for it.
             del self._commands[run]
             self._waiting.discard(run)
             self.say({"ended": run})

@@ -342,3 +342,16 @@ def test_output_makes_room_for_the_exit_record(tmp_path: Path) -> None:
     record = json.loads(written[1])
     assert record["exit_code"] == 0
     assert record["streams"]["stdout"]["gap"] == [0, 6]
+
+
+async def test_a_keeper_ends_although_the_folder_of_a_run_is_gone(tmp_path: Path) -> None:
+    host = LocalHost()
+    executor = HostExecutor(host, tmp_path / "runs")
+    process = await executor.prepare(Work(run="1", argv=("true",)))
+    (tmp_path / "runs" / "1").rmdir()
+    file = os.pidfd_open(process.pid)
+    await host.close()
+    try:
+        await readable(file)
+    finally:
+        os.close(file)
