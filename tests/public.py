@@ -44,6 +44,8 @@ OTHERS = {
         PayloadTooLarge QueueFull QueueStopping SchemaMismatch StoreBusy StoreUnavailable
         TaskFailed UnknownDependency UnknownPriority UnknownType UnserialisablePayload
         VersionConflict WaitTimeout WrongLoop""",
+    "holdfast.fleet.celery": "install",
+    "holdfast.gateway.settings": "fleet_options",
     "holdfast.metrics": "Family Kind Meter Metrics NullMeter",
     "holdfast.orders.errors": """CorruptLog CorruptSnapshot CorruptState ExchangeFailed ExchangeTimeout
         InvalidOrder NotReconciled OrdersFrozen OverFill RiskRefused StateBehind StateLocked StoreFailed

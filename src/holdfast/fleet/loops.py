@@ -14,13 +14,15 @@ from typing import Final
 
 from holdfast.bus.port import FEED, Bus
 from holdfast.clock import Clock
-from holdfast.core.fleet.rules import FleetRules
+from holdfast.core.fleet.rules import FleetHosting, FleetRules
 from holdfast.engine.loop import Loop
 from holdfast.engine.supervisor import Supervisor
 from holdfast.errors import StoreUnavailable
 from holdfast.fleet.hints import JOBS
 from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.deadlines import Deadlines
+from holdfast.fleet.jobs.outbox import OVERDUE_SECONDS
+from holdfast.fleet.jobs.planning import JOBS_MAX
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.pipeline import Pipeline
 from holdfast.metrics import Meter
@@ -34,8 +36,6 @@ DEADLINE_SECONDS: Final = 1.0
 """The time between two looks at what ends by itself."""
 PACE_SECONDS: Final = 0.02
 """The least time between two looks, so that ends are counted together."""
-JOBS_MAX: Final = 100
-"""Jobs of one look."""
 BACKOFF_SECONDS: Final = (1.0, 5.0, 30.0, 300.0)
 """How long a job whose step failed is left alone."""
 DRIVEN_MAX: Final = 200
@@ -74,11 +74,15 @@ class OutboxLoop(Loop):
         self._pipeline = pipeline
         self._rules = rules
         self._driving: dict[str, asyncio.Task[None]] = {}
+        self._overdue_at = clock.monotonic() + OVERDUE_SECONDS
 
     async def tick(self) -> float:
         """An entry that comes due before the next tick makes it come earlier."""
         while await self._pipeline.publish_outbox(self):
             pass
+        if self.clock.monotonic() >= self._overdue_at:
+            self._overdue_at = self.clock.monotonic() + OVERDUE_SECONDS
+            await self._pipeline.announce_overdue(self)
         return self._rules.outbox_seconds
 
     async def plan_job(self, job_id: str) -> bool:
@@ -127,7 +131,7 @@ class RolloutLoop(Loop):
             return PACE_SECONDS - since
         self._ticked_at = self.clock.monotonic()
         now = self._store.now()
-        found = await self._store.read(lambda: jobs_to_plan(now))
+        found = await self._pipeline.due_jobs()
         jobs = [job_id for job_id in found if not self._backoff.is_waiting(job_id, now)]
         for job_id in jobs:
             await self._plan(job_id)
@@ -197,7 +201,8 @@ class FleetLoops:
         *,
         more: Sequence[Loop] = (),
     ) -> None:
-        """`more`: further loops that run beside these, e.g. the delivery of webhooks."""
+        """`more`: further loops that run beside these, e.g. the delivery of webhooks. Outbox and rollouts are
+        left out if Celery has them (`holdfast.fleet.celery`)."""
         self.outbox = OutboxLoop(clock, store, pipeline, rules)
         self.rollouts = RolloutLoop(clock, store, pipeline)
         self.deadlines = DeadlineLoop(clock, Deadlines(store, rules, bus))
@@ -205,10 +210,14 @@ class FleetLoops:
         self._clock = clock
         self._bus = bus
         self._more = tuple(more)
+        self._hosting = rules.hosting
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.outbox, self.rollouts, self.deadlines, self.figures, *self._more)
+        beside = (self.deadlines, self.figures, *self._more)
+        if self._hosting is FleetHosting.CELERY:
+            return beside
+        return (self.outbox, self.rollouts, *beside)
 
     def wake(self, hint: str = "") -> None:
         """On a hint. The feed has one for every change of a task, so it wakes the rollouts only."""
@@ -229,13 +238,6 @@ class FleetLoops:
             leave()
             await supervisor.stop()
             await self.outbox.stop()
-
-
-def jobs_to_plan(now: float) -> Script[list[str]]:
-    """Jobs with ends that were not counted, and jobs whose time to be looked at has come."""
-    ended = yield call(own("jobs_with_ends"), limit=JOBS_MAX)
-    due = yield call(own("jobs_due"), now=now, limit=JOBS_MAX)
-    return list(dict.fromkeys(row[0] for row in (*ended, *due)))
 
 
 def next_due() -> Script[float | None]:

@@ -21,10 +21,10 @@ from holdfast.errors import HoldfastError, NotSupported
 from holdfast.fleet.hints import wake_hosts
 from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.job_rows import GRANTED, read_job
-from holdfast.fleet.jobs.outbox import Outbox
-from holdfast.fleet.jobs.planning import plan_step
+from holdfast.fleet.jobs.outbox import Outbox, overdue_pushed
+from holdfast.fleet.jobs.planning import jobs_to_plan, plan_step
 from holdfast.fleet.jobs.steps import Planned
-from holdfast.fleet.jobs.waiting import waiting_execution
+from holdfast.fleet.jobs.waiting import open_execution, waiting_execution
 from holdfast.metrics import Meter, NullMeter
 from holdfast.store.store import Store
 
@@ -80,6 +80,30 @@ class Pipeline:
             await self._outbox.done([e for e in entries if await self._handed_over(e, hand_over)])
         return count
 
+    async def announce_overdue(self, hosting: Hosting) -> int:
+        """Hands over executions again that no process looks after, e.g. because the one with their message
+        died. Call it every `OVERDUE_SECONDS`. Returns how many there were."""
+        drivers = [driver.value for driver in HostDriver if self._rules.is_pushed(driver)]
+        now = self._store.now()
+        found = await self._store.read(lambda: overdue_pushed(drivers, now))
+        for execution_id in found:
+            await hosting.run_execution(execution_id)
+        return len(found)
+
+    async def due_jobs(self) -> list[str]:
+        """Jobs with ends that were not counted, and jobs whose time to be looked at has come."""
+        now = self._store.now()
+        return await self._store.read(lambda: jobs_to_plan(now))
+
+    async def wait_seconds(self, execution_id: str) -> float | None:
+        """How long an execution waits for its next attempt. None: it waits for nothing but its host, or not
+        at all."""
+        waiting = await self._store.read(lambda: waiting_execution(execution_id))
+        if waiting is None:
+            return None
+        left = waiting.task.due_at - self._store.now()
+        return left if left > 0 else None
+
     async def _handed_over(
         self, entry: OutboxEntry, hand_over: Callable[[str], Awaitable[bool]]
     ) -> bool:
@@ -125,10 +149,10 @@ class Pipeline:
     async def run_execution(self, execution_id: str) -> None:
         """Sees one execution of a host through that the server has to reach. A host that fetches its work
         itself is only woken."""
-        waiting = await self._store.read(lambda: waiting_execution(execution_id))
+        waiting = await self._store.read(lambda: open_execution(execution_id))
         if waiting is None:
             return
-        if waiting.driver is not HostDriver.SSH and waiting.driver not in self._drives:
+        if not self._rules.is_pushed(waiting.driver):
             wake_hosts(self._bus, [waiting.execution.host_id])
             return
         drive = self._drives.get(waiting.driver)

@@ -29,7 +29,7 @@ from holdfast.core.fleet.command_type import (
     command_types,
 )
 from holdfast.core.fleet.job_fields import BACKOFF_SECONDS_MAX, NOT_AFTER_SECONDS_MAX, RETRIES_MAX
-from holdfast.core.fleet.rules import RULES, FleetRules
+from holdfast.core.fleet.rules import RULES, FleetHosting, FleetRules
 from holdfast.core.fleet.secrets import SECRET_NAME, VERSION_MAX
 from holdfast.core.fleet.webhook_address import AddressRules
 from holdfast.core.hub_rules import DAY_SECONDS
@@ -43,15 +43,6 @@ SECRETS_MAX: Final = 1_000
 TOLERANCE_SECONDS_MAX: Final = 3_600.0
 SETTINGS: Final = "fleet.secrets"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
-
-
-class FleetHosting(StrEnum):
-    """Where the steps of jobs run."""
-
-    ENGINE = "engine"
-    """In the loops of the server."""
-    CELERY = "celery"
-    """In workers of Celery."""
 
 
 class StaleBlocks(StrEnum):
@@ -169,6 +160,7 @@ class FleetSettings(msgspec.Struct, frozen=True, kw_only=True):
         return FleetRules(
             command_types=command_types(self.command_types),
             approval_rules=self.approval_rules,
+            hosting=FleetHosting(self.hosting),
             max_in_flight=self.max_in_flight,
             not_after_seconds=self.not_after_seconds,
             exec_timeout_seconds=self.exec_timeout_seconds,

@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, sup
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.address import shown_url
+from holdfast.core.fleet.rules import FleetHosting
 from holdfast.core.token import is_loopback
 from holdfast.engine.meters import FAMILIES
 from holdfast.errors import BadConfig, MissingExtra
@@ -64,12 +65,14 @@ def check_extra() -> None:
 def new_metrics() -> Metrics:
     """The metrics of a server, for its queue."""
     from holdfast.fleet.agents.figures import FAMILIES as AGENT_FAMILIES
+    from holdfast.fleet.jobs.figures import FAMILIES as JOB_FAMILIES
     from holdfast.gateway.feed.metrics import FAMILIES as FEED_FAMILIES
     from holdfast.gateway.figures import FAMILIES as HUB_FAMILIES
     from holdfast.sync.worker.figures import FAMILIES as WORKER_FAMILIES
 
     return Metrics(
-        *(FAMILIES, REQUEST_FAMILIES, FEED_FAMILIES, HUB_FAMILIES, WORKER_FAMILIES, AGENT_FAMILIES)
+        *(FAMILIES, REQUEST_FAMILIES, FEED_FAMILIES, HUB_FAMILIES, WORKER_FAMILIES),
+        *(AGENT_FAMILIES, JOB_FAMILIES),
     )
 
 
@@ -113,15 +116,13 @@ class Server:
                 await self._queue.start()
             made = compose(services, self._settings)
             async with AsyncExitStack() as running:
-                loops = (
-                    [services.upkeep.running, services.job_loops.running, services.ssh.running]
-                    if self._loops
-                    else []
-                )
+                loops = [services.upkeep.running, services.job_loops.running]
+                if services.fleet.rules.hosting is FleetHosting.ENGINE:
+                    loops.append(services.ssh.running)
                 for part in (
                     services.figures.running,
                     services.bulk.running,
-                    *loops,
+                    *(loops if self._loops else ()),
                     *made.running,
                     *_simulated(services, self._simulation),
                 ):
@@ -186,7 +187,12 @@ def _simulated(
     run_id = services.ids.token()
     return (
         SimulatedFleet(
-            services.store, services.agents, services.clock, simulation, run_id=run_id
+            services.store,
+            services.agents,
+            services.clock,
+            simulation,
+            run_id=run_id,
+            runs=services.fleet.rules.hosting is FleetHosting.ENGINE,
         ).running,
     )
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from holdfast.config import FILE_NAME, read_tables
 from holdfast.core import codec
 from holdfast.core.check import check_number, check_positive, check_whole
 from holdfast.core.redaction import Redaction
 from holdfast.core.subscription import BUFFER_BYTES, STALL_SECONDS, FlowBounds
 from holdfast.core.token import check_bootstrap, check_listen
 from holdfast.errors import BadConfig
+from holdfast.fleet.secret_values import SecretValues
 from holdfast.gateway.feed.entries import RING_EVENTS
 from holdfast.gateway.feed.requests import FRAME_BYTES_MAX, PING_SECONDS
 from holdfast.gateway.fleet_settings import FleetSettings, WebhookSettings, check_tables
@@ -182,3 +186,16 @@ def server_settings(
         lists=LISTS,
         hidden=("admin_token", "has_tokens", *OTHERS),
     )
+
+
+def fleet_options(
+    path: Path | str = FILE_NAME, environ: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What a file of settings and the environment say about the fleet, for `fleet.celery.install`."""
+    variables = os.environ if environ is None else environ
+    fleet = server_settings(read_tables(Path(path)), variables, {}).fleet
+    return {
+        "rules": fleet.rules,
+        "secrets": SecretValues(fleet.secrets, variables),
+        "ssh": fleet.ssh,
+    }

@@ -5,12 +5,23 @@ Promises: every value has a default that is safe: without a rule that matches, a
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final
 
 import msgspec
 
 from holdfast.core.fleet.approval_rules import REQUIRED, ApprovalRule
 from holdfast.core.fleet.command_type import SHIPPED, CommandType
+from holdfast.core.fleet.model import HostDriver
+
+
+class FleetHosting(StrEnum):
+    """Where the steps of jobs run."""
+
+    ENGINE = "engine"
+    """In the loops of the server."""
+    CELERY = "celery"
+    """In workers of Celery."""
 
 
 class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +34,7 @@ class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
     secret_versions: dict[str, int] = {}
     """The newest version of each secret that the server has, by name."""
 
+    hosting: FleetHosting = FleetHosting.ENGINE
     max_in_flight: int = 50
     not_after_seconds: float = 3_600.0
     exec_timeout_seconds: float = 60.0
@@ -49,6 +61,12 @@ class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
     def silent_seconds(self) -> float:
         """An agent that was not heard for this long counts as not reachable."""
         return 2.5 * self.heartbeat_seconds
+
+    def is_pushed(self, driver: HostDriver) -> bool:
+        """Whether a process of ours brings executions to such a host. Other hosts fetch them."""
+        if driver is HostDriver.SIMULATED:
+            return self.hosting is FleetHosting.CELERY
+        return driver is HostDriver.SSH
 
 
 RULES: Final = FleetRules()

@@ -24,7 +24,6 @@ from holdfast.core.fleet.model import (
     Block,
     Execution,
     Host,
-    HostDriver,
     Job,
     OnLift,
     OutboxKind,
@@ -129,7 +128,7 @@ def _release(
         return Released()
     rows = yield call(own("held_of_job"), job_id=job_id, block_id=holder, limit=BATCH)
     found = executions(rows)
-    lift = _Lift(job, now)
+    lift = _Lift(job, rules, now)
     blocks = BLOCKS.read_all((yield call(own("blocks_by_id"), ids=[holder])))
     asks = bool(blocks) and blocks[0].on_lift is OnLift.REAPPROVE and now < job.not_after
     changed, events = job, list[NewEvent]()
@@ -156,8 +155,9 @@ def _release(
 class _Lift:
     """What becomes of the held executions of one job."""
 
-    def __init__(self, job: Job, now: float) -> None:
+    def __init__(self, job: Job, rules: FleetRules, now: float) -> None:
         self.job = job
+        self.rules = rules
         self.work = Work(now)
         self.reasons: dict[str, Reason] = {}
         self.wake: list[str] = []
@@ -210,7 +210,7 @@ class _Lift:
     def _requeue(self, task_id: str, host: Host | None) -> None:
         self._resume(task_id, BLOCK_ACTOR.rstrip(":"))
         self.reasons[task_id] = Reason(None, "")
-        if host is not None and host.driver is HostDriver.SSH:
+        if host is not None and self.rules.is_pushed(host.driver):
             self.pushed.append(task_id)
         elif host is not None:
             self.wake.append(host.id)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from holdfast.core.fleet.model import OutboxEntry, OutboxKind
+from holdfast.core.fleet.model import SLOT, OutboxEntry, OutboxKind
+from holdfast.core.gate import NODE
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.rows import OUTBOX
 from holdfast.store.script import Script, call, call_rows
@@ -23,6 +24,11 @@ BATCH: Final = 100
 """Entries that one claim takes."""
 RETRY_SECONDS_MAX: Final = 300.0
 ERROR_CHARS_MAX: Final = 500
+OVERDUE_SECONDS: Final = 30.0
+"""An execution that no process has taken for this long is announced again."""
+OVERDUE_MAX: Final = 200
+DRIVE: Final = "drive:"
+"""How the lease of a host that a process serves begins. The id of the host follows."""
 
 
 def announce(
@@ -96,3 +102,19 @@ class Outbox:
             return rows[0][0] if rows else None
 
         return await self._store.read(script)
+
+
+def overdue_pushed(drivers: Sequence[str], now: float) -> Script[list[str]]:
+    """Executions that no process brings to their hosts, though they are due, and those without a process,
+    though they have the slots of their hosts."""
+    waiting = yield call(
+        own("overdue_pushed"),
+        drivers=list(drivers),
+        prefix=NODE,
+        since=now - OVERDUE_SECONDS,
+        limit=OVERDUE_MAX,
+    )
+    left = yield call(
+        own("left_slots"), drivers=list(drivers), slot=SLOT, drive=DRIVE, now=now, limit=OVERDUE_MAX
+    )
+    return list(dict.fromkeys(row[0] for row in (*waiting, *left)))

@@ -7,16 +7,29 @@ Two planners of one job do no harm.
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.ids import Ids
 from holdfast.fleet.jobs.drift import void_if_drifted
 from holdfast.fleet.jobs.job_rows import GRANTED, lock_job, write_job
+from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.jobs.steps import JobStep, Planned
 from holdfast.store.port import Dialect
-from holdfast.store.script import Script
+from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import Work
+
+JOBS_MAX: Final = 100
+"""Jobs of one look."""
+
+
+def jobs_to_plan(now: float) -> Script[list[str]]:
+    """Jobs with ends that were not counted, and jobs whose time to be looked at has come."""
+    ended = yield call(own("jobs_with_ends"), limit=JOBS_MAX)
+    due = yield call(own("jobs_due"), now=now, limit=JOBS_MAX)
+    return list(dict.fromkeys(row[0] for row in (*ended, *due)))
 
 
 def plan_step(

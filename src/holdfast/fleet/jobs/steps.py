@@ -23,7 +23,6 @@ from holdfast.core.fleet.job_spec import read_spec
 from holdfast.core.fleet.model import (
     Execution,
     Host,
-    HostDriver,
     HostState,
     Job,
     OutboxKind,
@@ -256,7 +255,7 @@ class JobStep:
             actor, reason = blocks.judged(verdict)
             apply.carry_out(self.work, Instruction(task_id, Pause(actor, reason.detail)))
             self.reasons[task_id] = reason
-        elif host.driver is HostDriver.SSH:
+        elif self.rules.is_pushed(host.driver):
             self.pushed.append(task_id)
         else:
             self.wake.append(host.id)

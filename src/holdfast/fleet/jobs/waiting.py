@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.core.fleet.model import Execution, HostDriver
+from holdfast.core.fleet.model import Execution, Host, HostDriver
 from holdfast.core.task import Status, Task
 from holdfast.fleet import host_scripts
+from holdfast.fleet.agents.rows import read_slots
 from holdfast.fleet.jobs.job_rows import tasks_of
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.rows import EXECUTIONS
@@ -14,11 +15,15 @@ from holdfast.store.script import Script, call
 
 
 class WaitingExecution(NamedTuple):
-    """An admitted execution that nothing runs yet."""
+    """An admitted execution."""
 
     execution: Execution
     task: Task
-    driver: HostDriver
+    host: Host
+
+    @property
+    def driver(self) -> HostDriver:
+        return self.host.driver
 
 
 def read_execution(execution_id: str) -> Script[Execution | None]:
@@ -28,12 +33,26 @@ def read_execution(execution_id: str) -> Script[Execution | None]:
 
 def waiting_execution(execution_id: str) -> Script[WaitingExecution | None]:
     """The execution if it is queued at its host; None if it is not, or not any more."""
+    found = yield from _find(execution_id)
+    return found if found is not None and found.task.status is Status.QUEUED else None
+
+
+def open_execution(execution_id: str) -> Script[WaitingExecution | None]:
+    """The same for an execution that has the slot of its host, too: a process has to see it through."""
+    found = yield from _find(execution_id)
+    if found is None or found.task.status is Status.QUEUED:
+        return found
+    slots = yield from read_slots([found.execution.host_id], lock=False)
+    slot = slots.get(found.execution.host_id)
+    return found if slot is not None and slot.claim_id == execution_id else None
+
+
+def _find(execution_id: str) -> Script[WaitingExecution | None]:
     execution = yield from read_execution(execution_id)
     if execution is None:
         return None
     task = (yield from tasks_of([execution])).get(execution_id)
-    hosts = yield from host_scripts.pinned([execution.host_id])
-    host = hosts.get(execution.host_id)
-    if task is None or host is None or task.status is not Status.QUEUED:
+    host = (yield from host_scripts.pinned([execution.host_id])).get(execution.host_id)
+    if task is None or host is None:
         return None
-    return WaitingExecution(execution, task, host.driver)
+    return WaitingExecution(execution, task, host)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
 
 from holdfast.agent.agent import Agent
@@ -17,7 +18,9 @@ from holdfast.agent.ports import Transport
 from holdfast.agent.settings import AgentSettings
 from holdfast.clock import Clock
 from holdfast.core.fleet.journal import Record
+from holdfast.core.fleet.model import Host
 from holdfast.errors import HoldfastError
+from holdfast.fleet.driving import Rig
 from holdfast.fleet.simulated.commands import Behaviour
 from holdfast.fleet.simulated.dice import Dice
 from holdfast.fleet.simulated.disk import MemoryJournal
@@ -206,3 +209,14 @@ class SimulatedHost:
             self.lose_power()
         else:
             self.kill()
+
+
+@asynccontextmanager
+async def reach(host: Host, clock: Clock, seed: int, boot: str) -> AsyncIterator[Rig]:
+    """A host for as long as a process of ours serves it (`holdfast.fleet.driving`). Its journal is in memory:
+    `boot` names both, so what an earlier one ran is over, and its outcome is not known."""
+    machine = SimulatedMachine(boot, clock, Dice(seed, host.name).stream("machine"))
+    try:
+        yield Rig(MemoryJournal(f"{boot}-journal"), machine, SETTINGS)
+    finally:
+        machine.stop_all()

@@ -81,9 +81,18 @@ class SimulatedFleet:
     """The simulated hosts of one process."""
 
     def __init__(
-        self, store: Store, door: AgentDoor, clock: Clock, simulation: Simulation, *, run_id: str
+        self,
+        store: Store,
+        door: AgentDoor,
+        clock: Clock,
+        simulation: Simulation,
+        *,
+        run_id: str,
+        runs: bool = True,
     ) -> None:
-        """`run_id`: names this run. Journals are in memory, so those of another run are gone."""
+        """`run_id`: names this run. Journals are in memory, so those of another run are gone. Without `runs`
+        the hosts are only registered: workers of Celery run them."""
+        self._runs = runs
         self._store, self._door, self._clock = store, door, clock
         self._simulation = check_simulation(simulation)
         self._run_id = run_id
@@ -99,6 +108,9 @@ class SimulatedFleet:
             project=simulation.project,
             heartbeat_seconds=self._door.agents.heartbeat_seconds,
         )
+        if not self._runs:
+            yield
+            return
         self.hosts = made_hosts(
             hosts, DoorDesk(self._door), self._clock, simulation, run_id=self._run_id
         )

@@ -29,6 +29,7 @@ from holdfast.core.watching import backoff_seconds
 from holdfast.errors import BadConfig, MissingExtra
 from holdfast.fleet import host_scripts
 from holdfast.fleet.agents.door import AgentDoor
+from holdfast.fleet.driving import Rig
 from holdfast.fleet.jobs.waiting import waiting_execution
 from holdfast.fleet.ssh.rows import orphans
 from holdfast.fleet.ssh.target import SshOptions, read_target
@@ -144,26 +145,16 @@ class SshDriver:
             failures += 1
 
     async def _session(self, host: Host) -> None:
-        try:
-            # On use: most servers drive no hosts, and the package takes a while to import.
-            from holdfast.fleet.ssh.channel import SshHost
-        except ModuleNotFoundError as error:
-            raise MissingExtra(
-                "hosts of the driver ssh need another package: pip install 'holdfast[ssh]'"
-            ) from error
-        target = read_target(host.address, host.name)
-        link = SshHost(target, self._options, self._ids.secret())
-        try:
-            await link.open()
+        async with reach(host, self._options, self._ids) as rig:
             transport = DoorTransport(self._door, host.id)
             agent = Agent(
                 transport,
-                HostJournal(link, f"{link.folder}/journal", self._ids.secret()),
-                _SshExecutor(link, f"{link.folder}/runs", is_root=link.is_root),
+                rig.journal,
+                rig.executor,
                 self._clock,
                 jitter=self._ids.random_unit,
-                settings=AgentSettings(version="ssh", allow=ALLOW),
-                facts=link.facts,
+                settings=rig.settings,
+                facts=rig.facts,
             )
             stopping = asyncio.create_task(_stop_when_idle(agent, transport))
             try:
@@ -171,8 +162,30 @@ class SshDriver:
             finally:
                 stopping.cancel()
                 await asyncio.gather(stopping, return_exceptions=True)
-        finally:
-            await link.close()
+
+
+@asynccontextmanager
+async def reach(host: Host, options: SshOptions, ids: Ids) -> AsyncIterator[Rig]:
+    """A session with a host. HostGone if it cannot be reached."""
+    try:
+        # On use: most servers drive no hosts, and the package takes a while to import.
+        from holdfast.fleet.ssh.channel import SshHost
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            "hosts of the driver ssh need another package: pip install 'holdfast[ssh]'"
+        ) from error
+    target = read_target(host.address, host.name)
+    link = SshHost(target, options, ids.secret())
+    try:
+        await link.open()
+        yield Rig(
+            HostJournal(link, f"{link.folder}/journal", ids.secret()),
+            _SshExecutor(link, f"{link.folder}/runs", is_root=link.is_root),
+            AgentSettings(version="ssh", allow=ALLOW),
+            link.facts,
+        )
+    finally:
+        await link.close()
 
 
 async def _stop_when_idle(agent: Agent, transport: DoorTransport) -> None:

@@ -78,3 +78,12 @@ SELECT id FROM holdfast_block WHERE project = :project AND lifted_at IS NULL AND
 -- index: holdfast_project (primary key)
 -- returns: id block_epoch
 SELECT id, block_epoch FROM holdfast_project WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: add_pushed_nodes
+-- They have no credential, and name one that does not exist: their agents run in a process of the store.
+-- index: holdfast_node (primary key)
+INSERT INTO holdfast_node (id, project, kind, state, incarnation, started_at, registered_at, seen_at, info_json,
+    labels_json, token_id, token_at)
+SELECT r.id, :project, 'agent', 'live', 1, :now, :now, :now, :info_json, r.labels_json, 'pushed', :now
+FROM {rows: id text, labels_json text} WHERE true
+ON CONFLICT (id) DO NOTHING;

@@ -19,6 +19,7 @@ CREATE TABLE holdfast_host (
     version     bigint NOT NULL
 );
 CREATE UNIQUE INDEX holdfast_host_name ON holdfast_host (project, name);
+CREATE INDEX holdfast_host_pushed ON holdfast_host (driver, id) WHERE driver <> 'agent';
 CREATE INDEX holdfast_host_gone ON holdfast_host (updated_at) WHERE state = 'gone';
 
 CREATE TABLE holdfast_host_group (

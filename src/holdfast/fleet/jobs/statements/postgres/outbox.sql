@@ -40,3 +40,21 @@ SELECT due_at FROM holdfast_outbox WHERE kind = :kind::text AND done_at IS NULL 
 -- index: holdfast_outbox_due
 -- returns: kind n due_at
 SELECT kind, count(*) AS n, min(due_at) AS due_at FROM holdfast_outbox WHERE done_at IS NULL GROUP BY kind;
+
+-- name: overdue_pushed
+-- Executions of hosts that a process of ours has to reach, which were due before `since` and are not taken.
+-- index: holdfast_host_pushed, holdfast_task_gate
+-- returns: id
+SELECT t.id FROM holdfast_host h
+JOIN holdfast_task t ON t.status = 'queued' AND t.gate = :prefix::text || h.id
+WHERE h.driver = ANY(:drivers::text[]) AND h.driver <> 'agent' AND t.due_at <= :since::float8 LIMIT :limit::int;
+
+-- name: left_slots
+-- Executions that have the slots of hosts which no process serves now.
+-- index: holdfast_host_pushed, holdfast_lease_pkey
+-- returns: id
+SELECT l.claim_id AS id FROM holdfast_host h
+JOIN holdfast_lease l ON l.resource = :slot::text || h.id AND l.claim_id IS NOT NULL
+LEFT JOIN holdfast_lease s ON s.resource = :drive::text || h.id
+WHERE h.driver = ANY(:drivers::text[]) AND h.driver <> 'agent' AND (s.claim_id IS NULL OR s.expires_at <= :now::float8)
+LIMIT :limit::int;

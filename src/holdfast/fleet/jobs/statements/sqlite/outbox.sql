@@ -40,3 +40,22 @@ SELECT due_at FROM holdfast_outbox WHERE kind = :kind AND done_at IS NULL ORDER 
 -- index: holdfast_outbox_due
 -- returns: kind n due_at
 SELECT kind, count(*) AS n, min(due_at) AS due_at FROM holdfast_outbox WHERE done_at IS NULL GROUP BY kind;
+
+-- name: overdue_pushed
+-- Executions of hosts that a process of ours has to reach, which were due before `since` and are not taken.
+-- index: holdfast_host_pushed, holdfast_task_gate
+-- returns: id
+SELECT t.id FROM json_each(:drivers) d
+JOIN holdfast_host h ON h.driver = d.value AND h.driver <> 'agent'
+JOIN holdfast_task t ON t.status = 'queued' AND t.gate = :prefix || h.id
+WHERE t.due_at <= :since LIMIT :limit;
+
+-- name: left_slots
+-- Executions that have the slots of hosts which no process serves now.
+-- index: holdfast_host_pushed, holdfast_lease (primary key)
+-- returns: id
+SELECT l.claim_id AS id FROM json_each(:drivers) d
+JOIN holdfast_host h ON h.driver = d.value AND h.driver <> 'agent'
+JOIN holdfast_lease l ON l.resource = :slot || h.id AND l.claim_id IS NOT NULL
+LEFT JOIN holdfast_lease s ON s.resource = :drive || h.id
+WHERE s.claim_id IS NULL OR s.expires_at <= :now LIMIT :limit;

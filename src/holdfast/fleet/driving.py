@@ -1,0 +1,171 @@
+"""Hosts that a process of ours has to reach: an agent here serves a host while the host has work.
+
+Promises: one process at a time serves a host: the lease `drive:<host id>` says which. A call for a host that
+another process serves returns at once. If the process dies, its lease ends, and the next call goes on with
+what the journal of the host says. The agent is the one of every host (`holdfast.agent`), so a drive follows
+the same protocol: a command starts once.
+Never: decides about retries; the store does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Final, NamedTuple
+
+from holdfast.agent.agent import Agent
+from holdfast.agent.ports import Executor, Journal
+from holdfast.agent.settings import AgentSettings
+from holdfast.bus.port import FEED, Bus
+from holdfast.clock import Clock
+from holdfast.core import codec
+from holdfast.core.errors import GatewayUnavailable
+from holdfast.core.fleet.agent_wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.model import Host
+from holdfast.core.ids import Ids
+from holdfast.errors import StoreUnavailable, WaitTimeout
+from holdfast.fleet.agents.door import AgentDoor
+from holdfast.fleet.agents.enrol import LOST_HEARTBEATS
+from holdfast.fleet.jobs.outbox import DRIVE
+from holdfast.fleet.jobs.waiting import open_execution
+from holdfast.fleet.rows import own
+from holdfast.primitives.locks import Locks
+from holdfast.queue.by import By
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script, call_rows
+from holdfast.store.store import Store
+from holdfast.sync import node_scripts
+
+LEASE_SECONDS: Final = 20.0
+LOOK_SECONDS: Final = 1.0
+"""How often a drive looks whether its host has work, without a hint."""
+ACTOR: Final = "drive"
+log: Final = logging.getLogger("holdfast.fleet")
+
+
+class Rig(NamedTuple):
+    """What the agent of a host stands on, while the host can be reached."""
+
+    journal: Journal
+    executor: Executor
+    settings: AgentSettings = AgentSettings()
+    facts: Mapping[str, object] = {}
+
+
+Reach = Callable[[Host], AbstractAsyncContextManager[Rig]]
+"""Reaches a host."""
+
+
+class DoorTransport:
+    """The door of this process, as an agent sees it (`holdfast.agent.ports.Transport`)."""
+
+    def __init__(self, host_id: str, door: AgentDoor) -> None:
+        self._host_id = host_id
+        self._door = door
+        self._by = By(actor=ACTOR)
+
+    async def start(self, start: AgentStart) -> AgentStarted:
+        try:
+            return await self._door.agents.start(self._host_id, start, self._by)
+        except StoreUnavailable as error:
+            raise GatewayUnavailable(str(error)) from error
+
+    async def sync(self, sync: AgentSync) -> AgentSyncAnswer:
+        try:
+            return await self._door.sync(self._host_id, sync)
+        except StoreUnavailable as error:
+            raise GatewayUnavailable(str(error)) from error
+
+
+class HostDrive:
+    """Serves hosts of one kind. `drive` is a `holdfast.fleet.pipeline.Drive`."""
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        clock: Clock,
+        door: AgentDoor,
+        locks: Locks,
+        *,
+        reach: Reach,
+        jitter: Callable[[], float],
+    ) -> None:
+        """`door`: its loop runs. `jitter`: random numbers in [0, 1)."""
+        self._store, self._bus, self._clock = store, bus, clock
+        self._door, self._locks = door, locks
+        self._reach, self._jitter = reach, jitter
+
+    async def drive(self, execution_id: str) -> None:
+        """Serves the host of an execution until it has nothing that is due."""
+        found = await self._store.read(lambda: open_execution(execution_id))
+        if found is None:
+            return
+        host = found.host
+        try:
+            async with self._locks.hold(DRIVE + host.id, ttl=LEASE_SECONDS, wait=0.0):
+                await self._serve(host)
+        except WaitTimeout:
+            log.debug("host %s is served by another process", host.name)
+
+    async def _serve(self, host: Host) -> None:
+        await self._store.run(_add_node(host, self._door.agents.heartbeat_seconds))
+        async with self._reach(host) as rig:
+            agent = Agent(
+                DoorTransport(host.id, self._door),
+                rig.journal,
+                rig.executor,
+                self._clock,
+                jitter=self._jitter,
+                settings=rig.settings,
+                facts=rig.facts,
+            )
+            running = asyncio.create_task(agent.run(), name=f"fleet-agent-{host.name}")
+            try:
+                await self._until_idle(host.id, agent, running)
+                agent.stop()
+                await running
+            finally:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+    async def _until_idle(self, host_id: str, agent: Agent, running: asyncio.Task[None]) -> None:
+        """Returns when nothing is due for the host, nothing runs on it, or its agent has ended."""
+        changed = asyncio.Event()
+        running.add_done_callback(lambda _: changed.set())
+        leave = self._bus.subscribe(lambda _hint: changed.set(), FEED)
+        try:
+            while not running.done():
+                changed.clear()
+                if await self._is_idle(host_id) and not agent.runs.by_token:
+                    return
+                await self._clock.wait(changed, LOOK_SECONDS)
+        finally:
+            leave()
+
+    async def _is_idle(self, host_id: str) -> bool:
+        for news in await self._door.agents.news([host_id]):
+            is_due = news.due_at is not None and news.due_at <= self._store.now()
+            return news.slot[1] is None and not is_due
+        return False
+
+
+def _add_node(
+    host: Host, heartbeat_seconds: float
+) -> Callable[[Dialect, Ids, float], Script[None]]:
+    """The node of a host that has no credential: its agent runs in a process of the store."""
+
+    def script(_dialect: Dialect, _ids: Ids, now: float) -> Script[None]:
+        labels = codec.dumps({"host": host.name})
+        info = codec.dumps(node_scripts.rhythm(heartbeat_seconds * LOST_HEARTBEATS))
+        yield call_rows(
+            own("add_pushed_nodes"),
+            [(host.id, labels)],
+            project=host.project,
+            info_json=info,
+            now=now,
+        )
+
+    return script
