@@ -78,6 +78,24 @@ async def fill(to: Filler, folder: Path) -> None:
         await to.task("report.render", {"name": f"r{n}"}, queue="reports", delay_seconds=1)
     await to.ask("POST", "/queues/reports/pause", {"reason": "month-end load on the replica"})
     await disagree(to, folder)
+    await fill_fleet(to)
+
+
+async def fill_fleet(to: Filler) -> None:
+    """Hosts in two places, one of them blocked, a job under way and one that waits for approval."""
+    hosts = [
+        {"name": f"{site}-n{n:02}", "driver": "simulated", "labels": {"site": site, "role": "web"}}
+        for site in ("ams1", "fra1")
+        for n in range(1, 31)
+    ]
+    await to.ask("POST", "/hosts/import", {"hosts": hosts})
+    block = {"host": "ams1-n03", "reason": "disk swap", "expires_in_seconds": 7_200}
+    await to.ask("POST", "/blocks", block)
+    rollout = {"waves": [2, "50%", "rest"], "max_in_flight": 10}
+    job = {"selector": "role=web", "rollout": rollout, "reason": "change 118"}
+    await to.ask("POST", "/jobs", {**job, "external_id": "ping-1", "command_type": "ping"})
+    install = {"command_type": "exec", "command": "apt-get install -y openssl"}
+    await to.ask("POST", "/jobs", {**job, **install, "external_id": "openssl-3.0.15"})
 
 
 async def disagree(to: Filler, folder: Path) -> None:

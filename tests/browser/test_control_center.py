@@ -46,7 +46,10 @@ async def test_a_link_of_the_server_logs_in_once_and_a_token_always(
 async def test_tasks_are_found_and_appear_by_themselves(page: Page, site: Site) -> None:
     place, to = site
     await page.goto(f"{place.url}/tasks")
+    await page.get_by_role("button", name="payout.settle").click()
     await expect(page.get_by_role("row", name=re.compile("payout.settle"))).to_be_visible()
+    await page.goto(f"{place.url}/tasks")
+    await page.wait_for_selector("tbody tr")
     await page.keyboard.press("/")
     await page.keyboard.type("status:queued type:invoice.*")
     await page.keyboard.press("Enter")
@@ -138,6 +141,37 @@ async def test_a_decision_is_made_by_keyboard_alone(page: Page, site: Site) -> N
     )
 
 
+async def test_a_command_is_planned_asked_for_and_approved_by_another_person(
+    page: Page, browser: Browser, site: Site
+) -> None:
+    place, to = site
+    await page.goto(f"{place.url}/fleet/new")
+    await page.get_by_label("Hosts").first.fill("site=ams1,site=fra1")
+    await page.get_by_label("The command, without a shell").fill("uname -a")
+    await page.get_by_label("Name, optional").fill("uname-1")
+    plan = page.get_by_role("complementary", name="Plan")
+    await expect(plan).to_contain_text("59 of 60 hosts")
+    await expect(plan).to_contain_text("disk swap")
+    await plan.get_by_role("button", name="Ask for approval").click()
+    await page.wait_for_url("**/fleet/jobs/job_*")
+    mine = page.get_by_role("button", name="Approve")
+    await expect(mine).to_have_attribute(
+        "aria-disabled", "true"
+    )  # the one who asks does not approve
+    made = await to.ask("POST", "/tokens", {"name": "ivan", "roles": ["approver"]})
+    other = await open_page(browser, place, made["token"])
+    await other.goto(f"{place.url}/inbox")
+    await other.get_by_text("Approve uname-1").click()
+    await other.get_by_role("button", name="Approve").click()
+    dialog = other.get_by_role("dialog")
+    await expect(dialog).to_contain_text("exec uname -a")
+    await dialog.get_by_label("Reason").fill("looks right")
+    await dialog.get_by_role("button", name="Approve 60 hosts").click()
+    await to.until("/jobs/uname-1", lambda job: job["approval_state"] == "APPROVED")
+    await expect(mine).to_have_count(0)
+    await other.context.close()
+
+
 async def test_dead_letters_are_replayed_with_a_canary(page: Page, site: Site) -> None:
     place, to = site
     await page.goto(f"{place.url}/dead-letters")
@@ -177,7 +211,7 @@ async def test_hostile_text_is_shown_not_obeyed(page: Page, site: Site) -> None:
         "/dead-letters",
         "/events?kinds=fail",
         "/",
-        "/tasks",
+        "/tasks?q=type:note.write",
     ):
         await page.goto(f"{place.url}{path}")
         await page.wait_for_selector(LIVE)

@@ -31,6 +31,14 @@ const SCREENS: Record<string, Screen> = {
   "dead-letters": { title: "Dead letters", bring: () => import("./screens/dead").then(({ DeadLetters }) => () => <DeadLetters />) },
   queues: { title: "Queues", bring: () => import("./screens/queues").then(({ Queues }) => () => <Queues />) },
   schedules: { title: "Schedules", bring: () => import("./screens/schedules").then(({ Schedules }) => () => <Schedules />) },
+  fleet: {
+    title: "Jobs",
+    bring: () => Promise.all([import("./screens/jobs"), import("./screens/command"), import("./screens/hosts")]).then(([{ Jobs, JobPage }, { NewCommand }, { Hosts, Blocks }]) => (rest) => {
+      const [part, ...id] = rest.split("/");
+      if (part === "jobs" && id.length) return <JobPage key={id.join("/")} id={id.join("/")} />;
+      return part === "new" ? <NewCommand /> : part === "hosts" ? <Hosts /> : part === "blocks" ? <Blocks /> : <Jobs />;
+    }),
+  },
   nodes: { title: "Nodes", bring: () => import("./screens/nodes").then(({ Node, Nodes }) => (id) => (id ? <Node key={id} id={id} /> : <Nodes />)) },
   sync: { title: "Sync", bring: () => import("./screens/sync").then(({ Sync }) => () => <Sync />) },
   conflicts: { title: "Conflicts", bring: () => import("./screens/conflicts").then(({ Conflicts }) => (id) => <Conflicts id={id} />) },
@@ -78,7 +86,8 @@ function App(): JSX.Element {
   if (wrong) return <main class="login"><div class="panel"><Wrong error={wrong} retry={begin} /></div></main>;
   if (signedIn.value === null) return <main class="login" aria-busy="true" />;
   if (!signedIn.value) return <Login />;
-  const title = rest && WITH_CRUMBS.has(name) ? <><a class="upl" href={url(`/${name}`)}><span>{screen?.title}</span></a><Icon is="right" size={12} /><b class="cut m"><Text>{short(rest)}</Text></b></> : <b>{screen?.title ?? "Not found"}</b>;
+  const fleet = name === "fleet" && rest ? { new: "New command", hosts: "Hosts", blocks: "Blocks" }[rest.split("/")[0] ?? ""] ?? short(rest) : "";
+  const title = fleet ? <><a class="upl" href={url("/fleet")}><span>Jobs</span></a><Icon is="right" size={12} /><b class="cut"><Text>{fleet}</Text></b></> : rest && WITH_CRUMBS.has(name) ? <><a class="upl" href={url(`/${name}`)}><span>{screen?.title}</span></a><Icon is="right" size={12} /><b class="cut m"><Text>{short(rest)}</Text></b></> : <b>{screen?.title ?? "Not found"}</b>;
   return (
     <>
       <Shell title={title}>{screen ? <Shown name={name} rest={rest} /> : <div class="page"><Empty sign="search" title="There is no such page" act={<a class="btn" href={url("/")}>To the overview</a>} /></div>}</Shell>

@@ -16,7 +16,7 @@ export const helpOpen = signal(false);
 const to = (path: string) => () => go(path);
 export const GO: [string, string, string][] = [
   ["o", "/", "Overview"], ["a", "/inbox", "Inbox"], ["t", "/tasks", "Tasks"], ["d", "/dead-letters", "Dead letters"],
-  ["q", "/queues", "Queues"], ["h", "/schedules", "Schedules"], ["n", "/nodes", "Nodes"], ["s", "/sync", "Sync"],
+  ["q", "/queues", "Queues"], ["h", "/schedules", "Schedules"], ["f", "/fleet", "Fleet jobs"], ["n", "/nodes", "Nodes"], ["s", "/sync", "Sync"],
   ["c", "/conflicts", "Conflicts"], ["l", "/locks", "Locks"], ["e", "/events", "Events"], ["p", "/operations", "Operations"],
 ];
 

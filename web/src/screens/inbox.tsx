@@ -3,6 +3,7 @@ import type { JSX } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { get, missing, post, type Page, type Problem } from "../lib/api";
 import { age, dur, num, person, plural, short, time } from "../lib/format";
+import { jobName, type Approval } from "../lib/fleet";
 import { screenKeys } from "../lib/keys";
 import { pulse, second } from "../lib/live";
 import { useLoad } from "../lib/load";
@@ -18,12 +19,13 @@ type Which = "me" | "all" | "decided";
 export function Inbox({ id }: { id: string }): JSX.Element {
   const which = (param("show") || "me") as Which;
   const loaded = useLoad(async (signal) => {
-    const [mine, all, decided, conflicts] = await Promise.all([
+    const [mine, all, decided, conflicts, approvals] = await Promise.all([
       get<Page<DecisionRow>>("/decisions?limit=100&q=state:open%20assignee:me", signal), get<Page<DecisionRow>>("/decisions?limit=100&q=state:open", signal),
       get<Page<DecisionRow>>("/decisions?limit=50&q=state:decided", signal), get<Page<ConflictRow>>("/conflicts?limit=100&q=state:open", signal).catch(() => ({ items: [] as ConflictRow[] })),
+      get<Page<Approval>>("/approvals?limit=100", signal).catch(() => ({ items: [] as Approval[] })),
     ]);
     const named = new Set(mine.items.map((one) => one.id));
-    return { mine: all.items.filter((one) => one.assignees.length === 0 || named.has(one.id)), all: all.items, decided: decided.items, conflicts: conflicts.items, readAt: Date.now() };
+    return { mine: all.items.filter((one) => one.assignees.length === 0 || named.has(one.id)), all: all.items, decided: decided.items, conflicts: conflicts.items, approvals: approvals.items, readAt: Date.now() };
   }, "inbox");
   const data = loaded.data;
   const rows = data ? (which === "me" ? data.mine : which === "all" ? data.all : data.decided) : [];
@@ -33,9 +35,13 @@ export function Inbox({ id }: { id: string }): JSX.Element {
   const since = data ? (second.value - data.readAt) / 1000 : 0;
   return (
     <div class={`box ${id ? "open" : ""}`}>
-      <div class="list"><div class="hd"><h1 class="vh">Inbox</h1><Seg label="Whose" value={which} onPick={(value) => setParams({ show: value === "me" ? null : value })} options={[["me", `For me ${data ? data.mine.length + data.conflicts.length : ""}`], ["all", `All ${data ? data.all.length + data.conflicts.length : ""}`], ["decided", "Decided"]]} /></div>
+      <div class="list"><div class="hd"><h1 class="vh">Inbox</h1><Seg label="Whose" value={which} onPick={(value) => setParams({ show: value === "me" ? null : value })} options={[["me", `For me ${data ? data.mine.length + data.conflicts.length + data.approvals.length : ""}`], ["all", `All ${data ? data.all.length + data.conflicts.length + data.approvals.length : ""}`], ["decided", "Decided"]]} /></div>
         <Shown of={loaded}>{(found) => (
           <>
+            {which !== "decided" && found.approvals.map((one) => (
+              <a class="it" data-row href={url(`/fleet/jobs/${one.job_id}`)}><Icon is="decision" of="person" /><b class="strong"><Text>{`Approve ${one.job ? jobName(one.job) : short(one.job_id)}`}</Text></b><span class="d">{one.remaining_seconds !== null ? `${dur(Math.max(0, one.remaining_seconds - since), true)} left` : ""}</span>
+                <span class="s"><Text>{`${person(one.requested_by)} asks to run ${one.job?.command_type ?? "a command"} on ${plural(one.job?.hosts ?? 0, "host")}`}</Text></span><span class="p"><span class="tag person">approval</span></span></a>
+            ))}
             {rows.map((one) => (
               <a class="it" data-row href={url(`/inbox/${one.id}${location.search}`)} aria-current={one.id === open ? "true" : undefined}><Icon is="decision" of={one.state === "open" ? "person" : "idle"} /><b class="strong"><Text>{one.question}</Text></b>
                 <span class="d">{one.state === "open" ? (one.remaining_seconds !== null ? `${dur(Math.max(0, one.remaining_seconds - since), true)} left` : "") : <Time at={one.at} as="age" />}</span><span class="s">{one.state === "open" ? <>task <span class="m">{short(one.task_id)}</span></> : <Text>{`${String(one.choice)}, by ${person(one.by) || "the deadline"}`}</Text>}</span>
@@ -44,7 +50,7 @@ export function Inbox({ id }: { id: string }): JSX.Element {
             {which !== "decided" && found.conflicts.map((one) => (
               <a class="it" data-row href={url(`/conflicts/${one.id}`)}><Icon is="conflict" of="person" /><b class="strong"><Text>{one.client_id ?? short(one.task_id)}</Text></b><span class="d"><Time at={one.created_at} as="age" /></span><span class="s"><Text>{`${short(one.node)} wrote on version ${one.base_version}, the server has ${one.server_version}`}</Text></span><span class="p"><span class="tag person">conflict</span></span></a>
             ))}
-            {rows.length + (which === "decided" ? 0 : found.conflicts.length) === 0 && <Empty sign="inbox" title={which === "decided" ? "Nothing was decided yet" : "Nothing waits for you"}>A task asks a person with <code>ctx.decide(question)</code>; it gives its worker back meanwhile.</Empty>}
+            {rows.length + (which === "decided" ? 0 : found.conflicts.length + found.approvals.length) === 0 && <Empty sign="inbox" title={which === "decided" ? "Nothing was decided yet" : "Nothing waits for you"}>A task asks a person with <code>ctx.decide(question)</code>; it gives its worker back meanwhile.</Empty>}
           </>
         )}</Shown></div>
       <div class="detw">{open ? <One key={open} id={open} /> : data && rows.length === 0 ? <Empty sign="inbox" title="Nothing is open" /> : null}</div>

@@ -3,13 +3,14 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { everywhere, get, may, type Page } from "../lib/api";
 import { age, dur, num, percent, person, plural, short, tight, time } from "../lib/format";
+import { JOB_ENDED, jobMark, jobName, type Approval, type JobRow } from "../lib/fleet";
 import { about, markOf } from "../lib/history";
 import { mark, paused, watch } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { url, withParams } from "../lib/place";
 import type { ConflictRow, DecisionRow, Event, Group, Node, Operation, Queue, Stats, TaskRow } from "../lib/types";
 import { Icon, type Family, type Sign } from "../ui/marks";
-import { Button, Command, Empty, Meter, Shown, Text, Title } from "../ui/parts";
+import { Button, Empty, Meter, Shown, Text, Title } from "../ui/parts";
 import { Chart, Spark } from "../ui/chart";
 import { nodeState } from "./nodes";
 import { EXTERNAL } from "./queues";
@@ -30,17 +31,20 @@ interface Board {
   stuck: TaskRow[];
   operations: Operation[];
   flow: Flow | null;
+  approvals: Approval[];
+  jobs: JobRow[];
 }
 const BOARD_MS = 1_000;
 
 async function read(signal: AbortSignal): Promise<Board> {
   const items = <T,>(path: string): Promise<T[]> => get<Page<T>>(path, signal).then((page) => page.items).catch((error: { status?: number }) => { if (error.status === 403) return []; throw error; });
-  const [stats, queues, nodes, groups, decisions, conflicts, stuck, operations, flow] = await Promise.all([
+  const [stats, queues, nodes, groups, decisions, conflicts, stuck, operations, flow, approvals, jobs] = await Promise.all([
     get<Stats>("/stats", signal), items<Queue>("/queues"), items<Node>("/nodes?live=false"), items<Group>("/dead-letters/groups?limit=20"),
     items<DecisionRow>("/decisions?q=state:open&limit=50"), items<ConflictRow>("/conflicts?q=state:open&limit=50"), items<TaskRow>("/tasks?q=status:stuck&limit=20"),
     items<Operation>("/operations?limit=20"), everywhere() ? get<Flow>("/flow?minutes=60", signal).catch(() => null) : Promise.resolve(null),
+    items<Approval>("/approvals?limit=20"), items<JobRow>("/jobs?limit=20"),
   ]);
-  return { stats, queues, nodes, groups, decisions, conflicts, stuck, operations, flow };
+  return { stats, queues, nodes, groups, decisions, conflicts, stuck, operations, flow, approvals, jobs };
 }
 
 export function Overview(): JSX.Element {
@@ -67,6 +71,8 @@ function needs(board: Board): Need[] {
     const left = decision.remaining_seconds;
     all.push({ sign: "decision", of: "person", title: <Text>{decision.question}</Text>, note: `${plural(decision.options.length, "option")}. ${decision.default != null && left !== null ? `“${String(decision.default)}” if nobody answers.` : "It holds no worker."}`, figure: left === null ? "–" : dur(left, true), unit: left === null ? "no deadline" : "to deadline", href: `/inbox/${decision.id}`, act: "Decide", person: true, rank: left === null ? 3e5 : left });
   }
+  for (const one of board.approvals)
+    all.push({ sign: "decision", of: "person", title: <>Approve <Text>{one.job ? jobName(one.job) : short(one.job_id)}</Text> on {plural(one.job?.hosts ?? 0, "host")}</>, note: `${person(one.requested_by)} asks.${one.remaining_seconds !== null ? " It expires if nobody answers." : ""}`, figure: one.remaining_seconds === null ? "–" : dur(one.remaining_seconds, true), unit: one.remaining_seconds === null ? "no deadline" : "to deadline", href: `/fleet/jobs/${one.job_id}`, act: "Review", person: true, rank: one.remaining_seconds ?? 3e5 });
   for (const group of board.groups)
     all.push({ sign: "failed", of: "bad", title: <>{plural(group.count, "dead letter")} with one cause in <code><Text>{group.type}</Text></code></>, note: <Text>{`${group.error}. Last ${dur(age(group.last_at), true)} ago.`}</Text>, figure: num(group.count), unit: "tasks", href: withParams("/dead-letters", { cause: group.fingerprint }), act: "Replay…", rank: 5e3 - group.count });
   for (const node of board.nodes) {
@@ -103,7 +109,7 @@ function Body({ board }: { board: Board }): JSX.Element {
       <div class="answers">
         <a href={url("/queues")}><h3>Flow</h3><span class="v">{flow ? perSecond(per("task.enqueued")) : num(Number(board.stats.running ?? 0))}<small>{flow ? unitOf(per("task.enqueued"), "in") : "running"}</small></span><span class="sm sub cut">{flow ? `${perSecond(per("task.completed"))}${unitOf(per("task.completed"), "out")} · ` : ""}{oldest > 1 ? `oldest waits ${dur(oldest, true)}` : "nothing waits"}</span>{flow && <span class="ch"><Spark values={flow.series["task.enqueued"] ?? []} of="idle" /></span>}</a>
         <a href={url("/dead-letters")}><h3>Failures</h3><span class="v">{flow ? (endedHour ? percent(failedHour / endedHour) : "0 %") : num(Number(board.stats.dead_letter_count ?? 0))}<small>{flow ? "in 1 h" : "dead letters"}</small></span><span class="sm sub cut">{plural(Number(board.stats.dead_letter_count ?? 0), "dead letter")}, {plural(board.groups.length, "cause")}</span>{flow && <span class="ch"><Spark values={flow.series["task.failed"] ?? []} of="bad" /></span>}</a>
-        <a href={url("/inbox")}><h3>Waiting for a person</h3><span class="v">{num(board.decisions.length + board.conflicts.length)}</span><span class="sm sub cut">{plural(board.decisions.length, "decision")} · {plural(board.conflicts.length, "conflict")}</span>{board.decisions.length + board.conflicts.length > 0 && <span class="ch"><Icon is="decision" of="person" /></span>}</a>
+        <a href={url("/inbox")}><h3>Waiting for a person</h3><span class="v">{num(board.decisions.length + board.conflicts.length + board.approvals.length)}</span><span class="sm sub cut">{board.approvals.length ? `${plural(board.approvals.length, "approval")} · ` : ""}{plural(board.decisions.length, "decision")} · {plural(board.conflicts.length, "conflict")}</span>{board.decisions.length + board.conflicts.length > 0 && <span class="ch"><Icon is="decision" of="person" /></span>}</a>
         <a href={url("/nodes")}><h3>Nodes</h3><span class="v">{num(live)}<small>of {num(board.nodes.length)} on time</small></span><span class="sm sub cut">{plural(board.nodes.reduce((n, node) => n + (node.busy ?? 0), 0), "slot")} busy</span><span class="ch hb">{board.nodes.slice(0, 16).map((node) => <i class={nodeState(node)[2] === "good" ? "" : "l"} />)}</span></a>
         <a href={url("/tasks?q=status:running,queued,blocked,paused,stuck")}><h3>Under way</h3><span class="v">{tight(active)}</span><span class="sm sub cut">{num(Number(board.stats.running ?? 0))} run · {num(Number(board.stats.queued ?? 0))} queued · {num(Number(board.stats.blocked ?? 0))} blocked</span></a>
       </div>
@@ -116,7 +122,7 @@ function Body({ board }: { board: Board }): JSX.Element {
                 <a class={`btn ${need.person ? "per" : ""}`} href={url(need.href)}>{need.act}</a></li>
             ))}{all.length > shown.length && <li class="morerow"><span /><Button small onClick={() => setMore(true)}>{all.length - shown.length} more</Button></li>}</ul>}
         </section>
-        <section><UnderWay runs={board.operations} /><Feed /></section>
+        <section><UnderWay runs={board.operations} jobs={board.jobs} /><Feed /></section>
       </div>
       {flow && (
         <div class="charts">
@@ -143,12 +149,13 @@ const unitOf = (value: number, way: string): string => (value === 0 || value >= 
 
 const rateText = (value: number): string => `${perSecond(value)}${unitOf(value, "")}`.trim();
 
-function UnderWay({ runs }: { runs: Operation[] }): JSX.Element {
+function UnderWay({ runs, jobs }: { runs: Operation[]; jobs: JobRow[] }): JSX.Element {
+  const rolling = jobs.filter((job) => !JOB_ENDED.has(job.status) && job.status !== "WAIT_APPROVAL").slice(0, 5);
   const now = runs.filter((run) => run.state === "running");
   return (
     <><div class="sec"><h2>Under way</h2><span class="sp" /><a class="sub" href={url("/operations")}>All operations</a></div>
-      {now.length === 0 ? <p class="dim pb">No operation runs.</p> : (
-        <ul class="ops">{now.map((run) => <li><p class="row"><Icon is="running" of="work" /><a class="strong" href={url(`/operations/${run.id}`)}>{run.action} {run.q ?? ""}</a><span class="sp" /><span class="sub">{num(run.done + run.failed)} of {num(run.total)}</span></p>
+      {now.length + rolling.length === 0 ? <p class="dim pb">No job and no operation runs.</p> : (
+        <ul class="ops">{rolling.map((job) => { const ended = Object.values(job.ended).reduce((a, b) => a + b, 0); const [sign, of] = jobMark(job.status); return <li><p class="row"><Icon is={sign} of={of} /><a class="strong cut" href={url(`/fleet/jobs/${job.id}`)}><Text>{jobName(job)}</Text></a><span class="sp" /><span class="sub nw">{num(ended)} of {num(job.hosts)}</span></p><Meter parts={[[job.ended.SUCCESS ?? job.ended.success ?? 0, "good"], [ended - (job.ended.SUCCESS ?? job.ended.success ?? 0), "bad"]]} total={job.hosts} /><p class="sm sub">Wave {job.wave} of {job.waves_total}{job.halt ? ` · ${job.halt.cause || job.halt.mode}` : ""}</p></li>; })}{now.map((run) => <li><p class="row"><Icon is="running" of="work" /><a class="strong" href={url(`/operations/${run.id}`)}>{run.action} {run.q ?? ""}</a><span class="sp" /><span class="sub">{num(run.done + run.failed)} of {num(run.total)}</span></p>
           <Meter parts={[[run.done, "good"], [run.failed, "bad"]]} total={run.total} /><p class="sm sub">{run.rate_per_second ? `${run.rate_per_second} per second · ` : ""}{plural(run.failed, "refused", "refused")} · by {person(run.actor)}</p></li>)}</ul>
       )}</>
   );
@@ -195,4 +202,3 @@ function Feed(): JSX.Element | null {
       })}</ul>}</>
   );
 }
-export { Command };

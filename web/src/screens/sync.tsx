@@ -8,7 +8,7 @@ import { param, setParams, url } from "../lib/place";
 import type { Node, Project } from "../lib/types";
 import { confirm } from "../ui/confirm";
 import { Icon } from "../ui/marks";
-import { Button, Empty, Seg, Shown, Text, Time, Title, scrollable } from "../ui/parts";
+import { Button, Empty, Seg, Shown, Text, Title, scrollable } from "../ui/parts";
 import { nodeState } from "./nodes";
 import { N } from "./queues";
 
@@ -95,4 +95,3 @@ function Log({ project }: { project: string }): JSX.Element {
     </>
   );
 }
-export { Time };

@@ -11,8 +11,8 @@ import type { Stats, TaskRow } from "../lib/types";
 import { line } from "../lib/why";
 import { act, type Verb } from "../ui/act";
 import { familyOf, Icon, Status, STATUSES, type Sign } from "../ui/marks";
-import { Button, Copy, Empty, Lease, Skeleton, Text, Time, toast, Wrong, scrollable } from "../ui/parts";
-import { QueryBar, quoted, tokens, valuesOf, without, withValues } from "../ui/query";
+import { Button, Empty, Lease, Skeleton, Text, toast, Wrong, scrollable } from "../ui/parts";
+import { QueryBar, tokens, valuesOf, without, withValues } from "../ui/query";
 
 interface Facets {
   count: number;
@@ -229,8 +229,3 @@ function Nothing({ query, inStore, onSearch }: { query: string; inStore: number 
     </Empty>
   );
 }
-
-export const TaskLink = ({ id, type }: { id: string; type: string }): JSX.Element => (
-  <a href={url(`/tasks/${id}`)}><b class="strong"><Text>{type}</Text></b> <span class="m dim">{short(id)}</span></a>
-);
-export { Copy, quoted, Time };

@@ -8,7 +8,7 @@ import { pulse } from "../lib/live";
 import { url } from "../lib/place";
 import { keepReason, reasons } from "../lib/prefs";
 import type { DryRun, Node, Operation, Task, TaskRow } from "../lib/types";
-import { familyOf, Icon, Status, type Family, type Sign } from "./marks";
+import { familyOf, Icon, type Family, type Sign } from "./marks";
 import { Button, Command, Dialog, Field, Text, toast } from "./parts";
 
 export type Verb = "abort" | "pause" | "resume" | "retry" | "reassign" | "release" | "force" | "replay" | "discard";
@@ -297,5 +297,3 @@ function ManyTasks({ verb, target, onClose }: { verb: Verb; target: { ids: strin
     </Dialog>
   );
 }
-
-export const StatusWord = ({ status }: { status: string }): JSX.Element => <Status is={status} />;

@@ -15,7 +15,7 @@ export interface Question {
   verb: string;
   keep: string;
   path: string;
-  method?: "POST" | "PUT" | "DELETE";
+  method?: "POST" | "PUT" | "PATCH" | "DELETE";
   body?: Record<string, unknown>;
   needsReason?: boolean;
   /** No way back: this text has to be typed. */

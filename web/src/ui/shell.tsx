@@ -3,6 +3,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { everywhere, get, logout, may, who, type Page } from "../lib/api";
 import { clock, dur, initials, num, person, serverNow, skew, tight, zoneName } from "../lib/format";
+import { JOB_ENDED, type Approval, type JobRow } from "../lib/fleet";
 import { allKeys, helpOpen, paletteOpen } from "../lib/keys";
 import { caughtUpCount, connection, headOffset, held, mark, second, togglePause } from "../lib/live";
 import { useLoad } from "../lib/load";
@@ -25,6 +26,7 @@ interface Counts {
   dead: number;
   conflicts: number;
   operations: number;
+  jobs: number;
 }
 /** The navigation. `null` begins a group of this name. */
 export const NAV: (Item | string)[] = [
@@ -36,6 +38,7 @@ export const NAV: (Item | string)[] = [
   { path: "/queues", name: "Queues", sign: "queues" },
   { path: "/schedules", name: "Schedules", sign: "schedules" },
   "Fleet",
+  { path: "/fleet", name: "Jobs", sign: "jobs", count: "jobs" },
   { path: "/nodes", name: "Nodes", sign: "nodes" },
   "State",
   { path: "/sync", name: "Sync", sign: "sync" },
@@ -51,14 +54,17 @@ const COUNTS_MS = 2_000;
 const DOCTOR_MS = 60_000;
 async function counts(signal: AbortSignal): Promise<Counts> {
   const none = { items: [] };
-  const [stats, decisions, conflicts, operations] = await Promise.all([
+  const [stats, decisions, conflicts, operations, approvals, jobs] = await Promise.all([
     get<Stats>("/stats", signal),
     get<Page<DecisionRow>>("/decisions?q=state:open&limit=100", signal).catch(() => none as unknown as Page<DecisionRow>),
     get<Page<ConflictRow>>("/conflicts?q=state:open&limit=100", signal).catch(() => none as unknown as Page<ConflictRow>),
     get<Page<Operation>>("/operations?limit=50", signal).catch(() => none as unknown as Page<Operation>),
+    get<Page<Approval>>("/approvals?limit=100", signal).catch(() => none as unknown as Page<Approval>),
+    get<Page<JobRow>>("/jobs?limit=50", signal).catch(() => none as unknown as Page<JobRow>),
   ]);
   return {
-    inbox: decisions.items.length,
+    inbox: decisions.items.length + approvals.items.length,
+    jobs: jobs.items.filter((job) => !JOB_ENDED.has(job.status)).length,
     dead: Number(stats.dead_letter_count ?? 0),
     conflicts: conflicts.items.length,
     operations: operations.items.filter((run) => run.state === "running").length,
@@ -160,7 +166,7 @@ const TABS: Item[] = [
   { path: "/", name: "Overview", sign: "overview" },
   { path: "/inbox", name: "Inbox", sign: "inbox" },
   { path: "/tasks", name: "Tasks", sign: "tasks" },
-  { path: "/nodes", name: "Nodes", sign: "nodes" },
+  { path: "/fleet", name: "Fleet", sign: "jobs" },
 ];
 function TabBar({ inbox }: { inbox: number }): JSX.Element {
   return (
