@@ -26,7 +26,7 @@ new connections. Never: a second implementation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack
@@ -34,13 +34,19 @@ from typing import Any, Literal, Self, Unpack
 import httpx2
 import msgspec
 
+from msgspec import UNSET, UnsetType
+
 from holdfast.client import groups
+FRONTS
 from holdfast.client.admin_models import ADMIN
-from holdfast.client.blocking_admin_groups import ADM_FRONTS
-from holdfast.client.blocking_groups import PARTS
+from holdfast.client.fleet_models import FLEET
+from holdfast.client.job_models import OF_JOBS
 from holdfast.client.bridge import BlockingWatch, Bridge, apart
 from holdfast.client.client import Change, Client, InterventionType
 from holdfast.client.admin_groups import Strategy, Take
+from holdfast.client.fleet_groups import Effect, HostDriver, HostState, InventoryFormat, OnLift, OnRunning
+from holdfast.client.job_groups import AbortMode, RetryOf
+from holdfast.client.webhook_groups import WebhookDirection, WebhookState
 from holdfast.client.groups import Action
 from holdfast.client.http import TIMEOUT_SECONDS
 from holdfast.client.models import MODELS
@@ -53,8 +59,10 @@ OF_CLIENT: Final = """The client for callers that block.
     with BlockingClient("http://127.0.0.1:8787", token="hf_user_…") as client:
         ref = client.submit("mail", {"to": "ann"})
         print(client.result(ref.id))"""
-ADMIN_LINE: Final = "from holdfast.client.blocking_admin_groups import ADM_FRONTS\n"
 OF_PARTS: Final = "The parts of the client for callers that block."
+PARTS: Final = ("groups", "admin_groups", "fleet_groups", "job_groups", "webhook_groups")
+"""The modules with parts."""
+BASES: Final = frozenset({"Group", "OfProject"})
 END: Final = '''
     def close(self) -> None:
         """Closes the connections and ends the thread."""
@@ -75,25 +83,40 @@ END: Final = '''
 
 def written() -> dict[Path, str]:
     """The generated modules."""
-    parts = [node for node in classes("groups.py") if node.name != "Group"]
-    admin_parts = classes("admin_groups.py")
-    [client] = [node for node in classes("client.py") if node.name == "Client"]
-    fronts = ", ".join(f"Blocking{node.name}" for node in parts)
-    admin_fronts = ", ".join(f"Blocking{node.name}" for node in admin_parts)
-    models = ", ".join([*(node.name for node in classes("models.py")), "Json"])
-    admin = ", ".join(node.name for node in classes("admin_models.py"))
-    head = HEAD.replace("MODELS", models).replace("import ADMIN\n", f"import {admin}\n")
-    of_parts = head.replace("ABOUT", OF_PARTS)
-    for line in (ADMIN_LINE, "from holdfast.client.blocking_groups import PARTS\n"):
-        of_parts = of_parts.replace(line, "")
-    of_admin = of_parts.replace("client import groups", "client import admin_groups as groups")
-    of_client = head.replace("ABOUT", OF_CLIENT).replace("ADM_FRONTS", admin_fronts)
-    body = front(client, [*parts, *admin_parts]) + END
-    return {
-        CLIENT / "blocking_groups.py": formatted(of_parts + "".join(map(group, parts))),
-        CLIENT / "blocking_admin_groups.py": formatted(of_admin + "".join(map(group, admin_parts))),
-        CLIENT / "blocking.py": formatted(of_client.replace("PARTS", fronts) + body),
+    parts = {
+        name: [node for node in classes(f"{name}.py") if node.name not in BASES] for name in PARTS
     }
+    [client] = [node for node in classes("client.py") if node.name == "Client"]
+    head = HEAD
+    for word, file in {
+        "MODELS": "models.py",
+        "import ADMIN\n": "admin_models.py",
+        "import FLEET\n": "fleet_models.py",
+        "import OF_JOBS\n": "job_models.py",
+    }.items():
+        names = ", ".join(node.name for node in classes(file))
+        names += ", Json" if file == "models.py" else ""
+        head = head.replace(word, names if word == "MODELS" else f"import {names}\n")
+    of_parts = head.replace("ABOUT", OF_PARTS).replace("FRONTS\n", "")
+    modules = {
+        CLIENT / f"blocking_{name}.py": formatted(
+            of_parts.replace("client import groups", f"client import {aliased(name)}")
+            + "".join(map(group, nodes))
+        )
+        for name, nodes in parts.items()
+    }
+    fronts = [
+        f"from holdfast.client.blocking_{name} import "
+        + ", ".join(f"Blocking{node.name}" for node in nodes)
+        for name, nodes in parts.items()
+    ]
+    of_client = head.replace("ABOUT", OF_CLIENT).replace("FRONTS", "\n".join(fronts))
+    body = front(client, [node for nodes in parts.values() for node in nodes]) + END
+    return {**modules, CLIENT / "blocking.py": formatted(of_client + body)}
+
+
+def aliased(name: str) -> str:
+    return name if name == "groups" else f"{name} as groups"
 
 
 def classes(file: str) -> list[ast.ClassDef]:

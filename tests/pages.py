@@ -20,7 +20,17 @@ from holdfast import (
     TaskHandle,
     TaskQueue,
 )
-from holdfast.client import Claim, Client, Node, Watch, admin_groups, groups
+from holdfast.client import (
+    Claim,
+    Client,
+    Node,
+    Watch,
+    admin_groups,
+    fleet_groups,
+    groups,
+    job_groups,
+    webhook_groups,
+)
 from holdfast.client.api import Rows
 from holdfast.core.rights import ORDER, TABLE
 from holdfast.core.task import TERMINAL, TRANSITIONS, Status
@@ -239,6 +249,11 @@ CLIENT = {
     "client.tokens": admin_groups.Tokens,
     "client.projects": admin_groups.Projects,
     "client.audit": admin_groups.Audit,
+    "client.hosts": fleet_groups.Hosts,
+    "client.groups": fleet_groups.HostGroups,
+    "client.blocks": fleet_groups.Blocks,
+    "client.jobs": job_groups.Jobs,
+    "client.webhooks": webhook_groups.Webhooks,
     "Rows": Rows,
     "Watch": Watch,
     "Node": Node,

@@ -72,7 +72,7 @@ def test_the_page_of_the_client_is_up_to_date() -> None:
 
 def test_every_list_of_the_client_has_the_same_shape() -> None:
     lists = [cls.list for cls in CLIENT.values() if hasattr(cls, "list")]
-    assert len(lists) == 11
+    assert len(lists) == 16
     for function in lists:
         assert str(inspect.signature(function).return_annotation).startswith("Rows["), function
 

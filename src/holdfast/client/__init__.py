@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from holdfast.client.blocking import BlockingClient
     from holdfast.client.bridge import BlockingWatch
     from holdfast.client.client import Client, TaskEdit
+    from holdfast.client.fleet_models import BlockView, HostView
+    from holdfast.client.job_models import ExecutionView, JobAnswer, JobView
     from holdfast.client.models import (
         DecisionView,
         EventView,
@@ -50,6 +52,7 @@ _MODELS = (
     "Why",
 )
 __all__ = [
+    "BlockView",
     "BlockingClaim",
     "BlockingClient",
     "BlockingNode",
@@ -60,8 +63,12 @@ __all__ = [
     "ConflictView",
     "DecisionView",
     "EventView",
+    "ExecutionView",
+    "HostView",
     "Intervened",
     "Intervention",
+    "JobAnswer",
+    "JobView",
     "LocalTask",
     "NewTask",
     "Node",
@@ -86,6 +93,8 @@ if not TYPE_CHECKING:
             "holdfast.client.blocking": ["BlockingClient"],
             "holdfast.client.bridge": ["BlockingWatch"],
             "holdfast.client.client": ["Client", "TaskEdit"],
+            "holdfast.client.fleet_models": ["BlockView", "HostView"],
+            "holdfast.client.job_models": ["ExecutionView", "JobAnswer", "JobView"],
             "holdfast.client.models": _MODELS,
             "holdfast.client.node.blocking": ["BlockingClaim", "BlockingNode"],
             "holdfast.client.node.claim": ["Claim", "Command"],

@@ -28,6 +28,7 @@ from holdfast.client.blocking_admin_groups import (
     BlockingProjects,
     BlockingTokens,
 )
+from holdfast.client.blocking_fleet_groups import BlockingBlocks, BlockingHostGroups, BlockingHosts
 from holdfast.client.blocking_groups import (
     BlockingDeadLetters,
     BlockingDecisions,
@@ -37,6 +38,8 @@ from holdfast.client.blocking_groups import (
     BlockingQueues,
     BlockingSchedules,
 )
+from holdfast.client.blocking_job_groups import BlockingJobs
+from holdfast.client.blocking_webhook_groups import BlockingWebhooks
 from holdfast.client.bridge import BlockingWatch, Bridge, apart
 from holdfast.client.client import Change, Client, InterventionType
 from holdfast.client.http import TIMEOUT_SECONDS
@@ -94,6 +97,11 @@ class BlockingClient:
         self.tokens = BlockingTokens(self._bridge, self._client.tokens)
         self.projects = BlockingProjects(self._bridge, self._client.projects)
         self.audit = BlockingAudit(self._bridge, self._client.audit)
+        self.hosts = BlockingHosts(self._bridge, self._client.hosts)
+        self.groups = BlockingHostGroups(self._bridge, self._client.groups)
+        self.blocks = BlockingBlocks(self._bridge, self._client.blocks)
+        self.jobs = BlockingJobs(self._bridge, self._client.jobs)
+        self.webhooks = BlockingWebhooks(self._bridge, self._client.webhooks)
 
     def submit(self, type: str, payload: Json = None, **options: Unpack[SubmitOptions]) -> TaskRef:
         """Enqueues a task. The options are those of `TaskQueue.enqueue`: queue, priority, max_attempts,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import inspect
 import os
-from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +24,7 @@ from holdfast.client.address import read_addresses
 from holdfast.client.admin_groups import Audit, Conflicts, Projects, Tokens
 from holdfast.client.admin_models import Who
 from holdfast.client.api import Api, Rows, decoded, given
+from holdfast.client.fleet_groups import Blocks, HostGroups, Hosts
 from holdfast.client.groups import (
     DeadLetters,
     Decisions,
@@ -35,6 +35,7 @@ from holdfast.client.groups import (
     Schedules,
 )
 from holdfast.client.http import TIMEOUT_SECONDS, Http, fresh_ids
+from holdfast.client.job_groups import Jobs
 from holdfast.client.models import (
     EventView,
     Intervened,
@@ -48,7 +49,9 @@ from holdfast.client.models import (
     TaskView,
     Why,
 )
+from holdfast.client.outputs import FOLLOW_SECONDS, OUTPUT_BYTES, chunk_of
 from holdfast.client.watch import OnReset, Watch
+from holdfast.client.webhook_groups import Webhooks
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.watching import backoff_seconds
 from holdfast.errors import BadConfig, TaskFailed, VersionConflict, WaitTimeout
@@ -58,8 +61,6 @@ GATEWAY_VARIABLE: Final = "HOLDFAST_GATEWAY"
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"
 WAIT_SECONDS: Final = 25.0
 """The wait that one request asks for."""
-OUTPUT_BYTES: Final = 262_144
-FOLLOW_SECONDS: Final = 1.0
 SUBMIT_NAMES: Final = {
     "delay": "delay_seconds",
     "timeout": "timeout_seconds",
@@ -124,6 +125,11 @@ class Client:
         self.tokens = Tokens(self._api)
         self.projects = Projects(self._api)
         self.audit = Audit(self._api)
+        self.hosts = Hosts(self._api, project)
+        self.groups = HostGroups(self._api, project)
+        self.blocks = Blocks(self._api, project)
+        self.jobs = Jobs(self._api, project)
+        self.webhooks = Webhooks(self._api, project)
 
     async def __aenter__(self) -> Self:
         return self
@@ -225,7 +231,7 @@ class Client:
         while True:
             query = given(stream=stream, fence=fence, start=start, limit_bytes=OUTPUT_BYTES)
             body = (await self._api.call("GET", "tasks", task_id, "output", query=query)).body
-            chunk = _chunk(body)
+            chunk = chunk_of(body)
             fence = chunk.fence or fence
             if chunk.data or chunk.gaps:
                 yield chunk
@@ -345,10 +351,3 @@ class Client:
     async def stats(self) -> dict[str, Any]:
         """Numbers of tasks, workers and nodes, from counters."""
         return await self._api.get(dict[str, Any], "stats")
-
-
-def _chunk(body: dict[str, Any]) -> OutputChunk:
-    text, encoded = body.get("text"), body.get("data_base64")
-    data = text.encode() if isinstance(text, str) else b64decode(encoded or "")
-    fields = {name: value for name, value in body.items() if name not in ("text", "data_base64")}
-    return msgspec.structs.replace(decoded({**fields, "data": ""}, OutputChunk), data=data)

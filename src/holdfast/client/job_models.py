@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any, TypedDict
+
 import msgspec
 
 from holdfast.client.models import Json, Reason
+
+
+class JobOptions(TypedDict, total=False):
+    """Options of a new job: the fields of the request. Exactly one of `hosts` and `selector` is given."""
+
+    hosts: list[str]
+    selector: str
+    external_id: str
+    project: str
+    args: dict[str, Any]
+    env: dict[str, str]
+    secrets: dict[str, dict[str, Any]]
+    rollout: dict[str, Any]
+    retry: dict[str, Any]
+    idempotent: bool
+    on_restart: str
+    priority: str | int
+    exec_timeout_seconds: float
+    not_after_seconds: float
+    reason: str
+    metadata: dict[str, Any]
+    dry_run: bool
+    parent_job_id: str
 
 
 class ExcludedHost(msgspec.Struct, frozen=True, kw_only=True):

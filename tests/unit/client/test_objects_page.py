@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.client import admin_models, models
+from holdfast.client import admin_models, fleet_models, job_models, models
 
 PAGE = Path(__file__).parents[3] / "docs/reference/objects.md"
 SHAPES: dict[str, type[msgspec.Struct]] = {
@@ -33,6 +33,34 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
     "project": admin_models.ProjectView,
     "token": admin_models.TokenRow,
     "act in the audit": admin_models.AuditView,
+    "host": fleet_models.HostView,
+    "host in a list": fleet_models.HostRow,
+    "agent of a host": fleet_models.HostAgentView,
+    "slot of a host": fleet_models.HostSlotView,
+    "hosts of a selector": fleet_models.HostSelection,
+    "import of hosts": fleet_models.HostImport,
+    "group of hosts": fleet_models.GroupView,
+    "block": fleet_models.BlockView,
+    "block in a list": fleet_models.BlockRow,
+    "answer to a new job": job_models.JobAnswer,
+    "job": job_models.JobView,
+    "job in a list": job_models.JobRow,
+    "host in a plan": job_models.PlanRow,
+    "wave": job_models.WaveView,
+    "drift of a job": job_models.DriftView,
+    "approval": job_models.ApprovalView,
+    "approval in a list": job_models.OpenApproval,
+    "vote": job_models.VoteView,
+    "answer to a vote": job_models.ApprovalAnswer,
+    "answer to an order": job_models.JobChanged,
+    "break-glass": job_models.BreakGlassView,
+    "execution": job_models.ExecutionView,
+    "why of an execution": job_models.ExecutionWhy,
+    "folded output": job_models.FoldedOutput,
+    "group of outputs": job_models.OutputGroupView,
+    "webhook": job_models.WebhookView,
+    "new webhook": job_models.IssuedWebhook,
+    "delivery": job_models.DeliveryView,
 }
 
 
