@@ -2,6 +2,7 @@
 import "./styles/tokens.css";
 import "./styles/components.css";
 import "./styles/app.css";
+import "./styles/fleet.css";
 import { signal } from "@preact/signals";
 import { render, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -33,9 +34,9 @@ const SCREENS: Record<string, Screen> = {
   schedules: { title: "Schedules", bring: () => import("./screens/schedules").then(({ Schedules }) => () => <Schedules />) },
   fleet: {
     title: "Jobs",
-    bring: () => Promise.all([import("./screens/jobs"), import("./screens/command"), import("./screens/hosts")]).then(([{ Jobs, JobPage }, { NewCommand }, { Hosts, Blocks }]) => (rest) => {
+    bring: () => Promise.all([import("./screens/jobs"), import("./screens/job"), import("./screens/command"), import("./screens/hosts")]).then(([{ Jobs }, { Job }, { NewCommand }, { Hosts, Blocks }]) => (rest) => {
       const [part, ...id] = rest.split("/");
-      if (part === "jobs" && id.length) return <JobPage key={id.join("/")} id={id.join("/")} />;
+      if (part === "jobs" && id.length) return <Job key={id.join("/")} id={id.join("/")} />;
       return part === "new" ? <NewCommand /> : part === "hosts" ? <Hosts /> : part === "blocks" ? <Blocks /> : <Jobs />;
     }),
   },

@@ -328,6 +328,22 @@ class FoldedOutput(msgspec.Struct, frozen=True, kw_only=True):
     """Hosts that are not in the largest group."""
 
 
+class JobMatrix(msgspec.Struct, frozen=True, kw_only=True):
+    """Where each host of a job stands, in the order of its targets."""
+
+    job_id: str
+    version: int
+    kinds: dict[str, str]
+    """What each letter means: a fine kind."""
+    cells: str
+    """One letter for each host."""
+    hosts: list[str]
+    """Their names, waves and labels, if they were asked for."""
+    waves: list[int]
+    labels: dict[str, list[str]]
+    """The values of each host of those labels that tell the hosts apart."""
+
+
 class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
     """A source of signed requests (`in`), or an endpoint that gets events (`out`)."""
 

@@ -17,6 +17,7 @@ from holdfast.fleet.hosts import Hosts
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.control import JobControl
 from holdfast.fleet.jobs.create import Jobs
+from holdfast.fleet.jobs.matrix import JobMatrix
 from holdfast.fleet.jobs.outputs import JobOutputs
 from holdfast.fleet.jobs.reads import JobReads
 from holdfast.fleet.jobs.why import ExecutionReasons
@@ -69,4 +70,5 @@ class Fleet:
         self.job_control = JobControl(store, self.rules, hints)
         self.job_reads = JobReads(store, self.rules)
         self.job_outputs = JobOutputs(store)
+        self.job_matrix = JobMatrix(store, self.rules)
         self.reasons = ExecutionReasons(store, self.rules)

@@ -11,6 +11,7 @@ from holdfast.errors import NotFound
 from holdfast.fleet.blocks import Blocks, NewBlock
 from holdfast.fleet.hosts import Hosts
 from holdfast.fleet.jobs.control import JobControl
+from holdfast.fleet.jobs.matrix import KINDS, LETTERS, JobMatrix
 from holdfast.fleet.jobs.reads import JobReads
 from holdfast.fleet.jobs.why import ExecutionReasons
 from holdfast.store.store import Store
@@ -64,6 +65,48 @@ async def test_hosts_that_do_not_answer_or_are_busy_are_shown_so(
     assert (await reads_of(fleet).detail(job_id)).kinds == {"host_unreachable": 1}
     page = await reads_of(fleet).executions(await fleet.job(job_id), kind="host_unreachable")
     assert len(page.items) == 1
+
+
+async def test_the_matrix_shows_each_host_as_the_list_of_executions_does(
+    store: Store, clock: VirtualClock
+) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(6)
+    hosts = Hosts(store)
+    for n, name in enumerate(names):
+        host = await hosts.get(PROJECT, name)
+        await hosts.edit(host.id, BY, labels={"site": "ams1" if n < 4 else "fra1", "role": "web"})
+    await Blocks(store).add(PROJECT, NewBlock(host="web-006", reason="no"), BY)
+    job_id = (await fleet.create(names, rollout=WAVES)).job.id
+    matrix = JobMatrix(store, fleet.rules)
+
+    async def check() -> list[str]:
+        job = await fleet.job(job_id)
+        found = await matrix.cells(job, names=True)
+        page = await reads_of(fleet).executions(job)
+        kinds = [KINDS[LETTERS.index(letter)].value for letter in found.cells]
+        assert kinds == [view.shown.kind.value for view in page.items]
+        assert found.hosts == [view.execution.host for view in page.items]
+        return kinds
+
+    assert await check() == ["new"] * 6
+    await fleet.plan(job_id)
+    first, second = await fleet.queued(job_id)
+    run = await fleet.start(first)
+    assert sorted(set(await check())) == ["awaiting_wave", "queued", "starting"]
+    clock.pause(fleet.rules.silent_seconds + 1.0)
+    assert "host_unreachable" in await check()
+    await fleet.complete(run)
+    await fleet.fail(second)
+    await check()
+    await fleet.run_out(job_id)
+    assert sorted(await check()) == ["blocked", "failed", *["succeeded"] * 4]
+    found = await matrix.cells(await fleet.job(job_id), names=True)
+    assert found.waves == [1, 1, 2, 2, 2, 2]
+    assert found.labels == {"site": ["ams1"] * 4 + ["fra1"] * 2}
+    bare = await matrix.cells(await fleet.job(job_id))
+    assert (bare.hosts, bare.waves, bare.labels) == ([], [], {})
+    assert len(LETTERS) >= len(KINDS)
 
 
 async def test_executions_come_in_pages_with_filters(store: Store) -> None:

@@ -322,6 +322,12 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
                 {"job_id": "j", "after": -1, "wave": None, "host": None, "limit": 9},
                 "holdfast_execution_job",
             ),
+            (
+                "cells_page",
+                {"job_id": "j", "after": -1, "since": 1.0, "slot": "host:", "limit": 9},
+                "holdfast_execution_job",
+            ),
+            ("target_labels", {"job_id": "j"}, "holdfast_execution_job"),
             ("count_open", {"job_id": "j", "since": 1.0}, "holdfast_execution_open"),
             (
                 "open_facts",

@@ -94,6 +94,8 @@ const NEEDS: Record<string, string> = {
   "projects.manage": "admin",
   "audit.read": "admin",
   "decisions.decide": "approver or admin",
+  "jobs.approve": "approver or admin",
+  "jobs.break_glass": "admin",
 };
 /** Why an act is off, or nothing. */
 export function missing(right: string | undefined, what: string): string | undefined {

@@ -1,79 +1,163 @@
-// The objects of the fleet (docs/reference/objects.md), and how the outcome of a host looks.
+// The fleet: objects of the API as far as screens read them, and what is said of them.
 import type { Family, Sign } from "../ui/marks";
+import { dur, num, person, plural, short, until } from "./format";
 
-export interface Halt { mode: string; reason: string; actor: string; cause: string }
 export interface Excluded { host: string; reason: string; detail: string }
+export interface Halt { mode: string; reason: string; actor: string; cause: string }
 export interface JobRow {
   id: string; external_id: string | null; project: string; command_type: string; command: string; status: string; approval_state: string;
   approval_id: string | null; created_by: string; reason: string; created_at: string; started_at: string | null; finished_at: string | null;
   not_after: string | null; hosts: number; ended: Record<string, number>; wave: number; waves_total: number; halt: Halt | null;
   break_glass: boolean; parent_job_id: string | null; digest: string; version: number;
 }
+export interface Wave { n: number; size: number; state: "pending" | "asked" | "open" | "closed"; started_at: string | null; closed_at: string | null; counts: Record<string, number> }
 export interface Vote { voter: string; verdict: string; reason: string; at: string; withdrawn_at: string | null }
-export interface Approval {
-  id: string; job_id: string; project: string; state: string; digest: string; rule: string; requested_by: string; excluded: string[]; eligible: string[];
-  need: Record<string, number>; created_at: string; expires_at: string | null; remaining_seconds: number | null; version: number;
-  have?: Record<string, number>; denied?: number; votes?: Vote[]; job?: JobRow;
+export interface ApprovalRow {
+  id: string; job_id: string; project: string; state: string; digest: string; rule: string; requested_by: string; excluded: string[];
+  eligible: string[]; need: Record<string, number>; created_at: string; expires_at: string | null; remaining_seconds: number | null; version: number;
 }
-export interface Wave { n: number; size: number; state: string; started_at: string | null; closed_at: string | null; counts: Record<string, number> }
+export interface Approval extends ApprovalRow { have: Record<string, number>; denied: number; votes: Vote[] }
+export interface OpenApproval extends ApprovalRow { job: JobRow }
+export interface Drift { new: string[]; gone: string[]; changed: string[]; new_count: number; gone_count: number; changed_count: number }
+export interface Glass { actor: string; reason: string; ticket: string; at: string; reviewed_by: string | null; reviewed_at: string | null; note: string }
+export interface Rollout {
+  waves: (number | string)[]; max_in_flight: number | string; order: string; bake_seconds: number; gate: string; straggler_seconds: number;
+  budgets: Record<string, number | string | null>; canary_budget: number | null; consecutive: number | null; on_breach: string; rate_per_second: number | null;
+}
 export interface Job extends JobRow {
-  selector: string | null; args: Record<string, unknown>; env: Record<string, string>; rollout: Record<string, unknown>; exec_timeout_seconds: number;
-  idempotent: boolean; on_restart: string; counts: Record<string, number>; kinds: Record<string, number>; waves: Wave[];
+  selector: string | null; args: Record<string, unknown>; env: Record<string, string>; secrets: Record<string, unknown>; rollout: Rollout;
+  exec_timeout_seconds: number; retry: Record<string, unknown>; idempotent: boolean; on_restart: string; priority: string;
+  metadata: Record<string, unknown>; counts: Record<string, number>; kinds: Record<string, number>; waves: Wave[];
   budget: Record<string, { used: number; limit: number }>; eta_seconds: number | null; excluded: Excluded[]; approval: Approval | null;
+  glass: Glass | null; drift: Drift | null;
 }
+export interface Matrix { job_id: string; version: number; kinds: Record<string, string>; cells: string; hosts: string[]; waves: number[]; labels: Record<string, string[]> }
+export interface Stream { bytes: number; kept: number; sha256: string | null; complete: boolean }
 export interface Execution {
   id: string; job_id: string; host: string; host_id: string; nth: number; wave: number | null; status: string; kind: string; reason: string;
-  attempt: number; max_attempts: number; token: number | null; exit_code: number | null; signal: number | null; started_at: string | null;
-  finished_at: string | null; duration_seconds: number | null; output: Record<string, { bytes: number }>; late: unknown;
+  task_status: string; attempt: number; max_attempts: number; token: number | null; exit_code: number | null; signal: number | null;
+  queued_at: string | null; started_at: string | null; finished_at: string | null; duration_seconds: number | null;
+  output: Record<string, Stream>; late: unknown; break_glass: boolean; parent_job_id: string | null; version: number;
 }
 export interface OutputGroup { sha256: string; count: number; hosts: string; first: string; bytes: number; sample: string }
 export interface Folded { stream: string; groups: OutputGroup[]; more_groups: number; missing: string; missing_count: number; differing: number }
-export interface Host {
+export interface JobAnswer {
+  job_id: string; external_id: string | null; project: string; status: string; approval_state: string; hosts: number; excluded: Excluded[];
+  digest: string; created: boolean; url: string; dry_run: boolean; folded: string;
+  plan: { host: string; wave: number; place: number; would_run: boolean; reason: string }[];
+}
+export interface HostRow {
   id: string; name: string; project: string; driver: string; address: string; labels: Record<string, string>; state: string;
-  agent: { live: boolean; version: string; seen_seconds_ago: number } | null; slot: { execution_id: string; since: string } | null; version: number;
-  groups?: string[]; facts?: Record<string, unknown>; blocks?: string[];
+  agent: { node_id: string; live: boolean; version: string; incarnation: number; seen_at: string; seen_seconds_ago: number; capabilities: unknown } | null;
+  slot: { execution_id: string; token: number; since: string | null } | null; created_at: string; updated_at: string; version: number;
 }
-export interface Block {
-  id: string; host: string | null; selector: string | null; command_type: string; reason: string; owner: string; effect: string; on_running: string;
-  on_lift: string; expires_at: string | null; remaining_seconds: number | null; active: boolean; lifted_at: string | null; lifted_by: string; created_at: string; version: number;
+export interface Host extends HostRow { groups: string[]; facts: Record<string, unknown>; blocks: string[] }
+export interface Selection { selector: string; count: number; folded: string; hosts: string[] }
+export interface HostGroup { name: string; project: string; selector: string; created_at: string; version: number }
+export interface BlockRow {
+  id: string; project: string; host: string | null; host_id: string | null; selector: string | null; command_type: string; reason: string;
+  owner: string; effect: string; on_running: string; on_lift: string; window: Record<string, unknown> | null; expires_at: string | null;
+  remaining_seconds: number | null; active: boolean; lifted_at: string | null; lifted_by: string; created_at: string; version: number;
 }
-export interface PlanRow { host: string; nth: number; wave: number; would_run: boolean; reason: string }
-export interface JobAnswer { job_id: string; external_id: string | null; status: string; approval_state: string; hosts: number; excluded: Excluded[]; digest: string; created: boolean; dry_run: boolean; folded: string; plan: PlanRow[] }
+export interface Block extends BlockRow { affects: number; folded: string }
 
-export type Outcome = "success" | "failed" | "timeout" | "lost" | "unknown" | "unreachable" | "blocked" | "skipped" | "running" | "waiting";
-/** In the order of a bar: what ended well, what runs, what ended otherwise, what waits. */
-export const OUTCOMES: Outcome[] = ["success", "failed", "timeout", "lost", "unknown", "unreachable", "blocked", "skipped", "running", "waiting"];
-export const OUTCOME_OF: Record<Outcome, Family> = { success: "good", failed: "bad", timeout: "warn", lost: "doubt", unknown: "doubt", unreachable: "idle", blocked: "idle", skipped: "idle", running: "work", waiting: "idle" };
+// -- how a host of a job is shown --------------------------------------------------------------------
 
-/** The outcome of an execution, from its status and its fine kind. */
-export function outcomeOf(status: string, kind: string): Outcome {
-  if (status === "SUCCESS") return "success";
-  if (/lost/.test(kind)) return "lost";
-  if (/unknown/.test(kind)) return "unknown";
-  if (kind === "undeliverable" || kind === "timeout_delivery") return "unreachable";
-  if (status === "FAILED") return "failed";
-  if (status === "TIMEOUT") return "timeout";
-  if (status === "BLOCKED") return "blocked";
-  if (status === "CANCELLED") return "skipped";
-  if (status === "RUNNING") return "running";
-  return "waiting";
+export const LOOKS = ["success", "running", "waiting", "failed", "timeout", "lost", "unknown", "unreachable", "blocked", "skipped"] as const;
+export type Look = (typeof LOOKS)[number];
+const LOOK_OF: Record<string, Look> = {
+  new: "waiting", awaiting_approval: "waiting", awaiting_wave: "waiting", queued: "waiting", host_busy: "waiting", held: "waiting", offered: "waiting", accepted: "waiting",
+  host_unreachable: "unreachable", held_by_block: "blocked", starting: "running", running: "running", unknown: "unknown", succeeded: "success", failed: "failed",
+  refused: "failed", lost: "lost", undeliverable: "unreachable", timeout_delivery: "unreachable", expired: "unreachable", timeout_exec: "timeout", blocked: "blocked",
+  cancelled_before_start: "skipped", cancelled_killed: "skipped", cancelled_unconfirmed: "unknown", skipped: "skipped", rejected: "skipped",
+};
+export const lookOf = (kind: string): Look => LOOK_OF[kind] ?? "unknown";
+export const FAMILY_OF: Record<Look, Family> = {
+  success: "good", running: "work", waiting: "dim", failed: "bad", timeout: "warn", lost: "doubt", unknown: "doubt", unreachable: "idle", blocked: "idle", skipped: "idle",
+};
+export const MEANING: Record<Look, string> = {
+  success: "the command succeeded", running: "the command runs", waiting: "has not started", failed: "the command failed, or the agent refused it", timeout: "the command ran too long",
+  lost: "the host did not answer after its go: it may have run", unknown: "what happened is not known yet", unreachable: "the host is out of reach: it has not started",
+  blocked: "a block keeps it off the host", skipped: "cancelled, or the job was halted before it",
+};
+export const signOf = (look: Look): Sign => `host-${look}`;
+const NOT_ENDED = new Set(["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "held", "offered", "accepted", "held_by_block", "starting", "running", "unknown"]);
+export const isEnded = (kind: string): boolean => !NOT_ENDED.has(kind);
+export type Counts = Record<Look, number>;
+export function countLooks(kinds: Record<string, number>): Counts {
+  const found = Object.fromEntries(LOOKS.map((look) => [look, 0])) as Counts;
+  for (const [kind, n] of Object.entries(kinds)) found[lookOf(kind)] += n;
+  return found;
 }
-const STATUS: Record<string, Outcome> = { SUCCESS: "success", FAILED: "failed", TIMEOUT: "timeout", BLOCKED: "blocked", CANCELLED: "skipped", RUNNING: "running", QUEUED: "waiting", NEW: "waiting" };
-export const outcomeOfStatus = (status: string): Outcome => STATUS[status] ?? "waiting";
+/** The order of a bar: what ended well, what ended badly, what is under way. What waits is its paper. */
+export const BAR: Look[] = ["success", "failed", "timeout", "lost", "unknown", "unreachable", "blocked", "skipped", "running"];
+export const barOf = (counts: Counts): [number, Family][] => BAR.map((look) => [counts[look], FAMILY_OF[look]]);
 
-export const JOB_ENDED = new Set(["SUCCESS", "PARTIAL", "FAILED", "CANCELLED", "REJECTED", "EXPIRED"]);
-export function jobMark(status: string): [Sign, Family, string] {
-  switch (status) {
+/** A row of a list counts ends by status only. */
+const STATUS_LOOK: [string, Family][] = [["SUCCESS", "good"], ["FAILED", "bad"], ["TIMEOUT", "warn"], ["BLOCKED", "idle"], ["CANCELLED", "idle"]];
+export const endedBar = (job: JobRow): [number, Family][] => STATUS_LOOK.map(([status, of]) => [job.ended[status] ?? 0, of]);
+export const endedOf = (job: JobRow): number => Object.values(job.ended).reduce((a, b) => a + b, 0);
+
+// -- how a job is shown ------------------------------------------------------------------------------
+
+export const OVER = new Set(["SUCCESS", "PARTIAL", "FAILED", "CANCELLED", "REJECTED", "EXPIRED"]);
+export const isOver = (job: JobRow): boolean => OVER.has(job.status);
+export const isPaused = (job: JobRow): boolean => job.status === "PAUSED";
+export const waitsForVotes = (job: JobRow): boolean => job.status === "WAIT_APPROVAL";
+/** What a person calls a job: the caller's name of it, else its command. */
+export const nameOf = (job: JobRow): string => job.external_id || `${job.command_type}${job.command ? ` ${job.command}` : ""}`.slice(0, 60);
+export const commandOf = (job: { command_type: string; command: string }): string => (job.command ? (job.command_type === "exec" || job.command_type === "shell" ? job.command : `${job.command_type} ${job.command}`) : job.command_type);
+
+export function jobMark(job: JobRow): [Sign, Family, string] {
+  switch (job.status) {
     case "SUCCESS": return ["host-success", "good", "success"];
     case "PARTIAL": return ["host-partial", "good", "partial"];
     case "FAILED": return ["host-failed", "bad", "failed"];
     case "CANCELLED": return ["host-skipped", "idle", "cancelled"];
-    case "REJECTED": return ["decision", "idle", "rejected"];
-    case "EXPIRED": return ["host-timeout", "idle", "expired"];
-    case "WAIT_APPROVAL": return ["decision", "person", "waits for approval"];
-    case "PAUSED": case "HALTING": return ["host-paused", "hold", status.toLowerCase()];
-    case "RUNNING": return ["host-running", "work", "running"];
-    default: return ["host-waiting", "idle", "new"];
+    case "REJECTED": return ["host-skipped", "idle", "rejected"];
+    case "EXPIRED": return ["host-unreachable", "idle", "expired"];
   }
+  if (waitsForVotes(job)) return ["decision", "person", "waits for people"];
+  if (isPaused(job)) return ["host-paused", "hold", "paused"];
+  if (job.halt) return ["host-paused", "hold", job.halt.mode === "abort" ? "ends its hosts" : "drains"];
+  return job.started_at ? ["host-running", "work", "runs"] : ["host-waiting", "dim", "not started"];
 }
-export const jobName = (job: { external_id: string | null; id: string }): string => job.external_id ?? job.id.slice(-8);
+
+const CAUSE: Record<string, string> = { budget: "a budget is full", operator: "a person stopped it", rejected: "it was not approved", expired: "its time was over" };
+const isMachine = (actor: string): boolean => actor === "" || actor === "rollout";
+/** One line: why it is where it is. */
+export function jobWhy(job: JobRow): string {
+  const bad = (job.ended.FAILED ?? 0) + (job.ended.TIMEOUT ?? 0);
+  if (job.halt) {
+    const who = isMachine(job.halt.actor) ? " itself" : ` by ${person(job.halt.actor)}`;
+    const verb = isPaused(job) ? "Paused" : job.halt.mode === "abort" ? "Aborted" : isOver(job) ? "Stopped" : "Drains, stopped";
+    return `${verb}${who}: ${job.halt.reason || CAUSE[job.halt.cause] || job.halt.cause}`;
+  }
+  if (waitsForVotes(job)) return "Waits for its approval; nothing has started";
+  if (job.status === "REJECTED") return "Its approval was refused";
+  if (job.status === "EXPIRED") return job.approval_state === "EXPIRED" ? "Nobody answered in time" : "Its time was over";
+  if (!job.started_at && !isOver(job)) return "Starts in a moment";
+  if (bad) return `${plural(bad, "host")} did not succeed`;
+  if (job.break_glass) return "Started without its approval";
+  return isOver(job) ? job.reason : "Nothing failed";
+}
+export const left = (at: string | null): string => (at ? dur(Math.max(0, until(at)), true) : "");
+export const amount = (value: number | string | null | undefined): string => (value === null || value === undefined ? "no limit" : typeof value === "number" ? num(value) : value.replace("%", " %"));
+export const digestShort = (digest: string): string => digest.replace(/^[a-z0-9]*:/, "").slice(0, 8);
+/** The page of a job, and its place in the API. */
+export const jobPath = (job: { id: string }): string => `/fleet/jobs/${job.id}`;
+export const jobApi = (job: { id: string }): string => `/jobs/${job.id}`;
+export const jobShort = (job: { id: string }): string => short(job.id);
+
+/** Hosts that are left out, gathered by what keeps them out. */
+export function gathered(excluded: Excluded[]): { why: string; block: string; hosts: string[] }[] {
+  const found = new Map<string, { why: string; block: string; hosts: string[] }>();
+  for (const one of excluded) {
+    const text = one.detail || one.reason;
+    const [, block = "", said = text] = /^block (blk_\S+) of (.*)$/s.exec(text) ?? [];
+    const entry = found.get(text) ?? { why: person(said.replace(/(\d\d:\d\d):\d\d\.\d+Z/, "$1 UTC").replace(/(\d{4}-\d\d-\d\d)T/, "$1 ")), block, hosts: [] };
+    entry.hosts.push(one.host);
+    found.set(text, entry);
+  }
+  return [...found.values()];
+}

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { get, missing, post, type Page, type Problem } from "../lib/api";
 import { age, dur, num, person, plural, short, time } from "../lib/format";
-import { jobName, type Approval } from "../lib/fleet";
+import { nameOf, type OpenApproval } from "../lib/fleet";
 import { screenKeys } from "../lib/keys";
 import { pulse, second } from "../lib/live";
 import { useLoad } from "../lib/load";
@@ -13,6 +13,8 @@ import type { ConflictRow, Decision, DecisionRow, Task } from "../lib/types";
 import { Icon } from "../ui/marks";
 import { Button, Command, Copy, Dialog, Empty, Field, Json, Seg, Shown, Text, Time, toast, Wrong } from "../ui/parts";
 import { Refused } from "../ui/act";
+import { sum } from "../ui/order";
+import { JobApproval } from "./approval";
 
 type Which = "me" | "all" | "decided";
 
@@ -22,14 +24,14 @@ export function Inbox({ id }: { id: string }): JSX.Element {
     const [mine, all, decided, conflicts, approvals] = await Promise.all([
       get<Page<DecisionRow>>("/decisions?limit=100&q=state:open%20assignee:me", signal), get<Page<DecisionRow>>("/decisions?limit=100&q=state:open", signal),
       get<Page<DecisionRow>>("/decisions?limit=50&q=state:decided", signal), get<Page<ConflictRow>>("/conflicts?limit=100&q=state:open", signal).catch(() => ({ items: [] as ConflictRow[] })),
-      get<Page<Approval>>("/approvals?limit=100", signal).catch(() => ({ items: [] as Approval[] })),
+      get<Page<OpenApproval>>("/approvals?limit=100", signal).catch(() => ({ items: [] as OpenApproval[] })),
     ]);
     const named = new Set(mine.items.map((one) => one.id));
     return { mine: all.items.filter((one) => one.assignees.length === 0 || named.has(one.id)), all: all.items, decided: decided.items, conflicts: conflicts.items, approvals: approvals.items, readAt: Date.now() };
   }, "inbox");
   const data = loaded.data;
   const rows = data ? (which === "me" ? data.mine : which === "all" ? data.all : data.decided) : [];
-  const first = rows[0]?.id;
+  const first = (which === "decided" ? undefined : data?.approvals[0]?.job_id) ?? rows[0]?.id;
   const wide = matchMedia("(min-width: 721px)").matches;
   const open = id || (wide ? first : "");
   const since = data ? (second.value - data.readAt) / 1000 : 0;
@@ -39,8 +41,8 @@ export function Inbox({ id }: { id: string }): JSX.Element {
         <Shown of={loaded}>{(found) => (
           <>
             {which !== "decided" && found.approvals.map((one) => (
-              <a class="it" data-row href={url(`/fleet/jobs/${one.job_id}`)}><Icon is="decision" of="person" /><b class="strong"><Text>{`Approve ${one.job ? jobName(one.job) : short(one.job_id)}`}</Text></b><span class="d">{one.remaining_seconds !== null ? `${dur(Math.max(0, one.remaining_seconds - since), true)} left` : ""}</span>
-                <span class="s"><Text>{`${person(one.requested_by)} asks to run ${one.job?.command_type ?? "a command"} on ${plural(one.job?.hosts ?? 0, "host")}`}</Text></span><span class="p"><span class="tag person">approval</span></span></a>
+              <a class="it" data-row href={url(`/inbox/${one.job_id}${location.search}`)} aria-current={one.job_id === open ? "true" : undefined}><Icon is="decision" of="person" /><b class="strong"><Text>{`Approve ${nameOf(one.job)}`}</Text></b><span class="d">{one.remaining_seconds !== null ? `${dur(Math.max(0, one.remaining_seconds - since), true)} left` : ""}</span>
+                <span class="s"><Text>{`${person(one.requested_by)} asks to run ${one.job.command_type} on ${plural(one.job.hosts, "host")}`}</Text></span><span class="p"><span class="tag person">approval</span><span class="tag">{plural(sum(one.need), "vote")} needed</span></span></a>
             ))}
             {rows.map((one) => (
               <a class="it" data-row href={url(`/inbox/${one.id}${location.search}`)} aria-current={one.id === open ? "true" : undefined}><Icon is="decision" of={one.state === "open" ? "person" : "idle"} /><b class="strong"><Text>{one.question}</Text></b>
@@ -53,7 +55,7 @@ export function Inbox({ id }: { id: string }): JSX.Element {
             {rows.length + (which === "decided" ? 0 : found.conflicts.length + found.approvals.length) === 0 && <Empty sign="inbox" title={which === "decided" ? "Nothing was decided yet" : "Nothing waits for you"}>A task asks a person with <code>ctx.decide(question)</code>; it gives its worker back meanwhile.</Empty>}
           </>
         )}</Shown></div>
-      <div class="detw">{open ? <One key={open} id={open} /> : data && rows.length === 0 ? <Empty sign="inbox" title="Nothing is open" /> : null}</div>
+      <div class="detw">{open ? (open.startsWith("job_") ? <JobApproval key={open} id={open} /> : <One key={open} id={open} />) : data && rows.length + data.approvals.length === 0 ? <Empty sign="inbox" title="Nothing is open" /> : null}</div>
     </div>
   );
 }

@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { everywhere, get, may, type Page } from "../lib/api";
 import { age, dur, num, percent, person, plural, short, tight, time } from "../lib/format";
-import { JOB_ENDED, jobMark, jobName, type Approval, type JobRow } from "../lib/fleet";
+import { endedBar, isOver, isPaused, jobMark, jobPath, jobWhy, nameOf, waitsForVotes, type HostRow, type JobRow, type OpenApproval } from "../lib/fleet";
 import { about, markOf } from "../lib/history";
 import { mark, paused, watch } from "../lib/live";
 import { useLoad } from "../lib/load";
@@ -31,20 +31,21 @@ interface Board {
   stuck: TaskRow[];
   operations: Operation[];
   flow: Flow | null;
-  approvals: Approval[];
+  approvals: OpenApproval[];
+  hosts: HostRow[];
   jobs: JobRow[];
 }
 const BOARD_MS = 1_000;
 
 async function read(signal: AbortSignal): Promise<Board> {
   const items = <T,>(path: string): Promise<T[]> => get<Page<T>>(path, signal).then((page) => page.items).catch((error: { status?: number }) => { if (error.status === 403) return []; throw error; });
-  const [stats, queues, nodes, groups, decisions, conflicts, stuck, operations, flow, approvals, jobs] = await Promise.all([
+  const [stats, queues, nodes, groups, decisions, conflicts, stuck, operations, flow, approvals, jobs, hosts] = await Promise.all([
     get<Stats>("/stats", signal), items<Queue>("/queues"), items<Node>("/nodes?live=false"), items<Group>("/dead-letters/groups?limit=20"),
     items<DecisionRow>("/decisions?q=state:open&limit=50"), items<ConflictRow>("/conflicts?q=state:open&limit=50"), items<TaskRow>("/tasks?q=status:stuck&limit=20"),
     items<Operation>("/operations?limit=20"), everywhere() ? get<Flow>("/flow?minutes=60", signal).catch(() => null) : Promise.resolve(null),
-    items<Approval>("/approvals?limit=20"), items<JobRow>("/jobs?limit=20"),
+    items<OpenApproval>("/approvals?limit=20"), items<JobRow>("/jobs?limit=20"), items<HostRow>("/hosts?limit=200&state=active").catch(() => []),
   ]);
-  return { stats, queues, nodes, groups, decisions, conflicts, stuck, operations, flow, approvals, jobs };
+  return { stats, queues, nodes, groups, decisions, conflicts, stuck, operations, flow, approvals, jobs, hosts };
 }
 
 export function Overview(): JSX.Element {
@@ -72,7 +73,11 @@ function needs(board: Board): Need[] {
     all.push({ sign: "decision", of: "person", title: <Text>{decision.question}</Text>, note: `${plural(decision.options.length, "option")}. ${decision.default != null && left !== null ? `“${String(decision.default)}” if nobody answers.` : "It holds no worker."}`, figure: left === null ? "–" : dur(left, true), unit: left === null ? "no deadline" : "to deadline", href: `/inbox/${decision.id}`, act: "Decide", person: true, rank: left === null ? 3e5 : left });
   }
   for (const one of board.approvals)
-    all.push({ sign: "decision", of: "person", title: <>Approve <Text>{one.job ? jobName(one.job) : short(one.job_id)}</Text> on {plural(one.job?.hosts ?? 0, "host")}</>, note: `${person(one.requested_by)} asks.${one.remaining_seconds !== null ? " It expires if nobody answers." : ""}`, figure: one.remaining_seconds === null ? "–" : dur(one.remaining_seconds, true), unit: one.remaining_seconds === null ? "no deadline" : "to deadline", href: `/fleet/jobs/${one.job_id}`, act: "Review", person: true, rank: one.remaining_seconds ?? 3e5 });
+    all.push({ sign: "decision", of: "person", title: <>Approve <Text>{nameOf(one.job)}</Text> on {plural(one.job.hosts, "host")}</>, note: `${person(one.requested_by)} asks.${one.remaining_seconds !== null ? " It expires if nobody answers." : ""}`, figure: one.remaining_seconds === null ? "–" : dur(one.remaining_seconds, true), unit: one.remaining_seconds === null ? "no deadline" : "to deadline", href: `/inbox/${one.job_id}`, act: "Review", person: true, rank: one.remaining_seconds ?? 3e5 });
+  for (const job of board.jobs.filter((one) => isPaused(one) || (one.halt && !isOver(one)) || (one.break_glass && !isOver(one))))
+    all.push({ sign: "host-paused", of: "hold", title: <>Job <Text>{nameOf(job)}</Text> {isPaused(job) ? "is paused" : job.halt ? "stops" : "skipped its approval"}</>, note: <Text>{jobWhy(job)}</Text>, figure: num(job.hosts - Object.values(job.ended).reduce((a, b) => a + b, 0)), unit: "hosts left", href: jobPath(job), act: "Open", rank: 900 });
+  const silent = board.hosts.filter((host) => host.agent !== null && !host.agent.live);
+  if (silent.length) all.push({ sign: "host-unreachable", of: "warn", title: <>{plural(silent.length, "host")} {silent.length === 1 ? "is" : "are"} out of reach</>, note: <Text>{`${silent.slice(0, 4).map((host) => host.name).join(", ")}${silent.length > 4 ? " and more" : ""}. Commands wait for them until their time is over.`}</Text>, figure: dur(Math.max(...silent.map((host) => host.agent?.seen_seconds_ago ?? 0)), true), unit: "silent", href: "/fleet/hosts?show=silent", act: "Open", rank: 3e3 });
   for (const group of board.groups)
     all.push({ sign: "failed", of: "bad", title: <>{plural(group.count, "dead letter")} with one cause in <code><Text>{group.type}</Text></code></>, note: <Text>{`${group.error}. Last ${dur(age(group.last_at), true)} ago.`}</Text>, figure: num(group.count), unit: "tasks", href: withParams("/dead-letters", { cause: group.fingerprint }), act: "Replay…", rank: 5e3 - group.count });
   for (const node of board.nodes) {
@@ -150,12 +155,12 @@ const unitOf = (value: number, way: string): string => (value === 0 || value >= 
 const rateText = (value: number): string => `${perSecond(value)}${unitOf(value, "")}`.trim();
 
 function UnderWay({ runs, jobs }: { runs: Operation[]; jobs: JobRow[] }): JSX.Element {
-  const rolling = jobs.filter((job) => !JOB_ENDED.has(job.status) && job.status !== "WAIT_APPROVAL").slice(0, 5);
+  const rolling = jobs.filter((job) => !isOver(job) && !waitsForVotes(job)).slice(0, 5);
   const now = runs.filter((run) => run.state === "running");
   return (
     <><div class="sec"><h2>Under way</h2><span class="sp" /><a class="sub" href={url("/operations")}>All operations</a></div>
       {now.length + rolling.length === 0 ? <p class="dim pb">No job and no operation runs.</p> : (
-        <ul class="ops">{rolling.map((job) => { const ended = Object.values(job.ended).reduce((a, b) => a + b, 0); const [sign, of] = jobMark(job.status); return <li><p class="row"><Icon is={sign} of={of} /><a class="strong cut" href={url(`/fleet/jobs/${job.id}`)}><Text>{jobName(job)}</Text></a><span class="sp" /><span class="sub nw">{num(ended)} of {num(job.hosts)}</span></p><Meter parts={[[job.ended.SUCCESS ?? job.ended.success ?? 0, "good"], [ended - (job.ended.SUCCESS ?? job.ended.success ?? 0), "bad"]]} total={job.hosts} /><p class="sm sub">Wave {job.wave} of {job.waves_total}{job.halt ? ` · ${job.halt.cause || job.halt.mode}` : ""}</p></li>; })}{now.map((run) => <li><p class="row"><Icon is="running" of="work" /><a class="strong" href={url(`/operations/${run.id}`)}>{run.action} {run.q ?? ""}</a><span class="sp" /><span class="sub">{num(run.done + run.failed)} of {num(run.total)}</span></p>
+        <ul class="ops">{rolling.map((job) => { const ended = Object.values(job.ended).reduce((a, b) => a + b, 0); const [sign, of] = jobMark(job); return <li><p class="row"><Icon is={sign} of={of} /><a class="strong cut" href={url(jobPath(job))}><Text>{nameOf(job)}</Text></a><span class="sp" /><span class="sub nw">{num(ended)} of {num(job.hosts)}</span></p><Meter parts={endedBar(job)} total={job.hosts} /><p class="sm sub"><Text>{`Wave ${job.wave} of ${job.waves_total} · ${jobWhy(job)}`}</Text></p></li>; })}{now.map((run) => <li><p class="row"><Icon is="running" of="work" /><a class="strong" href={url(`/operations/${run.id}`)}>{run.action} {run.q ?? ""}</a><span class="sp" /><span class="sub">{num(run.done + run.failed)} of {num(run.total)}</span></p>
           <Meter parts={[[run.done, "good"], [run.failed, "bad"]]} total={run.total} /><p class="sm sub">{run.rate_per_second ? `${run.rate_per_second} per second · ` : ""}{plural(run.failed, "refused", "refused")} · by {person(run.actor)}</p></li>)}</ul>
       )}</>
   );

@@ -1,140 +1,355 @@
-// The host matrix: one cell a host on a canvas, so that 10,000 of them stay fluid. Shape repeats what colour says.
+// All hosts of a job as one picture: a canvas whose cells are squares with the shapes of their outcomes. Only what
+// changed is drawn again; a pointer or the arrow keys go from host to host.
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
-import { clean, dur } from "../lib/format";
-import { OUTCOME_OF, outcomeOf, type Execution, type Outcome } from "../lib/fleet";
-import { isDark, theme } from "../lib/prefs";
-import { Icon, type Sign } from "./marks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { get } from "../lib/api";
+import { FAMILY_OF, lookOf, LOOKS, signOf, type Execution, type Look, type Matrix as Cells } from "../lib/fleet";
+import { clean, dur, num, plural } from "../lib/format";
+import { theme } from "../lib/prefs";
+import { Icon } from "./marks";
 
-const SMALL_FROM = 2_000;
-interface Cell { x: number; y: number; execution: Execution; outcome: Outcome }
-interface Group { name: string; y: number; count: number }
-
-function colours(): Record<string, string> {
-  const probe = document.createElement("i");
-  document.body.append(probe);
-  const read = (name: string) => {
-    probe.style.color = `var(--${name})`;
-    return getComputedStyle(probe).color;
-  };
-  const all: Record<string, string> = { on: read("on-fill"), bad: read("on-bad"), line: read("line-strong"), person: read("person-fill") };
-  for (const [outcome, family] of Object.entries(OUTCOME_OF)) all[outcome] = outcome === "waiting" ? (all.line ?? "") : read(`${family}-fill`);
-  probe.remove();
-  return all;
+export interface Band {
+  name: string;
+  members: number[];
+}
+interface Layout {
+  pitch: number;
+  cell: number;
+  columns: number;
+  width: number;
+  height: number;
+  x: Float32Array;
+  y: Float32Array;
+  tops: number[];
+  bands: Band[];
 }
 
-function draw(c: CanvasRenderingContext2D, cell: Cell, size: number, of: Record<string, string>): void {
-  const { x, y, outcome } = cell;
-  const colour = of[outcome] ?? "";
-  c.fillStyle = c.strokeStyle = colour;
-  const frame = (width: number) => {
-    c.lineWidth = width;
-    c.strokeRect(x + width / 2, y + width / 2, size - width, size - width);
+const GUTTER = 84;
+const GAP = 8;
+const MANY = 2_000;
+const WASH_MS = 900;
+const WASH_MAX = 400;
+const LENS_CELL = 15;
+const LENS_COLUMNS = 11;
+const LENS_ROWS = 3;
+const DETAIL_MS = 150;
+
+/** How hosts are gathered: by a label, by the start of their names, by wave, by outcome. */
+export function bandsOf(cells: Cells, looks: Uint8Array, by: string): Band[] {
+  const found = new Map<string, number[]>();
+  const put = (name: string, nth: number) => {
+    const members = found.get(name);
+    if (members) members.push(nth);
+    else found.set(name, [nth]);
   };
-  const line = (from: [number, number], to: [number, number], style: string, width = 1.5) => {
-    c.strokeStyle = style;
-    c.lineWidth = width;
+  const values = cells.labels[by];
+  for (let nth = 0; nth < cells.hosts.length; nth++) {
+    if (values) put(values[nth] || `no ${by}`, nth);
+    else if (by === "wave") put(`wave ${cells.waves[nth] ?? "–"}`, nth);
+    else if (by === "outcome") put(LOOKS[looks[nth] ?? 2] ?? "waiting", nth);
+    else put(/^[^-._0-9]*[0-9]*(?=[-._])|^[^0-9]*/.exec(cells.hosts[nth] ?? "")?.[0] || "hosts", nth);
+  }
+  const rank = (name: string): number => (by === "outcome" ? LOOKS.indexOf(name as Look) : by === "wave" ? Number(name.slice(5)) : 0);
+  return [...found].map(([name, members]) => ({ name, members })).sort((a, b) => rank(a.name) - rank(b.name) || a.name.localeCompare(b.name, "en", { numeric: true }));
+}
+export const looksOf = (cells: Cells): Uint8Array => {
+  const at: Record<string, number> = {};
+  for (const [letter, kind] of Object.entries(cells.kinds)) at[letter] = LOOKS.indexOf(lookOf(kind));
+  return Uint8Array.from(cells.cells, (letter) => at[letter] ?? 6);
+};
+
+function layoutOf(bands: Band[], count: number, width: number): Layout {
+  const isPhone = width < 480;
+  const pitch = count <= MANY ? (isPhone ? 12 : 14) : count <= 5_000 ? 10 : isPhone ? 10 : 8;
+  const cell = pitch - (pitch > 10 ? 3 : 2);
+  const gutter = isPhone ? 0 : GUTTER;
+  const columns = Math.max(1, Math.floor((width - gutter - (isPhone ? 20 : 14)) / pitch));
+  const [x, y] = [new Float32Array(count), new Float32Array(count)];
+  const tops: number[] = [];
+  let top = 0;
+  for (const band of bands) {
+    if (isPhone) top += 20;
+    tops.push(top);
+    band.members.forEach((nth, index) => {
+      x[nth] = gutter + (index % columns) * pitch;
+      y[nth] = top + Math.floor(index / columns) * pitch;
+    });
+    // A name and a count need two lines.
+    top += Math.max(isPhone ? 0 : 34, Math.ceil(band.members.length / columns) * pitch) + GAP;
+  }
+  return { pitch, cell, columns, width, height: Math.max(20, top - GAP), x, y, tops, bands };
+}
+
+const COLOUR: Record<Look, string> = {
+  success: "good-fill", failed: "bad-fill", timeout: "warn-fill", lost: "doubt-fill", unknown: "doubt-fill", unreachable: "idle-fill", blocked: "idle-fill",
+  skipped: "idle-fill", running: "work-fill", waiting: "line-strong",
+};
+/** Colours of the theme, resolved: `light-dark()` does not resolve in `getPropertyValue`. */
+function colours(box: HTMLElement): (name: string) => string {
+  const probe = document.createElement("i");
+  probe.hidden = true;
+  box.append(probe);
+  const found: Record<string, string> = {};
+  for (const name of [...new Set(Object.values(COLOUR)), "on-fill", "on-bad", "surface", "flash", "person-fill"]) {
+    probe.style.color = `var(--${name})`;
+    found[name] = getComputedStyle(probe).color;
+  }
+  probe.remove();
+  return (name) => found[name] ?? "#888";
+}
+
+/** The shape of an outcome in a square of this size. Small ones keep fill and frame, and lose what is cut out. */
+function shape(c: CanvasRenderingContext2D, look: Look, size: number, colour: (name: string) => string): void {
+  const box = (x: number, y: number, w: number, h: number, r = Math.min(2, size / 5)) => {
     c.beginPath();
-    c.moveTo(x + from[0] * size, y + from[1] * size);
-    c.lineTo(x + to[0] * size, y + to[1] * size);
+    c.roundRect(x, y, w, h, r);
+  };
+  const path = (...points: number[]) => {
+    c.beginPath();
+    points.forEach((p, i) => i % 2 === 0 && (i % 4 === 0 ? c.moveTo : c.lineTo).call(c, p * size, (points[i + 1] ?? 0) * size));
     c.stroke();
   };
-  const big = size >= 8;
-  if (outcome === "success") c.fillRect(x, y, size, size);
-  else if (outcome === "failed") {
-    c.fillRect(x, y, size, size);
-    if (big) { line([0.25, 0.25], [0.75, 0.75], of.bad ?? ""); line([0.75, 0.25], [0.25, 0.75], of.bad ?? ""); }
-  } else if (outcome === "timeout") {
-    c.fillRect(x, y, size, size);
-    if (big) { line([0.5, 0.2], [0.5, 0.55], of.on ?? ""); line([0.5, 0.55], [0.8, 0.55], of.on ?? ""); }
-  } else if (outcome === "lost") frame(big ? 3 : 2);
-  else if (outcome === "unknown") {
-    frame(1.2);
-    c.beginPath(); c.moveTo(x, y + size); c.lineTo(x + size, y); c.lineTo(x + size, y + size); c.fill();
-  } else if (outcome === "unreachable") { frame(1.2); if (big) line([0.1, 0.9], [0.9, 0.1], colour, 1.2); }
-  else if (outcome === "blocked") { frame(1.2); if (big) line([0.2, 0.5], [0.8, 0.5], colour, 2); }
-  else if (outcome === "skipped") c.fillRect(x + size * 0.35, y + size * 0.35, size * 0.3, size * 0.3);
-  else if (outcome === "running") { frame(1.2); c.fillRect(x + size / 2, y, size / 2, size); }
-  else frame(1);
+  const isBig = size >= 8;
+  c.fillStyle = c.strokeStyle = colour(COLOUR[look]);
+  c.lineWidth = Math.max(1, size / 9);
+  if (look === "success" || look === "failed" || look === "timeout") {
+    box(0, 0, size, size);
+    c.fill();
+    if (look === "failed") {
+      c.strokeStyle = colour("on-bad");
+      c.lineWidth = Math.max(1, size / 7);
+      path(0.28, 0.28, 0.72, 0.72, 0.72, 0.28, 0.28, 0.72);
+    } else if (look === "timeout" && isBig) {
+      c.strokeStyle = colour("on-fill");
+      c.lineWidth = size / 7;
+      path(0.5, 0.2, 0.5, 0.56, 0.46, 0.56, 0.8, 0.56);
+    }
+    return;
+  }
+  if (look === "lost") {
+    const thick = Math.max(1.5, size / 4);
+    c.lineWidth = thick;
+    box(thick / 2, thick / 2, size - thick, size - thick, 1);
+    return c.stroke();
+  }
+  if (look === "skipped") {
+    box(size * 0.34, size * 0.34, size * 0.32, size * 0.32, 1);
+    return c.fill();
+  }
+  const half = c.lineWidth / 2;
+  box(half, half, size - 2 * half, size - 2 * half);
+  c.stroke();
+  if (look === "running") {
+    box(size / 2, half, size / 2 - half, size - 2 * half, 1);
+    c.fill();
+  } else if (look === "unknown") {
+    c.beginPath();
+    c.moveTo(half, size - half);
+    c.lineTo(size - half, half);
+    c.lineTo(size - half, size - half);
+    c.fill();
+  } else if (look === "unreachable") path(0.15, 0.85, 0.85, 0.15);
+  else if (look === "blocked") {
+    c.lineWidth = Math.max(1.2, size / 5.5);
+    path(0.22, 0.5, 0.78, 0.5);
+  }
 }
 
-export type By = "wave" | "outcome" | "name";
-const groupOf = (execution: Execution, by: By): string =>
-  by === "wave" ? (execution.wave === null ? "later" : `wave ${execution.wave}`) : by === "outcome" ? outcomeOf(execution.status, execution.kind) : /^([a-z]+\d*)[-_.\d]/i.exec(execution.host)?.[1] ?? execution.host;
-
-export function Matrix({ executions, by, only, onOpen }: { executions: Execution[]; by: By; only: Outcome | null; onOpen: (execution: Execution) => void }): JSX.Element {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const box = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(640);
-  const [at, setAt] = useState(-1);
-  useEffect(() => {
-    if (!box.current) return;
-    const observer = new ResizeObserver(([entry]) => entry && setWidth(Math.max(240, Math.floor(entry.contentRect.width))));
-    observer.observe(box.current);
-    return () => observer.disconnect();
-  }, []);
-  const small = executions.length >= SMALL_FROM;
-  const [size, pitch, left] = small ? [6, 8, 64] : [11, 14, 76];
-  const columns = Math.max(8, Math.floor((width - left) / pitch));
-  const grouped = new Map<string, Execution[]>();
-  for (const execution of executions) {
-    const name = groupOf(execution, by);
-    const list = grouped.get(name);
-    if (list) list.push(execution);
-    else grouped.set(name, [execution]);
-  }
-  const cells: Cell[] = [];
-  const groups: Group[] = [];
-  let y = 2;
-  for (const [name, list] of [...grouped].sort(([a], [b]) => Number(a === "later") - Number(b === "later") || a.localeCompare(b, "en", { numeric: true }))) {
-    groups.push({ name, y, count: list.length });
-    list.forEach((execution, index) => cells.push({ x: left + (index % columns) * pitch, y: y + Math.floor(index / columns) * pitch, execution, outcome: outcomeOf(execution.status, execution.kind) }));
-    y += Math.max(Math.ceil(list.length / columns) * pitch, 30) + 10;
-  }
-  const height = y;
-  const look = `${theme.value}${isDark()}`;
-  const known = useRef<[string, Record<string, string>]>(["", {}]);
-  useEffect(() => {
-    const c = canvas.current?.getContext("2d");
-    if (!c || !canvas.current) return;
-    if (known.current[0] !== look) known.current = [look, colours()];
-    const scale = devicePixelRatio || 1;
-    canvas.current.width = width * scale;
-    canvas.current.height = height * scale;
-    canvas.current.style.height = `${height}px`;
-    c.setTransform(scale, 0, 0, scale, 0, 0);
-    c.clearRect(0, 0, width, height);
-    for (const cell of cells) {
-      c.globalAlpha = only && cell.outcome !== only ? 0.18 : 1;
-      draw(c, cell, size, known.current[1]);
+/** One picture of each outcome: drawing 10,000 hosts copies them. */
+function spritesOf(size: number, ratio: number, colour: (name: string) => string): HTMLCanvasElement[] {
+  return LOOKS.map((look) => {
+    const sprite = document.createElement("canvas");
+    sprite.width = sprite.height = Math.ceil(size * ratio);
+    const c = sprite.getContext("2d");
+    if (c) {
+      c.scale(ratio, ratio);
+      shape(c, look, size, colour);
     }
-    c.globalAlpha = 1;
-    const chosen = cells[at];
-    if (chosen) {
-      c.strokeStyle = known.current[1].person ?? "";
-      c.lineWidth = 2;
-      c.strokeRect(chosen.x - 2, chosen.y - 2, size + 4, size + 4);
-    }
+    return sprite;
   });
-  const find = (event: MouseEvent): number => {
-    const place = canvas.current?.getBoundingClientRect();
-    if (!place) return -1;
-    const [px, py] = [event.clientX - place.left, event.clientY - place.top];
-    return cells.findIndex((cell) => px >= cell.x && px < cell.x + pitch && py >= cell.y && py < cell.y + pitch);
+}
+
+export function Matrix(props: { jobId: string; cells: Cells; by: string; only: Look | ""; open: string; onOpen: (host: string) => void }): JSX.Element {
+  const { cells, by, only, open } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [width, setWidth] = useState(0);
+  const [at, setAt] = useState(-1);
+  const [byKey, setByKey] = useState(false);
+  const looks = useMemo(() => looksOf(cells), [cells.cells]);
+  const bands = useMemo(() => bandsOf(cells, looks, by), [cells.hosts, by, by === "outcome" ? cells.cells : ""]);
+  const layout = useMemo(() => layoutOf(bands, cells.hosts.length, width), [bands, width]);
+  const drawn = useRef<{ layout: Layout; looks: Uint8Array; only: string; dark: string; sprites: HTMLCanvasElement[]; colour: (name: string) => string } | null>(null);
+  const [turn, setTurn] = useState(0);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const look = () => setWidth(Math.floor(element.clientWidth));
+    const observer = new ResizeObserver(look);
+    observer.observe(element);
+    look();
+    const media = matchMedia("(prefers-color-scheme: dark)");
+    const turned = () => setTurn((n) => n + 1);
+    media.addEventListener("change", turned);
+    const end = theme.subscribe(turned);
+    return () => {
+      observer.disconnect();
+      media.removeEventListener("change", turned);
+      end();
+    };
+  }, []);
+  useLayoutEffect(() => {
+    const surface = canvas.current;
+    const c = surface?.getContext("2d");
+    if (!surface || !c || width === 0) return;
+    const began = performance.now();
+    const ratio = devicePixelRatio || 1;
+    const dark = `${getComputedStyle(document.documentElement).colorScheme} ${turn}`;
+    const before = drawn.current;
+    const isNew = !before || before.layout !== layout || before.dark !== dark || before.only !== only;
+    const colour = before && before.dark === dark ? before.colour : colours(surface.parentElement ?? document.body);
+    const sprites = before && before.dark === dark && before.layout.cell === layout.cell ? before.sprites : spritesOf(layout.cell, ratio, colour);
+    const keep = only === "" ? -1 : LOOKS.indexOf(only);
+    const put = (nth: number, wash: boolean) => {
+      const [x, y, look] = [layout.x[nth] ?? 0, layout.y[nth] ?? 0, looks[nth] ?? 2];
+      c.clearRect(x - 1, y - 1, layout.pitch, layout.pitch);
+      if (wash) {
+        c.fillStyle = colour("flash");
+        c.fillRect(x - 1, y - 1, layout.pitch, layout.pitch);
+      }
+      c.globalAlpha = keep >= 0 && look !== keep ? 0.16 : 1;
+      const sprite = sprites[look];
+      if (sprite) c.drawImage(sprite, x, y, layout.cell, layout.cell);
+      c.globalAlpha = 1;
+    };
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    if (isNew) {
+      surface.width = Math.ceil(width * ratio);
+      surface.height = Math.ceil(layout.height * ratio);
+      surface.style.height = `${layout.height}px`;
+      c.setTransform(ratio, 0, 0, ratio, 0, 0);
+      for (let nth = 0; nth < looks.length; nth++) put(nth, false);
+      performance.measure("matrix", { start: began });
+    } else {
+      const changed: number[] = [];
+      for (let nth = 0; nth < looks.length; nth++) if (looks[nth] !== before.looks[nth]) changed.push(nth);
+      const isWashed = changed.length <= WASH_MAX && !matchMedia("(prefers-reduced-motion: reduce)").matches;
+      for (const nth of changed) put(nth, isWashed);
+      if (isWashed && changed.length) timer = setTimeout(() => drawn.current?.layout === layout && changed.forEach((nth) => put(nth, false)), WASH_MS);
+    }
+    drawn.current = { layout, looks, only, dark, sprites, colour };
+    return () => {
+      if (timer === undefined) return;
+      clearTimeout(timer);
+      drawn.current = null;
+    };
+  }, [layout, looks, only, width, turn]);
+  const find = (x: number, y: number): number => {
+    for (let n = 0; n < layout.bands.length; n++) {
+      const top = layout.tops[n] ?? 0;
+      const band = layout.bands[n];
+      if (!band || y < top) continue;
+      const row = Math.floor((y - top) / layout.pitch);
+      const column = Math.floor((x - (width < 480 ? 0 : GUTTER)) / layout.pitch);
+      if (column < 0 || column >= layout.columns) continue;
+      const index = row * layout.columns + column;
+      if (row * layout.pitch < (layout.tops[n + 1] ?? Infinity) - top && index < band.members.length) return band.members[index] ?? -1;
+    }
+    return -1;
   };
-  const chosen = cells[at];
+  const order = useMemo(() => layout.bands.flatMap((band) => band.members), [layout]);
+  const place = useMemo(() => {
+    const where = new Int32Array(order.length);
+    order.forEach((nth, index) => (where[nth] = index));
+    return where;
+  }, [order]);
+  const move = (event: KeyboardEvent) => {
+    const step: Record<string, number> = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: layout.columns, ArrowUp: -layout.columns };
+    let to = -1;
+    if (event.key in step) {
+      const from = at < 0 ? -1 : place[at] ?? 0;
+      const by = step[event.key] ?? 0;
+      to = from < 0 ? 0 : from + by;
+      // With a filter, the next one that matches.
+      if (only) while (to >= 0 && to < order.length && LOOKS[looks[order[to] ?? 0] ?? 2] !== only) to += Math.sign(by);
+      to = Math.max(0, Math.min(order.length - 1, to));
+    } else if (event.key === "Home") to = 0;
+    else if (event.key === "End") to = order.length - 1;
+    else if (event.key === "Enter" && at >= 0) props.onOpen(cells.hosts[at] ?? "");
+    else if (event.key === "Escape" && at >= 0) setAt(-1);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (to >= 0) {
+      setByKey(true);
+      setAt(order[to] ?? -1);
+    }
+  };
+  const openNth = open ? cells.hosts.indexOf(open) : -1;
+  const summary = LOOKS.map((look, n) => [look, looks.reduce((sum, one) => sum + (one === n ? 1 : 0), 0)] as const).filter(([, n]) => n > 0).map(([look, n]) => `${num(n)} ${look}`).join(", ");
   return (
-    <div class="matrix" ref={box}>
-      {groups.map((group) => <span class="mx-g" style={{ top: `${group.y}px` }}><b class="strong">{clean(group.name)}</b><br /><span class="dim sm">{group.count}</span></span>)}
-      <canvas ref={canvas} tabIndex={0} role="img" aria-label={`${executions.length} hosts${chosen ? `; ${chosen.execution.host}, ${chosen.outcome}` : ""}`}
-        onPointerMove={(event) => setAt(find(event))} onPointerLeave={() => setAt(-1)}
-        onClick={(event) => { const cell = cells[find(event)]; if (cell) onOpen(cell.execution); }}
-        onKeyDown={(event) => {
-          const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[event.key];
-          if (by) { event.preventDefault(); setAt(Math.max(0, Math.min(cells.length - 1, at + by))); }
-          else if (event.key === "Enter" && chosen) onOpen(chosen.execution);
-        }} />
-      {chosen && <div class="tip mx-t" style={{ left: `${Math.min(chosen.x + pitch, width - 300)}px`, top: `${chosen.y + pitch + 2}px` }}><p class="row"><Icon is={`host-${chosen.outcome}` as Sign} of={OUTCOME_OF[chosen.outcome]} /><b class="strong">{clean(chosen.execution.host)}</b><span class="sp" /><span class="sub sm">{chosen.execution.exit_code !== null ? `exit ${chosen.execution.exit_code} · ` : ""}{chosen.execution.duration_seconds !== null ? dur(chosen.execution.duration_seconds) : chosen.execution.kind.replace(/_/g, " ")}</span></p>{chosen.execution.reason && <p class="sm sub">{clean(chosen.execution.reason)}</p>}</div>}
+    <div class="mx" ref={box}>
+      <canvas ref={canvas} tabIndex={0} role="application" aria-label={`${plural(cells.hosts.length, "host")}: ${summary}. Arrow keys move between hosts, enter opens one.`}
+        onKeyDown={move} onBlur={() => setAt(-1)}
+        onPointerMove={(event) => { if (event.pointerType === "touch") return; setByKey(false); setAt(find(event.offsetX, event.offsetY)); }} onPointerLeave={() => setAt(-1)}
+        onClick={(event) => { const nth = find(event.offsetX, event.offsetY); if (nth >= 0) props.onOpen(cells.hosts[nth] ?? ""); }} />
+      {layout.bands.map((band, n) => <p class="site" style={{ top: `${(layout.tops[n] ?? 0) + (width < 480 ? -20 : 0)}px` }} title={clean(band.name)}><b>{clean(band.name)}</b><span>{num(band.members.length)}</span></p>)}
+      {[openNth, at].map((nth, n) => nth >= 0 && width > 0 && <i class={`ring1 ${n ? "" : "on"}`} style={{ left: `${(layout.x[nth] ?? 0) - 3}px`, top: `${(layout.y[nth] ?? 0) - 3}px`, width: `${layout.cell + 6}px`, height: `${layout.cell + 6}px` }} />)}
+      <p class="vh" role="status">{byKey && at >= 0 ? `${cells.hosts[at]}, ${LOOKS[looks[at] ?? 2]}` : ""}</p>
+      {at >= 0 && <Tip key={cells.hosts[at]} jobId={props.jobId} nth={at} cells={cells} looks={looks} layout={layout} colour={drawn.current?.colour} />}
+    </div>
+  );
+}
+
+function Tip(props: { jobId: string; nth: number; cells: Cells; looks: Uint8Array; layout: Layout; colour: ((name: string) => string) | undefined }): JSX.Element {
+  const { nth, cells, looks, layout } = props;
+  const host = cells.hosts[nth] ?? "";
+  const look = LOOKS[looks[nth] ?? 2] ?? "waiting";
+  const [found, setFound] = useState<Execution | null>(null);
+  const lens = useRef<HTMLCanvasElement>(null);
+  useEffect(() => {
+    const aborter = new AbortController();
+    const timer = setTimeout(() => void get<Execution>(`/jobs/${props.jobId}/executions/${encodeURIComponent(host)}`, aborter.signal).then(setFound).catch(() => undefined), DETAIL_MS);
+    return () => {
+      clearTimeout(timer);
+      aborter.abort();
+    };
+  }, []);
+  const band = layout.bands.find((one) => one.members.includes(nth));
+  const withLens = cells.hosts.length > MANY && band !== undefined;
+  useLayoutEffect(() => {
+    const surface = lens.current;
+    const c = surface?.getContext("2d");
+    if (!surface || !c || !band || !props.colour) return;
+    const ratio = devicePixelRatio || 1;
+    const pitch = LENS_CELL + 3;
+    surface.width = LENS_COLUMNS * pitch * ratio;
+    surface.height = LENS_ROWS * pitch * ratio;
+    c.scale(ratio, ratio);
+    const index = band.members.indexOf(nth);
+    for (let row = 0; row < LENS_ROWS; row++)
+      for (let column = 0; column < LENS_COLUMNS; column++) {
+        const near = index + (row - 1) * layout.columns + (column - Math.floor(LENS_COLUMNS / 2));
+        const other = band.members[near];
+        if (other === undefined) continue;
+        c.save();
+        c.translate(column * pitch + 1.5, row * pitch + 1.5);
+        shape(c, LOOKS[looks[other] ?? 2] ?? "waiting", LENS_CELL, props.colour);
+        if (other === nth) {
+          c.strokeStyle = props.colour("person-fill");
+          c.lineWidth = 1.5;
+          c.strokeRect(-1.2, -1.2, LENS_CELL + 2.4, LENS_CELL + 2.4);
+        }
+        c.restore();
+      }
+  }, [looks, nth]);
+  const [x, y] = [layout.x[nth] ?? 0, layout.y[nth] ?? 0];
+  const left = Math.max(0, Math.min(layout.width - 340, x + layout.pitch + 8));
+  return (
+    <div class="tip mxtip" style={{ left: `${left}px`, top: `${y + layout.pitch + 8}px` }}>
+      <p class="row"><Icon is={signOf(look)} of={FAMILY_OF[look]} /><b class="strong cut">{clean(host)}</b><span class="sp" /><span class="sub nw">{found?.exit_code != null ? `exit ${found.exit_code}` : look}{found?.duration_seconds != null ? ` · ${dur(found.duration_seconds)}` : ""}</span></p>
+      {withLens && <canvas ref={lens} class="lens" aria-hidden="true" />}
+      <p class="sm sub wrapt">{found ? clean(found.reason) : `wave ${cells.waves[nth] ?? "–"}`}</p>
     </div>
   );
 }

@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { everywhere, get, logout, may, who, type Page } from "../lib/api";
 import { clock, dur, initials, num, person, serverNow, skew, tight, zoneName } from "../lib/format";
-import { JOB_ENDED, type Approval, type JobRow } from "../lib/fleet";
+import { isOver, type JobRow, type OpenApproval } from "../lib/fleet";
 import { allKeys, helpOpen, paletteOpen } from "../lib/keys";
 import { caughtUpCount, connection, headOffset, held, mark, second, togglePause } from "../lib/live";
 import { useLoad } from "../lib/load";
@@ -48,7 +48,9 @@ export const NAV: (Item | string)[] = [
   { path: "/events", name: "Events", sign: "events" },
   { path: "/operations", name: "Operations", sign: "operations", count: "operations" },
 ];
-const isHere = (path: string): boolean => (path === "/" ? place.value.path === "/" : place.value.path === path || place.value.path.startsWith(`${path}/`));
+const under = (path: string): boolean => (path === "/" ? place.value.path === "/" : place.value.path === path || place.value.path.startsWith(`${path}/`));
+/** Whether the person is there, and not at a place of the navigation below it. */
+const isHere = (path: string): boolean => under(path) && !NAV.some((item) => typeof item !== "string" && item.path.startsWith(`${path}/`) && under(item.path));
 
 const COUNTS_MS = 2_000;
 const DOCTOR_MS = 60_000;
@@ -59,12 +61,12 @@ async function counts(signal: AbortSignal): Promise<Counts> {
     get<Page<DecisionRow>>("/decisions?q=state:open&limit=100", signal).catch(() => none as unknown as Page<DecisionRow>),
     get<Page<ConflictRow>>("/conflicts?q=state:open&limit=100", signal).catch(() => none as unknown as Page<ConflictRow>),
     get<Page<Operation>>("/operations?limit=50", signal).catch(() => none as unknown as Page<Operation>),
-    get<Page<Approval>>("/approvals?limit=100", signal).catch(() => none as unknown as Page<Approval>),
+    get<Page<OpenApproval>>("/approvals?limit=100", signal).catch(() => none as unknown as Page<OpenApproval>),
     get<Page<JobRow>>("/jobs?limit=50", signal).catch(() => none as unknown as Page<JobRow>),
   ]);
   return {
     inbox: decisions.items.length + approvals.items.length,
-    jobs: jobs.items.filter((job) => !JOB_ENDED.has(job.status)).length,
+    jobs: jobs.items.filter((job) => !isOver(job)).length,
     dead: Number(stats.dead_letter_count ?? 0),
     conflicts: conflicts.items.length,
     operations: operations.items.filter((run) => run.state === "running").length,

@@ -51,6 +51,12 @@ class JobOutputQuery(OfProject, frozen=True, forbid_unknown_fields=True):
     limit: int = GROUPS_SHOWN
 
 
+class MatrixQuery(OfProject, frozen=True, forbid_unknown_fields=True):
+    """`names`: also the names, waves and labels of the hosts."""
+
+    names: bool = False
+
+
 class ApprovalsQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
     state: Literal["pending"] = "pending"
 
@@ -100,6 +106,14 @@ _READS: Final = (
         ExecutionsQuery,
         operation=O.JOBS_READ,
         is_list=True,
+    ),
+    Route(
+        "GET",
+        "/jobs/{job_id}/matrix",
+        jobs.matrix,
+        "Where each host of a job stands, one letter each",
+        MatrixQuery,
+        operation=O.JOBS_READ,
     ),
     Route(
         "GET",

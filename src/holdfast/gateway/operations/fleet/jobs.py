@@ -20,7 +20,7 @@ from holdfast.core.rights import Operation
 from holdfast.core.token import BOOTSTRAP
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.fleet import job_views as views
+from holdfast.fleet import job_views as views, matrix_view
 from holdfast.fleet.jobs.create import Created
 from holdfast.fleet.jobs.reads import ExecutionView
 from holdfast.fleet.whole_views import whole_job
@@ -244,6 +244,17 @@ async def logs(
         view, stream=stream, start=start, limit_bytes=limit_bytes
     )
     return output_answer(found)
+
+
+async def matrix(
+    call: Call, job_id: str, *, project: str | None = None, names: bool = False
+) -> Answer:
+    """Where each host of a job stands. `names`: also which hosts they are."""
+    job = await readable(call, O.JOBS_READ, job_id, project)
+    if own_host(call) is not None:
+        raise missing(NOUN, job_id)
+    found = await call.services.fleet.job_matrix.cells(job, names=names)
+    return Answer(matrix_view.matrix(found, job), version=job.version)
 
 
 async def output(

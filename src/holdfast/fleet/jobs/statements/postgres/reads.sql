@@ -78,3 +78,30 @@ SELECT {job} FROM holdfast_job WHERE external_id = :external_id::text AND (:proj
 -- index: holdfast_execution_job
 -- returns: host_id host
 SELECT host_id, host FROM holdfast_execution WHERE job_id = :job_id::text ORDER BY nth;
+
+-- name: cells_page
+-- What the kind of each execution follows from.
+-- index: holdfast_execution_job
+-- returns: nth outcome has_go status phase failure_kind held_by_block is_held is_live is_busy
+WITH shown AS MATERIALIZED (
+    SELECT nth, task_id, host_id, outcome, go_at FROM holdfast_execution
+    WHERE job_id = :job_id::text AND nth > :after::bigint
+    ORDER BY nth LIMIT :limit::int
+)
+SELECT e.nth, e.outcome, (e.go_at IS NOT NULL)::int AS has_go, t.status, t.progress_json::jsonb ->> 'phase' AS phase,
+    t.failure_json::jsonb ->> 'kind' AS failure_kind, coalesce(t.held_by LIKE 'block:%', false)::int AS held_by_block,
+    (t.held_by IS NOT NULL)::int AS is_held,
+    coalesce(h.state = 'active' AND (h.driver = 'ssh' OR coalesce(a.seen_at >= :since::float8, false)), true)::int AS is_live,
+    coalesce(l.claim_id <> e.task_id, false)::int AS is_busy
+FROM shown e
+JOIN holdfast_task t ON t.id = e.task_id
+LEFT JOIN holdfast_host h ON h.id = e.host_id
+LEFT JOIN holdfast_agent a ON a.host_id = e.host_id
+LEFT JOIN holdfast_lease l ON l.resource = :slot::text || e.host_id
+ORDER BY e.nth;
+
+-- name: target_labels
+-- index: holdfast_execution_job
+-- returns: host labels_json
+SELECT e.host, h.labels_json FROM holdfast_execution e LEFT JOIN holdfast_host h ON h.id = e.host_id
+WHERE e.job_id = :job_id::text ORDER BY e.nth;

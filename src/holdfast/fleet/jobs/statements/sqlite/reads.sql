@@ -72,3 +72,26 @@ SELECT {job} FROM holdfast_job WHERE external_id = :external_id AND (:projects I
 -- index: holdfast_execution_job
 -- returns: host_id host
 SELECT host_id, host FROM holdfast_execution WHERE job_id = :job_id ORDER BY nth;
+
+-- name: cells_page
+-- What the kind of each execution follows from.
+-- index: holdfast_execution_job
+-- returns: nth outcome has_go status phase failure_kind held_by_block is_held is_live is_busy
+SELECT e.nth, e.outcome, e.go_at IS NOT NULL AS has_go, t.status, json_extract(t.progress_json, '$.phase') AS phase,
+    json_extract(t.failure_json, '$.kind') AS failure_kind, coalesce(t.held_by LIKE 'block:%', 0) AS held_by_block,
+    t.held_by IS NOT NULL AS is_held,
+    coalesce(h.state = 'active' AND (h.driver = 'ssh' OR coalesce(a.seen_at >= :since, 0)), 1) AS is_live,
+    coalesce(l.claim_id <> e.task_id, 0) AS is_busy
+FROM holdfast_execution e
+JOIN holdfast_task t ON t.id = e.task_id
+LEFT JOIN holdfast_host h ON h.id = e.host_id
+LEFT JOIN holdfast_agent a ON a.host_id = e.host_id
+LEFT JOIN holdfast_lease l ON l.resource = :slot || e.host_id
+WHERE e.job_id = :job_id AND e.nth > :after
+ORDER BY e.nth LIMIT :limit;
+
+-- name: target_labels
+-- index: holdfast_execution_job
+-- returns: host labels_json
+SELECT e.host, h.labels_json FROM holdfast_execution e LEFT JOIN holdfast_host h ON h.id = e.host_id
+WHERE e.job_id = :job_id ORDER BY e.nth;
