@@ -14,13 +14,16 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.check import check_name, check_number
+from holdfast.core.check import check_name, check_number, shown
 from holdfast.core.retry import unit_jitter
+from holdfast.errors import InvalidInput
 
 RESOURCE_MAX: Final = 512
 TTL_SECONDS_MIN: Final = 0.02
 TTL_SECONDS_MAX: Final = 86_400.0
 WAITERS_MAX: Final = 10_000
+SLOTS: Final = "host:hst_"
+"""How the names of slots of hosts begin (`fleet.model`). Executions hold them, users do not."""
 DRIFT_SHARE: Final = 0.01
 DRIFT_SECONDS: Final = 0.002
 RENEWALS: Final = 3
@@ -128,8 +131,12 @@ def check_resource(resource: str) -> None:
 
 
 def check_request(resource: str, ttl_seconds: float, grace_seconds: float = 0.0) -> None:
-    """InvalidInput unless the request is valid."""
+    """InvalidInput unless the request is valid. Slots of hosts are granted with offers to their agents."""
     check_resource(resource)
+    if resource.startswith(SLOTS):
+        raise InvalidInput(
+            f"resource {shown(resource)} is the slot of a host, which its executions hold: use another name"
+        )
     check_number("ttl", ttl_seconds, least=TTL_SECONDS_MIN, most=TTL_SECONDS_MAX)
     check_number("grace", grace_seconds, most=TTL_SECONDS_MAX)
 

@@ -96,7 +96,8 @@ class WebhookHttp:
                 return await self._send(target, await self._pinned(target), headers, body)
         except TimeoutError:
             return _failed(f"no answer within {self._timeout_seconds:g} s")
-        except (InvalidInput, OSError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except (InvalidInput, OSError, ValueError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+            # ValueError: e.g. a name that cannot be encoded for the resolver.
             return _failed(f"{type(error).__name__}: {error}")
 
     async def _pinned(self, target: WebhookTarget) -> str:

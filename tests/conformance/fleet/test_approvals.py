@@ -15,6 +15,7 @@ from holdfast.core.fleet.model import ApprovalState, Job, JobStatus
 from holdfast.errors import AlreadyDecided, HoldfastError, IllegalTransition, InvalidInput
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.job_rows import counts_of
+from holdfast.fleet.retention import FleetPruning, FleetRetention
 from holdfast.queue.by import By
 from holdfast.store.audit import AuditStore
 from holdfast.store.store import Store
@@ -211,6 +212,35 @@ async def test_break_glass_starts_a_small_job_once_until_it_is_reviewed(store: S
     await approvals.review(job.id, By("user:bob", "looked at it"))
     assert await approvals.unreviewed("default") == []
     await approvals.break_glass(other.id, "INC-2", root)
+
+
+async def test_two_uses_of_break_glass_at_once_are_one(store: Store) -> None:
+    fleet = FleetBench(store)
+    approvals = approvals_of(fleet)
+    first = await asked(fleet)
+    second = (await fleet.create(["web-001"], command_type="shell", command="id")).job
+    uses = [
+        approvals.break_glass(job.id, "INC-1", By("user:root", "down")) for job in (first, second)
+    ]
+    ends = await asyncio.gather(*uses, return_exceptions=True)
+    assert sorted(isinstance(end, ApprovalNeeded) for end in ends) == [False, True]
+
+
+async def test_a_use_that_is_not_reviewed_is_not_forgotten(
+    store: Store, clock: VirtualClock
+) -> None:
+    fleet = FleetBench(store)
+    approvals = approvals_of(fleet)
+    job = await asked(fleet)
+    await approvals.break_glass(job.id, "INC-1", By("user:root", "down"))
+    await fleet.run_out(job.id)
+    pruning = FleetPruning(store, FleetRetention(job_seconds=10.0))
+    clock.pause(100.0)
+    await pruning.prune()
+    assert [one.id for one in await approvals.unreviewed("default")] == [job.id]
+    await approvals.review(job.id, By("user:bob", "looked at it"))
+    await pruning.prune()
+    assert await fleet.rows("job") == []
 
 
 async def test_break_glass_reaches_few_hosts_only(store: Store) -> None:

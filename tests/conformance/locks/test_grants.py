@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.fleet.model import HOST_PREFIX, SLOT
 from holdfast.errors import (
     BadConfig,
     InvalidInput,
@@ -27,6 +28,13 @@ async def test_a_resource_has_one_holder_at_a_time(locks: Locks, others: Locks) 
         async with others.hold("another", wait=0):
             pass
     async with others.hold("r", wait=0):
+        pass
+
+
+async def test_the_slot_of_a_host_is_no_lock_of_users(locks: Locks) -> None:
+    with pytest.raises(InvalidInput, match="slot of a host"):
+        await locks.acquire(f"{SLOT}{HOST_PREFIX}1", wait=0)
+    async with locks.hold("host:web-1", wait=0):
         pass
 
 

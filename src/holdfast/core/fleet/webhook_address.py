@@ -19,6 +19,8 @@ from holdfast.errors import BadConfig, InvalidInput
 
 URL_CHARS_MAX: Final = 2_000
 PORT_MAX: Final = 65_535
+NAME_CHARS_MAX: Final = 253
+LABEL_CHARS_MAX: Final = 63
 _URL: Final = re.compile(
     r"(?P<scheme>https?)://(?:(?P<name>[A-Za-z0-9_.-]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\])(?::(?P<port>\d{1,5}))?"
     r"(?P<path>/[^\s#]*)?",
@@ -80,6 +82,11 @@ class AddressRules:
             )
         is_tls = match["scheme"] == "https"
         host = (match["name"] or match["v6"]).lower()
+        if match["name"] is not None and not _is_name(host):
+            raise InvalidInput(
+                f"url names the host {shown(host)}: a part between dots has 1 to {LABEL_CHARS_MAX} "
+                f"characters, the name at most {NAME_CHARS_MAX}"
+            )
         port = int(match["port"] or (443 if is_tls else 80))
         if not 0 < port <= PORT_MAX:
             raise InvalidInput(f"url has the port {port}: give one from 1 to {PORT_MAX}")
@@ -114,6 +121,14 @@ def is_public(address: Address) -> bool:
         if address.teredo is not None:
             return False
     return address.is_global and not address.is_multicast
+
+
+def _is_name(host: str) -> bool:
+    """Whether the host can be looked up. A name may end in a dot."""
+    labels = host.removesuffix(".").split(".")
+    return len(host) <= NAME_CHARS_MAX and all(
+        0 < len(label) <= LABEL_CHARS_MAX for label in labels
+    )
 
 
 def _address(host: str) -> Address | None:

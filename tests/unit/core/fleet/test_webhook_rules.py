@@ -160,6 +160,8 @@ def test_urls_in_their_parts(url: str, target: WebhookTarget) -> None:
         *("https://user:pass@a.example/", "https://a.example:0/", "https://a.example:70000/"),
         *("https://a example/", "https://a.example/\n", "http://a.example/", "https://[::1]/"),
         *("https://[fe80::1%25eth0]/", "https://a.example/" + "x" * 2_000),
+        *("https://a..example/", "https://.example/", f"https://{'a' * 64}.example/"),
+        f"https://{'a.' * 127}example/",
     ],
 )
 def test_other_urls_are_refused(url: str) -> None:

@@ -47,12 +47,14 @@ UPDATE holdfast_block AS b SET command_type = r.command_type, reason = r.reason,
 FROM {rows: @block} WHERE b.id = r.id;
 
 -- name: expired_blocks
--- Those that nothing else has ended yet.
+-- Those that nothing else has ended yet. The outer conditions are judged again after a wait for a lock, the inner ones
+-- are not.
 -- index: holdfast_block_expires
 -- returns: {block}
 SELECT {block} FROM holdfast_block WHERE id IN (
     SELECT id FROM holdfast_block WHERE lifted_at IS NULL AND expires_at IS NOT NULL AND expires_at <= :now::float8
     ORDER BY expires_at LIMIT :limit::bigint)
+    AND lifted_at IS NULL AND expires_at <= :now::float8
 ORDER BY id FOR NO KEY UPDATE;
 
 -- name: next_block_end

@@ -88,3 +88,9 @@ SELECT r.id, :project::text, 'agent', 'live', 1, :now::float8, :now::float8, :no
     r.labels_json, 'pushed', :now::float8
 FROM {rows: id text, labels_json text}
 ON CONFLICT (id) DO NOTHING;
+
+-- name: hold_project
+-- Locks the row of a project, so that what its holders read and write happens one after the other.
+-- index: holdfast_project_pkey
+INSERT INTO holdfast_project (id, created_at) VALUES (:id::text, :now::float8)
+ON CONFLICT (id) DO UPDATE SET version = holdfast_project.version;

@@ -1,10 +1,12 @@
 -- What the fleet forgets: whole jobs, hosts that were removed, blocks that have ended, entries of the outbox.
 
 -- name: finished_jobs
+-- A job that skipped its approval stays until it is reviewed: it keeps others from skipping theirs.
 -- index: holdfast_job_finished
 -- returns: id finished_at
 SELECT id, finished_at FROM holdfast_job
 WHERE finished_at IS NOT NULL AND finished_at < :before::float8 AND (finished_at, id) > (:after_at::float8, :after_id::text)
+  AND (break_glass_json IS NULL OR break_glass_json::json ->> 'reviewed_by' IS NOT NULL)
 ORDER BY finished_at, id LIMIT :limit::bigint;
 
 -- name: lock_finished_job

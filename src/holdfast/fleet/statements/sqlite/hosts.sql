@@ -87,3 +87,9 @@ INSERT INTO holdfast_node (id, project, kind, state, incarnation, started_at, re
 SELECT r.id, :project, 'agent', 'live', 1, :now, :now, :now, :info_json, r.labels_json, 'pushed', :now
 FROM {rows: id text, labels_json text} WHERE true
 ON CONFLICT (id) DO NOTHING;
+
+-- name: hold_project
+-- Locks the row of a project, so that what its holders read and write happens one after the other.
+-- index: holdfast_project (primary key)
+INSERT INTO holdfast_project (id, created_at) VALUES (:id, :now)
+ON CONFLICT (id) DO UPDATE SET version = holdfast_project.version;

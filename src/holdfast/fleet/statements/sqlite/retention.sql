@@ -1,10 +1,12 @@
 -- What the fleet forgets: whole jobs, hosts that were removed, blocks that have ended, entries of the outbox.
 
 -- name: finished_jobs
+-- A job that skipped its approval stays until it is reviewed: it keeps others from skipping theirs.
 -- index: holdfast_job_finished
 -- returns: id finished_at
 SELECT id, finished_at FROM holdfast_job
 WHERE finished_at IS NOT NULL AND finished_at < :before AND (finished_at, id) > (:after_at, :after_id)
+  AND (break_glass_json IS NULL OR json_extract(break_glass_json, '$.reviewed_by') IS NOT NULL)
 ORDER BY finished_at, id LIMIT :limit;
 
 -- name: lock_finished_job
