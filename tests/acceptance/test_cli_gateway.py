@@ -23,6 +23,7 @@ import apsw
 import pytest
 
 from holdfast import Context, Task, TaskQueue, __version__
+from holdfast.bus.local import LocalBus
 from holdfast.cli.session import actor
 from holdfast.cli.tree import BY_PATH, VERBS
 from holdfast.client import Node
@@ -33,6 +34,7 @@ from holdfast.core.fleet.job_request import JobRequest
 from holdfast.core.speaking import Voice
 from holdfast.fleet.blocks import NewBlock
 from holdfast.fleet.fleet import Fleet
+from holdfast.fleet.pipeline import Pipeline
 from holdfast.queue.by import By
 from holdfast.store.store import Store
 from holdfast.sync.access.tokens import NewToken, Tokens
@@ -219,6 +221,27 @@ CASES: dict[str, list[str]] = {
     "job cancel": ["cancelled-job-{side}"],
     "job retry": ["foreign", "foreign --dry-run", "foreign --only nothing"],
     "job retry-failed": ["foreign"],
+    "webhook list": ["", "--direction out"],
+    "webhook show": ["hook-s", "whk_none"],
+    "webhook add": [
+        "new-{side} --dry-run",
+        "new-{side} --reason ci",
+        "new-{side}",
+        "out-{side} --to https://hooks.example/x --kind job.*",
+        "bad --to ftp://x --kind job.*",
+    ],
+    "webhook edit": [
+        "hook-{side}",
+        "hook-{side} --state disabled --expect-version 99",
+        "hook-{side} --state disabled",
+        "hook-{side} --state active",
+    ],
+    "webhook rotate": ["hook-{side} -m leaked", "whk_none"],
+    "webhook retire": ["hook-{side}"],
+    "webhook test": ["hook-{side} -m try", "whk_none"],
+    "webhook deliveries": ["hook-s", "whk_none"],
+    "webhook resend": ["hook-{side} 999"],
+    "webhook remove": ["hook-{side} --dry-run", "hook-{side} whk_none -m done"],
     "host list": [
         "",
         "role=web --limit 1",
@@ -309,8 +332,22 @@ CASES: dict[str, list[str]] = {
     "audit list": ["--limit 5"],
     "audit verify": [""],
     "audit export": ["", "--since 3"],
-    "watch": ["done", "dead-1", "-q x:y", "done -q type:add", "later --timeout 10ms"],
+    "watch": [
+        "done",
+        "dead-1",
+        "-q x:y",
+        "done -q type:add",
+        "later --timeout 10ms",
+        "foreign --timeout 10ms",
+        "rejected-job --progress plain",
+        "job_none",
+    ],
     "wait": [
+        "foreign --timeout 10ms",
+        "foreign --for status=WAIT_APPROVAL",
+        "rejected-job",
+        "rejected-job --for status=success",
+        "foreign --for status=nothing",
         "done",
         "done --for status=aborted",
         "dead-1 --for status=failed,paused",
@@ -318,7 +355,15 @@ CASES: dict[str, list[str]] = {
         "later --for status=none",
         "later --for done",
     ],
-    "logs": ["wrote", "wrote --stream log --follow", "no-such-task"],
+    "logs": [
+        "wrote",
+        "wrote --stream log --follow",
+        "no-such-task",
+        "foreign",
+        "foreign --host fixed-1",
+        "foreign --host none",
+        "foreign --follow",
+    ],
     "api": [
         "POST /queues/line-{side}/pause reason=outage",
         "GET /tasks limit=2 q=type:boom",
@@ -399,16 +444,26 @@ async def fill_fleet(store: Store) -> dict[str, str]:
         for side in SIDES:
             block = await fleet.blocks.add("default", NewBlock(reason=name, host="fixed-3"), by)
             names[f"{name}-{side}"] = block.id
+    for side in SIDES:
+        url = f"https://hooks.example/of-{side}"
+        made = await fleet.webhooks.add_endpoint(
+            "default", url, by, kinds=["job.*"], name=f"n-{side}"
+        )
+        names[f"hook-{side}"] = made.webhook.id
     kinds = {"foreign": "shell", "rejected": "shell", "voted": "shell", "order": "exec"}
     kinds["cancelled-job"] = "exec"
     jobs = [(f"{name}-{side}", kind) for name, kind in kinds.items() for side in SIDES]
-    for name, kind in [("foreign", "shell"), *jobs]:
+    for name, kind in [("foreign", "shell"), ("rejected-job", "shell"), *jobs]:
         request = JobRequest(command_type=kind, command="x", selector="role=web", external_id=name)
-        made = await fleet.jobs.create(request, By("user:ann"))
+        job = (await fleet.jobs.create(request, By("user:ann"))).job
+        if name == "rejected-job":
+            person = Person("user:bob", frozenset({"role:admin"}))
+            await fleet.approvals.reject(job.id, person, By("user:bob", "bad"))
+            await Pipeline(store, fleet.rules, LocalBus(), owner="test").plan_job(job.id)
         if name.startswith("voted"):
             voter = actor() if name.endswith(STORE) else "user:admin"
             person = Person(voter, frozenset({"role:admin"}))
-            await fleet.approvals.approve(made.job.id, person, By(voter, "fine"))
+            await fleet.approvals.approve(job.id, person, By(voter, "fine"))
     return names
 
 
@@ -541,6 +596,7 @@ NOT_AUDITED = {
     "job review": "the job did not skip its approval, so it is refused",
     "job retry": "the job has not ended, so it is refused",
     "job retry-failed": "the job has not ended, so it is refused",
+    "webhook resend": "there is no such delivery, so it is refused",
     "sync fix-expired-locks": "no lock has expired in this world, so it changes nothing",
 }
 """Verbs that change something and leave no audit row, and why."""
@@ -568,16 +624,16 @@ def is_read(path: str) -> bool:
 
 READING = {"list", "show", "why", "history", "groups", "tail", "status", "log", "verify", "stats",
            "interventions", "output", "checkpoints", "watch", "wait", "logs", "export", "select",
-           "plan", "executions",
+           "plan", "executions", "deliveries",
            "openapi"}  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 LENGTH = re.compile(r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+[smh]\b)?")
-SECRET = re.compile(r"hf_(?:user|join|node)_[\w-]+")
+SECRET = re.compile(r"hf_(?:user|join|node)_[\w-]+|whsec_[\w+/=]+")
 ACTOR = re.compile(r"\bcli:\w+|user:admin")
 CODE = re.compile(r'error\[([\w-]+)\]|"code": "([\w-]+)"')
 """The code of an error. Its text may differ: a gateway does not say whether a thing exists elsewhere."""
 HEX = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{32}\b")
-MADE = re.compile(r"\b(tok|int|req|con|dec|op|ckp|hst|blk|job|apr|whk)_\w+")
+MADE = re.compile(r"\b(tok|int|req|con|dec|op|ckp|hst|blk|job|apr|whk|msg)_\w+")
 
 
 def normal(done: Done, output: str) -> tuple[int, object, object]:
@@ -604,7 +660,7 @@ def plain(value: Any, name: str = "") -> Any:
             return [plain(item, name) for item in value]
         case str():
             return words(value)
-        case int() | float() if name.endswith(FLEETING):
+        case int() | float() if name == "id" or name.endswith(FLEETING):
             return "number"
     return value
 

@@ -308,24 +308,29 @@ VERBS: Final = (
     ),
     Verb(
         "watch",
-        "Print the events of a task until it has ended, or of a query",
+        "Follow a task or a job until it has ended, or the tasks of a query",
         f"{HERE}.watch:watch",
-        ("holdfast watch 0199a1b2-7c3e", "holdfast watch -q 'type:mail status:failed'"),
+        (
+            "holdfast watch 0199a1b2-7c3e",
+            "holdfast watch -q 'type:mail status:failed'",
+            "holdfast watch deploy-42 --progress plain",
+        ),
     ),
     Verb(
         "wait",
-        "Wait until a task has a status",
+        "Wait until a task or a job has a status",
         f"{HERE}.watch:wait",
         (
             "holdfast wait 0199a1b2-7c3e --timeout 5m",
             "holdfast wait 0199a1b2-7c3e --for status=running",
+            "holdfast wait deploy-42 --timeout 30m",
         ),
     ),
     Verb(
         "logs",
-        "Print what the latest run of a task has written",
+        "Print what a task, or a host of a job, has written",
         f"{HERE}.task_output:logs",
-        ("holdfast logs 0199a1b2-7c3e --follow",),
+        ("holdfast logs 0199a1b2-7c3e --follow", "holdfast logs deploy-42 --host web-007"),
     ),
     Verb(
         "api",
@@ -373,6 +378,7 @@ NOUNS: Final = {
     "host": "Hosts of the fleet",
     "group": "Groups of hosts",
     "block": "What keeps commands off hosts",
+    "webhook": "Signed requests and events",
     "project": "Projects",
     "token": "Access tokens",
     "audit": "The audit of operators' acts",

@@ -6,13 +6,78 @@ from typing import Final
 
 from holdfast.cli.verb import FLEET, Verb
 
+WEBHOOK_VERBS: Final = (
+    Verb(
+        "webhook list",
+        "List sources of signed requests and endpoints of events",
+        f"{FLEET}.webhook:list_",
+        ("holdfast webhook list --direction out",),
+    ),
+    Verb(
+        "webhook show",
+        "Show a webhook, without its secrets",
+        f"{FLEET}.webhook:show",
+        ("holdfast webhook show whk_0199a1b27c3e",),
+    ),
+    Verb(
+        "webhook add",
+        "Add a webhook; its secret is shown once",
+        f"{FLEET}.webhook:add",
+        (
+            "holdfast webhook add chat --to https://chat.example/hook --kind 'job.*'",
+            "holdfast webhook add ci -m 'the build server asks for jobs'",
+        ),
+    ),
+    Verb(
+        "webhook edit",
+        "Change a webhook",
+        f"{FLEET}.webhook:edit",
+        ("holdfast webhook edit whk_0199a1b27c3e --state disabled",),
+    ),
+    Verb(
+        "webhook remove",
+        "Remove webhooks",
+        f"{FLEET}.webhook:remove",
+        ("holdfast webhook remove whk_0199a1b27c3e",),
+    ),
+    Verb(
+        "webhook rotate",
+        "Make another secret; the one before counts too",
+        f"{FLEET}.webhook:rotate",
+        ("holdfast webhook rotate whk_0199a1b27c3e",),
+    ),
+    Verb(
+        "webhook retire",
+        "Let only the newest secret count",
+        f"{FLEET}.webhook:retire",
+        ("holdfast webhook retire whk_0199a1b27c3e",),
+    ),
+    Verb(
+        "webhook test",
+        "Send a test to an endpoint",
+        f"{FLEET}.webhook:send_test",
+        ("holdfast webhook test whk_0199a1b27c3e",),
+    ),
+    Verb(
+        "webhook deliveries",
+        "List the messages for an endpoint",
+        f"{FLEET}.webhook:deliveries",
+        ("holdfast webhook deliveries whk_0199a1b27c3e",),
+    ),
+    Verb(
+        "webhook resend",
+        "Send a message again",
+        f"{FLEET}.webhook:resend",
+        ("holdfast webhook resend whk_0199a1b27c3e 118",),
+    ),
+)
 JOB_VERBS: Final = (
     Verb(
         "run",
         "Run a command on many hosts",
         f"{FLEET}.run:run",
         (
-            "holdfast run 'systemctl restart nginx' --hosts role=web --waves 1,5%,rest --max-fail 2%",
+            "holdfast run 'systemctl restart nginx' --hosts role=web --waves 1,5%,rest --max-fail 2% --watch",
             "holdfast run uptime --hosts 'web-[001-050]' --plan",
             "holdfast run nginx --type restart --hosts @blue --external-id deploy-42 -m 'change 118'",
         ),
@@ -137,4 +202,5 @@ JOB_VERBS: Final = (
         f"{FLEET}.job_change:review",
         ('holdfast job review deploy-42 -m "it was right"',),
     ),
+    *WEBHOOK_VERBS,
 )

@@ -7,19 +7,23 @@ stderr. With --follow a new attempt of the task is followed too. Never: lets out
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
 from holdfast.cli.api import calls_of, v1
+from holdfast.cli.commands.fleet.job import output as job_output
+from holdfast.cli.commands.fleet.job_ref import job_ref
+from holdfast.cli.commands.fleet.which import names_job
 from holdfast.cli.follow import news_of
 from holdfast.cli.ids import find_task
 from holdfast.cli.options import COMMON, Common, Flag, Output, TaskId
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import clock
+from holdfast.cli.problem import Usage
 from holdfast.cli.session import remark, with_queue
 from holdfast.client.calls import Calls
 from holdfast.core.codec import dumps
@@ -44,14 +48,31 @@ def output(
     common: Common = COMMON,
 ) -> None:
     """Print the output of a task."""
+
+    async def find(queue: TaskQueue, _: Calls) -> tuple[str, str]:
+        task = await find_task(queue.parts.tasks, task_id)
+        return task.id, v1("tasks", task.id, "output")
+
+    query = {"stream": stream.value, "fence": fence}
+    _print_stream(common, find, query, start=start, follow=follow)
+
+
+Find = Callable[[TaskQueue, Calls], Awaitable[tuple[str, str]]]
+"""The id of the task whose output is read, and the path of the output."""
+
+
+def _print_stream(
+    common: Common, find: Find, query: dict[str, Any], *, start: int, follow: bool
+) -> None:
     printer = Printer(common)
     kept: list[Page] = []
 
     async def work(queue: TaskQueue) -> str:
         calls = await calls_of(queue)
         position = await queue.parts.feed.position()
-        task = await find_task(queue.parts.tasks, task_id)
-        reader = _Reader(calls, task.id, stream, fence, start)
+        found, path = await find(queue, calls)
+        task = await find_task(queue.parts.tasks, found)
+        reader = _Reader(calls, path, query, start)
         async for page in reader.pages():
             _take(printer, page, kept, follow=follow)
         if follow and task.status not in ENDED:
@@ -68,27 +89,43 @@ def output(
 
 
 def logs(
-    id: TaskId,
+    id: Annotated[
+        str, Parameter(help="A task's id, a prefix of it, its name at nodes, or @last; or a job.")
+    ],
     /,
     *,
+    host: Annotated[
+        str | None, Parameter(help="A host of a job; without it, the outputs of all hosts.")
+    ] = None,
     stream: Stream = StreamName.STDOUT,
     follow: Follow = False,
     common: Common = COMMON,
 ) -> None:
-    """Print what the latest run of a task has written."""
-    output(id, stream=stream, follow=follow, common=common)
+    """Print what the latest run of a task, or of a host of a job, has written."""
+    if host is None and not names_job(common, id):
+        output(id, stream=stream, follow=follow, common=common)
+    elif host is None:
+        if follow:
+            raise Usage("--follow needs --host: holdfast watch shows all hosts of a job")
+        job_output(id, stream=stream, common=common)
+    else:
+
+        async def find(_: TaskQueue, calls: Calls) -> tuple[str, str]:
+            ref = await job_ref(calls, id)
+            found = (await calls.call("GET", v1("jobs", ref, "executions", host))).body
+            return found["id"], v1("jobs", ref, "executions", found["id"], "logs")
+
+        _print_stream(common, find, {"stream": stream.value}, start=0, follow=follow)
 
 
 class _Reader:
     """Reads a stream of a task page by page. Without a fence it goes on with a later run from its start."""
 
-    def __init__(
-        self, calls: Calls, task_id: str, stream: StreamName, fence: int | None, start: int
-    ) -> None:
+    def __init__(self, calls: Calls, path: str, query: dict[str, Any], start: int) -> None:
         self._calls = calls
-        self._path = v1("tasks", task_id, "output")
-        self._stream = stream
-        self._fence = fence
+        self._path = path
+        self._query = query
+        self._fence = query.get("fence")
         self._run: int | None = None
         self._start = start
 
@@ -106,7 +143,7 @@ class _Reader:
             yield page
 
     async def _page(self) -> Page:
-        query = {"stream": self._stream.value, "fence": self._fence, "start": self._start}
+        query = self._query | {"start": self._start}
         page: Page = (await self._calls.call("GET", self._path, query=query)).body
         return page
 

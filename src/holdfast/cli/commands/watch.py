@@ -1,4 +1,4 @@
-"""`holdfast watch` and `holdfast wait`: follow a task until it has ended, or the tasks of a query.
+"""`holdfast watch` and `holdfast wait`: follow a task or a job until it has ended, or the tasks of a query.
 
 Promises: events come in order, without repeats or gaps, from the moment that the first line shows. The exit
 code says how the task ended, and 7 that the time ran out.
@@ -15,10 +15,13 @@ from holdfast.app import TaskQueue
 from holdfast.cli import values
 from holdfast.cli.api import calls_of, v1
 from holdfast.cli.commands.events import print_event
+from holdfast.cli.commands.fleet.progress import Progress
+from holdfast.cli.commands.fleet.watch import job_statuses, wait_job, watch_job
+from holdfast.cli.commands.fleet.which import names_job
 from holdfast.cli.commands.task import fields, whole
 from holdfast.cli.follow import news_of
 from holdfast.cli.ids import find_task
-from holdfast.cli.options import COMMON, Common, TaskId
+from holdfast.cli.options import COMMON, Common
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import with_parts, with_queue
@@ -37,7 +40,9 @@ Timeout = Annotated[str | None, Parameter(help="Give up after this time, e.g. 30
 def watch(
     task_id: Annotated[
         str | None,
-        Parameter(help="A task's id, a prefix of it, its name at nodes, or @last; or give -q."),
+        Parameter(
+            help="A task's id, a prefix of it, its name at nodes, or @last; or a job; or give -q."
+        ),
     ] = None,
     /,
     *,
@@ -49,10 +54,13 @@ def watch(
         int | None, Parameter(name=("--limit", "-n"), help="End after this many events.")
     ] = None,
     timeout: Timeout = None,
+    progress: Annotated[
+        Progress, Parameter(help="How a job is shown; auto: by whether there is a terminal.")
+    ] = Progress.AUTO,
     common: Common = COMMON,
-) -> None:
-    """Print the events of a task until it has ended, or of tasks that match a query, without end. Exit code 1
-    if the task has failed or was aborted."""
+) -> int:
+    """Print the events of a task until it has ended, or of tasks that match a query, without end; or show a
+    job until it has ended. Exit code 1 if the task has failed or was aborted; of a job as it has ended."""
     if (task_id is None) is (query is None):
         raise Usage("give the id of a task, or a query with -q")
     if limit is not None and limit < 1:
@@ -64,12 +72,15 @@ def watch(
             common,
             lambda queue: _bounded(_watch_query(queue, printer, query or "", limit), patience),
         )
-        return
+        return 0
+    if names_job(common, task_id):
+        return watch_job(common, task_id, progress=progress, timeout=patience)
     task = with_parts(
         common, lambda parts: _bounded(_watch_task(parts, printer, task_id, limit), patience)
     )
     if task.status in ENDED and task.status is not Status.COMPLETED:
         raise TaskFailed(no_result(task))
+    return 0
 
 
 async def _watch_task(parts: UseCases, printer: Printer, text: str, limit: int | None) -> Task:
@@ -109,18 +120,26 @@ async def _matches(calls: Calls, query: str, task_id: str | None) -> bool:
 
 
 def wait(
-    task_id: TaskId,
+    task_id: Annotated[
+        str,
+        Parameter(help="A task's id, a prefix of it, its name at nodes, or @last; or a job."),
+    ],
     /,
     *,
     for_: Annotated[
-        str, Parameter(name="--for", help="status=NAME[,NAME]; default: until it has ended.")
-    ] = UNTIL_ENDED,
+        str | None,
+        Parameter(name="--for", help="status=NAME[,NAME]; default: until it has ended."),
+    ] = None,
     timeout: Timeout = None,
     common: Common = COMMON,
-) -> None:
-    """Wait until a task has a status. Exit code 6 if it ended in another one, 7 after --timeout."""
-    wanted = _statuses(for_)
+) -> int:
+    """Wait until a task or a job has a status. Exit code 6 if it ended in another one, 7 after --timeout.
+    Without --for the exit code of a job says how it ended."""
     patience = None if timeout is None else values.seconds(timeout, "--timeout")
+    if names_job(common, task_id):
+        named = None if for_ is None else job_statuses(values.names(_after_for(for_)))
+        return wait_job(common, task_id, named, timeout=patience)
+    wanted = _statuses(UNTIL_ENDED if for_ is None else for_)
 
     async def work(parts: UseCases) -> dict[str, Any]:
         task = await _bounded(_wait(parts, task_id, wanted), patience)
@@ -128,14 +147,19 @@ def wait(
 
     item = with_parts(common, work)
     Printer(common).one(item, fields(item), name=item["id"])
+    return 0
 
 
 def _statuses(text: str) -> frozenset[Status]:
+    return frozenset(
+        check_choice("status", name, Status) for name in values.names(_after_for(text))
+    )
+
+
+def _after_for(text: str) -> str:
     if not text.startswith(FOR):
         raise Usage(f"--for is '{text}': write e.g. --for status=completed or status=paused,queued")
-    return frozenset(
-        check_choice("status", name, Status) for name in values.names(text[len(FOR) :])
-    )
+    return text[len(FOR) :]
 
 
 async def _wait(parts: UseCases, text: str, wanted: frozenset[Status]) -> Task:

@@ -123,8 +123,8 @@ def halt_of(job: Item) -> str | None:
     return f"{halt['mode']} by {halt['actor']}: {halt['reason']}"
 
 
-def approval_of(job: Item) -> str | None:
-    """Where the approval stands, and who may vote."""
+def approval_of(job: Item, *, with_end: bool = True) -> str | None:
+    """Where the approval stands, and who may vote; `with_end`: and how long."""
     approval = job.get("approval")
     if approval is None:
         return None if job["approval_state"] == "NOT_REQUIRED" else job["approval_state"]
@@ -133,7 +133,7 @@ def approval_of(job: Item) -> str | None:
         for group, count in approval["need"].items()
     )
     left = approval["remaining_seconds"]
-    ends = f"; ends in {length(left)}" if left is not None else ""
+    ends = f"; ends in {length(left)}" if left is not None and with_end else ""
     not_by = f"; not by {', '.join(approval['excluded'])}" if approval["excluded"] else ""
     return f"{approval['state']}: {need}{not_by}{ends}"
 

@@ -23,8 +23,10 @@ from holdfast.cli.commands.fleet.job_view import (
     sizes_of,
     window_of,
 )
+from holdfast.cli.commands.fleet.progress import Progress
 from holdfast.cli.commands.fleet.run_request import Rollout, What
-from holdfast.cli.options import COMMON, Common, Project, Reason
+from holdfast.cli.commands.fleet.watch import watch_job
+from holdfast.cli.options import COMMON, Common, Flag, Project, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Item
 from holdfast.cli.session import with_queue
@@ -45,13 +47,17 @@ def run(
     plan: Annotated[
         bool, Parameter(name=("--plan", "--dry-run"), negative="", help="Only show the plan.")
     ] = False,
+    watch: Annotated[Flag, Parameter(help="Show the job until it has ended.")] = False,
+    progress: Annotated[
+        Progress, Parameter(help="How --watch shows it; auto: by whether there is a terminal.")
+    ] = Progress.AUTO,
     reason: Reason = "",
     project: Project = None,
     what: What = WHAT,
     rollout: Rollout = ROLLOUT,
     common: Common = COMMON,
 ) -> int:
-    """Run a command on hosts. Exit code 8 if the job waits for an approval."""
+    """Run a command on hosts. Exit code 8 if the job waits for an approval; with --watch how it ended."""
     body = what.request() | {"command": command, "selector": hosts, "reason": reason}
     if (request := rollout.request()) is not None:
         body["rollout"] = request
@@ -61,7 +67,11 @@ def run(
         _print_plan(common, command, what.type, with_queue(common, lambda q: _post(q, body)))
         return 0
     made, job = with_queue(common, lambda queue: _make(queue, body))
-    return _print_made(common, made, job)
+    if not watch or (Printer(common).is_table and progress in (Progress.AUTO, Progress.TTY)):
+        _print_made(common, made, job)
+    if not watch:
+        return made_exit(job)
+    return watch_job(common, job["id"], progress=progress, project=project)
 
 
 async def _post(queue: TaskQueue, body: dict[str, Any]) -> Item:
@@ -75,10 +85,9 @@ async def _make(queue: TaskQueue, body: dict[str, Any]) -> tuple[Item, Item]:
     return made, await read_job(calls, made["job_id"])
 
 
-def _print_made(common: Common, made: Item, job: Item) -> int:
+def _print_made(common: Common, made: Item, job: Item) -> None:
     item = job | {"created": made["created"]}
     Printer(common).one(item, made_lines(job, created=made["created"]), name=job["id"])
-    return made_exit(job)
 
 
 def made_lines(job: Item, *, created: bool) -> list[tuple[str, object]]:
