@@ -8,10 +8,10 @@ how long it lasts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 from holdfast.agent.settings import STALE_SECONDS
 from holdfast.core.fleet.agent_wire import AgentBlock
+from holdfast.core.fleet.selector_parse import glob_pattern
 
 
 class BlockView:
@@ -36,7 +36,11 @@ class BlockView:
         for block, ends_at in self._blocks:
             is_over = ends_at is not None and now >= ends_at
             is_judged = block.window is None or ends_at is not None
-            if not is_over and is_judged and fnmatchcase(command_type, block.command_type):
+            if (
+                not is_over
+                and is_judged
+                and glob_pattern(block.command_type).fullmatch(command_type)
+            ):
                 return block
         return None
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import Final
 
 import msgspec
+
+from holdfast.core.fleet.selector_parse import glob_pattern
 
 ALL: Final = "*"
 STALE_SECONDS: Final = 300.0
@@ -51,4 +52,4 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     def allows(self, command_type: str, kind: str) -> bool:
         """Whether the agent runs commands of the type."""
         patterns = [p for p in self.allow if kind != "shell" or p != ALL]
-        return any(fnmatchcase(command_type, pattern) for pattern in patterns)
+        return any(glob_pattern(pattern).fullmatch(command_type) for pattern in patterns)

@@ -12,6 +12,7 @@ from holdfast.core.fleet.agent_wire import AgentSync, AgentSyncAnswer
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.fleet.agents.group_commit import BATCH_MAX, AgentCommit
 from holdfast.fleet.agents.parts import AgentMessage, SyncAnswer
+from holdfast.store.port import RowHeld
 
 
 def message(host: str, seq: int = 1) -> AgentMessage:
@@ -60,8 +61,10 @@ async def test_a_batch_is_bounded() -> None:
     assert [len(batch) for batch in store.batches] == [BATCH_MAX, 1]
 
 
-async def test_a_sync_that_cannot_be_applied_fails_alone() -> None:
+@pytest.mark.parametrize("error", [HoldfastError("it cannot be applied"), RowHeld("a row is held")])
+async def test_a_sync_that_cannot_be_applied_fails_alone(error: Exception) -> None:
     store = Store("h7")
+    store.error = error
     commit = AgentCommit(store.apply, SystemClock())
     futures = [commit.put(message(f"h{n}")) for n in range(100)]
     await asyncio.wait(futures)

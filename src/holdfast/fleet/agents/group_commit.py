@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from holdfast.clock import Clock
 from holdfast.errors import StoreUnavailable
 from holdfast.fleet.agents.parts import AgentMessage, SyncAnswer
+from holdfast.store.port import RowHeld
 
 BATCH_MAX: Final = 500
 BATCH_BYTES: Final = 16 * 1_048_576
@@ -90,20 +91,26 @@ class AgentCommit:
             return
         try:
             answers = await self._apply([message for message, _ in batch])
+        except RowHeld as error:  # a row of one agent: the others are served without it
+            await self._halve(batch, error)
         except StoreUnavailable as error:
             # No answer: the agents keep what they have and send it again.
             _fail(batch, error)
         except Exception as error:
-            if len(batch) == 1:
-                _fail(batch, error)
-                return
-            middle = len(batch) // 2
-            await self._send(batch[:middle])
-            await self._send(batch[middle:])
+            await self._halve(batch, error)
         else:
             for (_, future), answer in zip(batch, answers, strict=True):
                 if not future.done():
                     future.set_result(answer)
+
+    async def _halve(self, batch: list[_Waiting], error: Exception) -> None:
+        """Finds the sync that cannot be applied, which fails alone."""
+        if len(batch) == 1:
+            _fail(batch, error)
+            return
+        middle = len(batch) // 2
+        await self._send(batch[:middle])
+        await self._send(batch[middle:])
 
 
 def _size(message: AgentMessage) -> int:
