@@ -79,6 +79,8 @@ def test_the_exit_code_tells_how_a_job_ended(cli: Cli) -> None:
     assert "not run" in partial.stdout
     assert "disk swap" in partial.stdout
     assert "disk swap" in cli.ok("job", "why", "@last", "sim-0009")
+    [execution] = cli.json("job", "executions", "@last", "--host", "sim-0009")
+    assert "disk swap" in cli.ok("task", "why", execution["id"])
     cli.ok("block", "lift", blocked["id"])
     shell = cli.run("run", "true", "--type", "shell", "--hosts", "sim-0001", "--external-id", "no")
     assert shell.returncode == 8
@@ -170,3 +172,10 @@ def test_hostile_names_are_refused_or_cleaned(cli: Cli) -> None:
     shown = cli.run("host", "edit", "sim-0040", "--label", f"note={EVIL}")
     assert is_plain(shown.stdout + shown.stderr)
     assert is_plain(cli.ok("host", "list", "sim-0040"))
+
+
+def test_doctor_looks_at_the_fleet(cli: Cli) -> None:
+    checks = {check["name"]: check for check in cli.json("doctor", "-v")}
+    assert checks["agents"]["level"] == "ok"
+    assert checks["slots"]["level"] == "ok"
+    assert checks["outbox"]["level"] == "ok"

@@ -272,6 +272,7 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
             ),
             ("active_blocks", {"project": "p"}, "holdfast_block_active"),
             ("expired_blocks", {"now": 1.0, "limit": 9}, "holdfast_block_expires"),
+            ("silent_agents", {"since": 1.0}, "holdfast_agent_seen"),
             (
                 "finished_jobs",
                 {"before": 1.0, "after_at": 0.0, "after_id": "", "limit": 9},

@@ -20,7 +20,9 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import describe
 from holdfast.cli.session import shown_store, target, with_queue
+from holdfast.core.fleet.rules import RULES
 from holdfast.errors import HoldfastError
+from holdfast.fleet.checks import check_fleet
 from holdfast.queue.checks import Check, Level, check_all
 
 STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
@@ -59,7 +61,8 @@ def _look(common: Common, max_wait: float) -> list[Check]:
     async def work(queue: TaskQueue) -> list[Check]:
         http = http_of(queue)
         if http is None:
-            return await check_all(queue, max_wait)
+            of_fleet = await check_fleet((await queue.open()).store, RULES)
+            return [*await check_all(queue, max_wait), *of_fleet]
         return await gateway_checks.check_all(http, max_wait)
 
     try:

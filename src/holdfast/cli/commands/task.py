@@ -15,10 +15,11 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import clock, relative
 from holdfast.cli.projects import check_projects
-from holdfast.cli.session import with_parts, with_queue
+from holdfast.cli.session import use_cases, with_parts, with_queue
 from holdfast.cli.use_cases import TaskReads, UseCases
 from holdfast.core.codec import dumps
 from holdfast.core.event import Event
+from holdfast.core.fleet.model import FLEET_TYPE
 from holdfast.core.task import Status, Task
 from holdfast.queue import views
 
@@ -120,13 +121,18 @@ def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
 
 
 def why(task_id: TaskId, /, *, common: Common = COMMON) -> None:
-    """Show why a task is not running."""
+    """Show why a task is not running. Of an execution of a job: what the fleet knows about its host."""
 
-    async def work(parts: UseCases) -> dict[str, Any]:
+    async def work(queue: TaskQueue) -> dict[str, Any]:
+        parts = use_cases(queue)
         task = await find_task(parts.tasks, task_id)
-        return views.why(await parts.tasks.why(task.id))
+        if task.type != FLEET_TYPE:
+            return views.why(await parts.tasks.why(task.id))
+        path = v1("jobs", task.payload["job"], "executions", task.id, "why")
+        found: dict[str, Any] = (await (await calls_of(queue)).call("GET", path)).body
+        return {"task_id": task.id, **found}
 
-    item = with_parts(common, work)
+    item = with_queue(common, work)
     reasons = [(reason["code"], reason["text"]) for reason in item["reasons"]]
     lines = [("task", item["task_id"]), ("status", item["status"])]
     nothing = [("waiting", "nothing blocks it")]

@@ -42,12 +42,17 @@ def count(meter: Meter, planned: Planned) -> None:
 async def look(meter: Meter, store: Store) -> None:
     """Sets the gauges."""
     now = store.now()
-    waiting, approvals = await store.read(_read)
+    waiting, approvals = await read(store)
     for kind in OutboxKind:
         depth, due_at = waiting.get(kind.value, (0, now))
         meter.gauge(OUTBOX, depth, kind=kind.value)
         meter.gauge(OLDEST, max(0.0, now - due_at), kind=kind.value)
     meter.gauge(APPROVALS, approvals)
+
+
+async def read(store: Store) -> tuple[dict[str, tuple[int, float]], int]:
+    """Entries of the outbox that are not done, by kind, with when the first is due; and open approvals."""
+    return await store.read(_read)
 
 
 def _read() -> Script[tuple[dict[str, tuple[int, float]], int]]:

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core.check import check_number
 from holdfast.core.rights import Operation
+from holdfast.fleet.checks import check_fleet
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.queue.checks import check_all
 
@@ -20,4 +21,5 @@ async def check(call: Call, *, max_wait_seconds: float = MAX_WAIT_SECONDS) -> An
     call.authorise_store(Operation.STATS_READ)
     patience = check_number("max_wait_seconds", max_wait_seconds)
     checks = await check_all(call.services.queue, patience)
+    checks += await check_fleet(call.services.store, call.services.fleet.rules)
     return Answer({"items": msgspec.to_builtins(checks), "next": None})
