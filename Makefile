@@ -11,7 +11,7 @@ MINUTES ?= 60
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web test check fmt demo sim chaos hub endurance bench lock clean
+.PHONY: help setup up web test check fmt demo sim chaos hub endurance bench lock clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/:/' | awk -F': +' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -21,6 +21,9 @@ setup:  ## create .venv with the locked tools and libraries, and holdfast itself
 
 web: setup  ## build the Control Center (needs Node.js, or brings it)
 	@$(BIN)/python scripts/web.py build
+
+up: web  ## try it: a server with a living sample, and the Control Center (ARGS="--open")
+	$(BIN)/holdfast dev $(ARGS)
 
 test: web  ## run every test
 	$(BIN)/pytest -n $(TESTERS) --dist worksteal

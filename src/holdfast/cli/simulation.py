@@ -28,6 +28,7 @@ class FaultOptions:
     partition: Annotated[
         str, Parameter(help="The share of time in which a simulated host is cut off.")
     ] = "0"
+    broken: Annotated[str, Parameter(help="The share of hosts whose services do not start.")] = "0"
     skew: Annotated[float, Parameter(help="Seconds by which clocks are wrong, at most.")] = 0.0
     seed: Annotated[int, Parameter(help="Draws labels, faults and times.")] = 0
 
@@ -43,6 +44,7 @@ class FaultOptions:
                     reorder=parse_share("reorder", self.reorder),
                     crash=parse_share("crash", self.crash),
                     partition=parse_share("partition", self.partition),
+                    broken=parse_share("broken", self.broken),
                     skew=self.skew,
                 )
             )

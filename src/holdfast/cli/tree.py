@@ -22,6 +22,13 @@ VERBS: Final = (
         local="it starts its workers on a store that it makes",
     ),
     Verb(
+        "dev",
+        "Try it: a server with a living sample, in one process",
+        "holdfast.cli.dev.command:dev",
+        ("holdfast dev --open", "holdfast dev --empty --url sqlite:///holdfast.db"),
+        local="it serves a store that it makes",
+    ),
+    Verb(
         "worker",
         "Run the tasks of a queue",
         "holdfast.cli.worker.command:worker",

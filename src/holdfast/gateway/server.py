@@ -11,7 +11,7 @@ import importlib.util
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -88,14 +88,17 @@ class Server:
         metrics: Metrics | None = None,
         loops: bool = True,
         simulation: Simulation | None = None,
+        trial: Mapping[str, object] | None = None,
     ) -> None:
-        """`simulation`: hosts of the fleet that exist in this process only."""
+        """`simulation`: hosts of the fleet that exist in this process only. `trial`: see
+        `GatewayServices`."""
         check_extra()
         self._queue = queue
         self._settings = settings
         self._metrics = metrics or new_metrics()
         self._loops = loops
         self._simulation = simulation
+        self._trial = trial
         self._server: uvicorn.Server | None = None
         self._stopping = asyncio.Event()
 
@@ -111,6 +114,7 @@ class Server:
         from holdfast.gateway.rest.cut_off import CutOff
 
         services = await open_services(self._queue, self._settings, self._metrics)
+        services.trial = self._trial
         try:
             if self._loops:
                 await self._queue.start()

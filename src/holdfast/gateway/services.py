@@ -7,7 +7,7 @@ the store and the bus of its queue.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
@@ -131,6 +131,8 @@ class GatewayServices:
         self.turns = Turns()
         self.stopping = asyncio.Event()
         """Requests that wait are answered now."""
+        self.trial: Mapping[str, object] | None = None
+        """What `holdfast dev` says to the Control Center, which then shows the first steps."""
         self.worker_transports: dict[str, int] = {}
         """Ports of the transports that this gateway serves to workers beside HTTP, while it does: `grpc`."""
 

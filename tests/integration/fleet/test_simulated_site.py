@@ -120,6 +120,17 @@ async def test_hosts_on_a_bad_network_run_each_command_once(tmp_path: Path) -> N
     assert set(ended.values()) == {1}
 
 
+async def test_services_do_not_start_on_broken_hosts(tmp_path: Path) -> None:
+    simulation = Simulation(hosts=40, seed=3, faults=SimulatedFaults(broken=0.2))
+    site = Site(f"sqlite:///{tmp_path}/x.db", simulation)
+    async with site.running():
+        counts = counts_of(await site.run("systemctl restart nginx"))
+        assert (await site.run("true")).status is JobStatus.SUCCESS
+        assert counts_of(await site.run("systemctl restart nginx")) == counts
+    assert 0 < counts["failed"] < 20
+    assert sum(counts.values()) == 40
+
+
 def test_a_simulation_has_bounds() -> None:
     with pytest.raises(InvalidInput, match="simulated hosts"):
         check_simulation(Simulation(hosts=0))

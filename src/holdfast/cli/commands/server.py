@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -79,8 +80,7 @@ def server(
     settings = server_settings(tables, os.environ, {**flags, "admin_token": given})
     printed = None
     if given is None:
-        secret = bytes.fromhex(secret_ids().secret() + secret_ids().secret())
-        printed = make_token(TokenKind.USER, secret).replace("hf_user_", "hf_admin_")
+        printed = new_admin_token()
         settings = server_settings(tables, os.environ, {**flags, "admin_token": printed})
     log_to_stderr(log_level, settings.redaction())
     metrics = new_metrics()
@@ -96,9 +96,13 @@ def server(
     return asyncio.run(_run(made, queue, printed))
 
 
-async def _run(made: Server, queue: Queue, printed: str | None) -> int:
-    stops = Stops()
+def new_admin_token() -> str:
+    """A bootstrap token that counts until its server ends."""
+    secret = bytes.fromhex(secret_ids().secret() + secret_ids().secret())
+    return make_token(TokenKind.USER, secret).replace("hf_user_", "hf_admin_")
 
+
+async def _run(made: Server, queue: Queue, printed: str | None) -> int:
     def ready(listening: Listening) -> None:
         port = listening.worker_transports.get("grpc")
         grpc = "" if port is None else f", gRPC on port {port}"
@@ -109,6 +113,12 @@ async def _run(made: Server, queue: Queue, printed: str | None) -> int:
             print(f"Control Center: {listening.login_url} (counts once, for 10 minutes)")
         sys.stdout.flush()
 
+    return await until_stopped(made, queue, ready)
+
+
+async def until_stopped(made: Server, queue: Queue, ready: Callable[[Listening], None]) -> int:
+    """Runs the server until a signal. The exit code."""
+    stops = Stops()
     running = asyncio.create_task(made.run(ready))
     graceful = asyncio.create_task(stops.graceful.wait())
     fast = asyncio.create_task(stops.fast.wait())

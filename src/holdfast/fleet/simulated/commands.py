@@ -3,7 +3,7 @@
     noop, true      ends at once with 0            echo WORDS...    prints the words
     false           ends at once with 1            flood BYTES      prints this many bytes
     exit CODE       ends at once with this code    sleep SECONDS    takes this long
-    systemctl ...   takes a moment, ends with 0
+    systemctl ...   takes a moment, ends with 0; with 1 on a broken host
 
 A shell command is read in the same way, as one simple command. Everything else ends with 127, unless the
 simulation says what unknown commands do.
@@ -41,8 +41,10 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
 SUCCEEDS: Final = Behaviour()
 
 
-def behaviour(argv: Sequence[str], unknown: Behaviour | None = None) -> Behaviour:
-    """`unknown`: what other commands do."""
+def behaviour(
+    argv: Sequence[str], unknown: Behaviour | None = None, *, is_broken: bool = False
+) -> Behaviour:
+    """`unknown`: what other commands do. `is_broken`: services of the host do not start."""
     words = list(argv)
     if len(words) == 3 and words[1] == "-c":
         try:
@@ -52,6 +54,8 @@ def behaviour(argv: Sequence[str], unknown: Behaviour | None = None) -> Behaviou
     if not words:
         return SUCCEEDS
     name = words[0].rpartition("/")[2]
+    if is_broken and name == "systemctl":
+        return _broken(words)
     known = _known(name, words[1:])
     if known is not None:
         return known
@@ -86,6 +90,11 @@ def _known(name: str, args: Sequence[str]) -> Behaviour | None:
             return Behaviour(seconds=SERVICE_SECONDS)
         case _:
             return None
+
+
+def _broken(words: Sequence[str]) -> Behaviour:
+    text = f"Job for {words[-1]} failed: the disk of this host is full.\n"
+    return Behaviour(exit_code=1, seconds=SERVICE_SECONDS, stderr=text.encode())
 
 
 def _number(args: Sequence[str], most: float) -> float | None:

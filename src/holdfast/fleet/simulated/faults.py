@@ -11,7 +11,7 @@ from holdfast.errors import BadConfig
 
 DELAY_SECONDS_MAX: Final = 60.0
 SKEW_SECONDS_MAX: Final = 1e9
-SHARES: Final = ("loss", "duplicate", "reorder", "crash", "partition")
+SHARES: Final = ("loss", "duplicate", "reorder", "crash", "partition", "broken")
 
 
 class SimulatedFaults(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +29,8 @@ class SimulatedFaults(msgspec.Struct, frozen=True, kw_only=True):
     """Of executions: the agent is killed during it, at any step. Every other time its host loses power."""
     partition: float = 0.0
     """Of the time of each host, in which no message gets through."""
+    broken: float = 0.0
+    """Of hosts: their services do not start."""
     skew: float = 0.0
     """Seconds by which the clocks of hosts are wrong, at most."""
 

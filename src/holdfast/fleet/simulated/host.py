@@ -79,6 +79,7 @@ class SimulatedHost:
         crash: float = 0.0,
         settings: AgentSettings = SETTINGS,
         unknown: Behaviour | None = None,
+        is_broken: bool = False,
         spawn: Spawn = spawn_task,
         keeps_history: bool = False,
         true_time: Callable[[], float] | None = None,
@@ -95,6 +96,7 @@ class SimulatedHost:
             clock,
             dice.stream("machine"),
             unknown=unknown,
+            is_broken=is_broken,
             keeps_history=keeps_history,
             time=true_time,
         )

@@ -157,6 +157,7 @@ def made_hosts(
                 dice,
                 boot=f"{run_id}-{host.name}",
                 crash=faults.crash,
+                is_broken=dice.stream("broken").chance(faults.broken),
             )
         )
     return made

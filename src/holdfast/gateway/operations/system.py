@@ -178,8 +178,10 @@ async def list_types(call: Call) -> Answer:
 
 
 async def about(call: Call) -> Answer:
-    """The version of the gateway, and the time of its store."""
-    return Answer({"version": __version__, "now": views.at(call.services.now())})
+    """The version of the gateway, and the time of its store. `trial`: what `holdfast dev` runs."""
+    services = call.services
+    now = views.at(services.now())
+    return Answer({"version": __version__, "now": now, "trial": services.trial})
 
 
 async def list_operations(call: Call) -> Answer:
