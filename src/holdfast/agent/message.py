@@ -2,12 +2,12 @@
 
 Promises: results and statuses go before output. A result goes out with the last of the output of its run, or
 after it, because the server takes no output of a run that has ended. The message stays within the bounds of
-the protocol.
+the protocol. Output has no secrets of its command, wherever it is cut.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from typing import Final
 
 import msgspec
@@ -25,6 +25,7 @@ from holdfast.core.fleet.agent_wire import (
     TokenRef,
 )
 from holdfast.core.fleet.journal import Step
+from holdfast.core.fleet.secrets import context, redacted, settled
 
 OUTPUT_BYTES_MAX: Final = 2 * 1024 * 1024
 """Bytes of output in one sync, before base64."""
@@ -53,7 +54,8 @@ async def compose(runs: Runs, executor: Executor, output_bytes_max: int) -> Repo
     if not (runs.by_token or runs.refuses or runs.command_acks):
         return Report(accepts=[], refuses=[], running=[], chunks=[], results=[], command_acks=[])
     pieces = runs.spool.pieces(output_bytes_max, ITEMS_MAX)
-    chunks = [await _chunk(runs, executor, piece) for piece in pieces]
+    made = [await _chunk(runs, executor, piece) for piece in pieces]
+    chunks = [chunk for chunk in made if chunk is not None]
     refuses = list(runs.refuses.values())
     results: list[AgentResult] = []
     running: list[AgentRun] = []
@@ -86,26 +88,40 @@ def _running(runs: Runs, run: Run) -> AgentRun:
     )
 
 
-async def _chunk(runs: Runs, executor: Executor, piece: Piece) -> AgentChunk:
+async def _chunk(runs: Runs, executor: Executor, piece: Piece) -> AgentChunk | None:
+    """None: its bytes may be the start of a secret, and wait for the bytes behind them."""
     run = runs.by_token[piece.token]
-    data = "" if piece.is_gap else await _data(runs, executor, run, piece)
+    data = b"" if piece.is_gap else await _data(executor, run, piece)
+    if data is None:
+        return None
     is_missing = not piece.is_gap and not data
     return AgentChunk(
         execution=run.execution,
         token=piece.token,
         stream=piece.stream,
         start=piece.start,
-        data_base64=data,
+        data_base64=b64encode(data).decode(),
         gap=piece.size if piece.is_gap or is_missing else 0,
     )
 
 
-async def _data(runs: Runs, executor: Executor, run: Run, piece: Piece) -> str:
+async def _data(executor: Executor, run: Run, piece: Piece) -> bytes | None:
+    """The bytes of a piece, without secrets. Empty: they are not there."""
     if run.inline:
-        part = run.inline[piece.stream][piece.start : piece.start + piece.size]
-        return b64encode(part).decode()
+        return run.inline[piece.stream][piece.start : piece.start + piece.size]
     cut = 0 if run.result is None else _cut_before(run.result, piece)
-    return await executor.read(str(run.token), piece.stream, piece.start - cut, piece.size)
+    start, secrets = piece.start - cut, run.secrets
+    if not secrets:
+        return b64decode(await executor.read(str(run.token), piece.stream, start, piece.size))
+    around = context(secrets)
+    first = max(0, start - around)
+    size = start - first + piece.size + around
+    whole = b64decode(await executor.read(str(run.token), piece.stream, first, size))
+    before, rest = whole[: start - first], whole[start - first :]
+    data, after = rest[: piece.size], rest[piece.size :]
+    if run.result is not None or not data:
+        return redacted(data, secrets, before=before, after=after)
+    return settled(data, secrets, before=before, after=after) or None
 
 
 def _cut_before(result: AgentResult, piece: Piece) -> int:

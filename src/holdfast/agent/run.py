@@ -62,6 +62,12 @@ class Run:
     def phase(self) -> str:
         return self.step.name.lower() if self.step < Step.STARTED else "started"
 
+    @property
+    def secrets(self) -> list[str]:
+        """Values that its output must not have."""
+        env = self.offer.env
+        return [env[name] for name in self.offer.secret_env if name in env]
+
     def work(self, env: dict[str, str], argv: tuple[str, ...] | None = None) -> Work:
         """The command. `argv`: other words than those of the offer."""
         offer = self.offer

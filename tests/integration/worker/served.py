@@ -74,11 +74,11 @@ class Site:
 
 
 @asynccontextmanager
-async def open_site(url: str, **settings: Any) -> AsyncIterator[Site]:
+async def open_site(url: str, *, loops: bool = False, **settings: Any) -> AsyncIterator[Site]:
     queue = TaskQueue(url)
     queue.register_handler("work", _work)
     given = {"port": 0, "admin_token": ADMIN, **settings}
-    server = Server(queue, ServerSettings(**given), loops=False)
+    server = Server(queue, ServerSettings(**given), loops=loops)
     ready: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(server.run(ready.set_result))
     waiting: set[asyncio.Future[Any]] = {running, ready}

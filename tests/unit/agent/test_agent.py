@@ -1,5 +1,6 @@
 """The loop of the agent against a server in memory, in virtual time."""
 
+from base64 import b64decode
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -182,6 +183,34 @@ async def test_results_wait_for_a_gateway_that_is_away(world: World) -> None:
     world.network.is_down = False
     await world.until(lambda: world.server.is_done, 60.0)
     assert states(task.results) == ["exited"]
+
+
+@in_world
+async def test_no_message_has_a_part_of_a_secret_while_output_grows(world: World) -> None:
+    """Nor after a restart: the journal has the offer."""
+    secret = "hunter2-hunter3"
+    fields = {"env": {"PW": secret}, "secret_env": ["PW"]}
+    world.begin()
+    task = world.server.submit("e1", argv=["sleep", "100"], **fields)
+    await world.until(lambda: task.state == "started")
+    run = str(task.token)
+    for part in (b"pw=hunter2", b"-hunter"):
+        world.host.output[run] += part
+        before = len(world.server.messages)
+        await world.clock.sleep(5.0)
+        assert task.output == {"stdout": b"pw="}
+        assert len(world.server.messages) - before < 20, (
+            "bytes that wait are not tried again and again"
+        )
+    world.kill()
+    world.begin()
+    world.host.output[run] += b"3 and more hunter"
+    await world.until(lambda: len(task.output["stdout"]) > 20)
+    assert task.output["stdout"] == b"pw=*************** and more "
+    await world.until(lambda: world.server.is_done)
+    assert task.output["stdout"] == b"pw=*************** and more hunter"
+    sent = b"".join(b64decode(c.data_base64) for m in world.server.messages for c in m.chunks)
+    assert b"hunter2" not in sent
 
 
 @in_world

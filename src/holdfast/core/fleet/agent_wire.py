@@ -162,6 +162,8 @@ class AgentOffer(msgspec.Struct, frozen=True, kw_only=True):
     """`noop`, `argv`, `shell` or `builtin`."""
     argv: list[str] = []
     env: dict[str, str] = {}
+    secret_env: list[str] = []
+    """Variables of `env` whose values are secrets: the agent removes them from output before it sends it."""
     run_as: str | None = None
     accept_within_seconds: float = 10.0
     exec_timeout_seconds: float = 60.0

@@ -228,6 +228,7 @@ def offer_of(run: Run, env: dict[str, str], accept_within_seconds: float) -> Age
         kind=command.kind,
         argv=list(command.argv),
         env=env,
+        secret_env=sorted(command.secrets),
         run_as=command.run_as,
         accept_within_seconds=accept_within_seconds,
         exec_timeout_seconds=command.exec_timeout_seconds,

@@ -83,12 +83,10 @@ def versions(refs: Mapping[str, SecretRef]) -> dict[str, list[int]]:
 class StreamRedactor:
     """Removes secrets from one stream of output."""
 
-    __slots__ = ("_buffer", "_firsts", "_longest", "_patterns", "_starred")
+    __slots__ = ("_buffer", "_patterns", "_starred")
 
     def __init__(self, values: Iterable[str]) -> None:
         self._patterns = _patterns(values)
-        self._firsts = frozenset(pattern[0] for pattern in self._patterns)
-        self._longest = max(map(len, self._patterns), default=0)
         self._buffer = b""
         """What is held back, and in `_starred` the same with stars for the secrets that are known."""
         self._starred = b""
@@ -99,7 +97,7 @@ class StreamRedactor:
             return data
         buffer = self._buffer + data
         starred = _starred(buffer, self._patterns, self._starred + data)
-        held = self._open(buffer)
+        held = _open(buffer, self._patterns)
         self._buffer, self._starred = buffer[held:], starred[held:]
         return starred[:held]
 
@@ -107,15 +105,6 @@ class StreamRedactor:
         """The bytes that were held back, at the end of the stream."""
         rest, self._buffer, self._starred = self._starred, b"", b""
         return rest
-
-    def _open(self, buffer: bytes) -> int:
-        """Where the first secret may start that the buffer does not have whole."""
-        for start in range(max(0, len(buffer) - self._longest + 1), len(buffer)):
-            if buffer[start] in self._firsts:
-                rest = buffer[start:]
-                if any(len(each) > len(rest) and each.startswith(rest) for each in self._patterns):
-                    return start
-        return len(buffer)
 
 
 def redacted(
@@ -127,9 +116,31 @@ def redacted(
     return _starred(whole, _patterns(values), whole)[len(before) : len(before) + len(data)]
 
 
+def settled(
+    data: bytes, values: Iterable[str], *, before: bytes = b"", after: bytes = b""
+) -> bytes:
+    """A part of an output that may go on behind `after`: without secrets, and without its end from where a
+    secret may start that is not there whole."""
+    patterns, whole = _patterns(values), before + data + after
+    end = min(len(before) + len(data), _open(whole, patterns))
+    return _starred(whole, patterns, whole)[len(before) : max(len(before), end)]
+
+
 def context(values: Iterable[str]) -> int:
     """The number of bytes around a part that decide about the part."""
     return max((len(pattern) - 1 for pattern in _patterns(values)), default=0)
+
+
+def _open(buffer: bytes, patterns: Sequence[bytes]) -> int:
+    """Where the first secret may start that the buffer does not have whole."""
+    longest = max(map(len, patterns), default=0)
+    firsts = frozenset(pattern[0] for pattern in patterns)
+    for start in range(max(0, len(buffer) - longest + 1), len(buffer)):
+        if buffer[start] in firsts:
+            rest = buffer[start:]
+            if any(len(each) > len(rest) and each.startswith(rest) for each in patterns):
+                return start
+    return len(buffer)
 
 
 def _starred(data: bytes, patterns: Sequence[bytes], known: bytes) -> bytes:

@@ -81,8 +81,8 @@ class SecretsOfJobs:
         return {**command.env, **self._values.environment(command.secrets)}
 
     def redact(self, command: RunCommand, data: bytes) -> bytes:
-        """Output without secrets. A secret that two chunks share is whole at the end of the run, and removed
-        then; until that a part of it may be seen."""
+        """Output without secrets, once more: the agent has removed them, also where it cut its chunks. Of an
+        agent that does not, what two chunks share is removed at the end of the run."""
         if not command.secrets or not data:
             return data
         return redacted(data, self._values.known(command.secrets))

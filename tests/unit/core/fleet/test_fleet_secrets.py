@@ -14,6 +14,7 @@ from holdfast.core.fleet.secrets import (
     context,
     pinned,
     redacted,
+    settled,
     versions,
 )
 from holdfast.errors import InvalidInput
@@ -49,6 +50,33 @@ def test_a_part_with_the_bytes_around_it_is_redacted_as_in_the_whole(
         found.append(redacted(part, secrets, before=around[0], after=around[1]))
         at = end
     assert b"".join(found) == redacted(whole, secrets)
+
+
+@given(chunks, values, st.lists(st.integers(1, 9), min_size=1, max_size=9))
+def test_parts_of_an_output_that_grows_are_those_of_the_whole(
+    parts: list[bytes], secrets: list[str], sizes: list[int]
+) -> None:
+    """What is sent while the output grows, in pieces of any size, is never taken back."""
+    around, whole, sent = context(secrets), b"", b""
+    for nth, part in enumerate([*parts, b""]):
+        whole += part
+        is_end = nth == len(parts)
+        for size in sizes * 3:
+            at, end = len(sent), min(len(whole), len(sent) + size)
+            bounds = whole[max(0, at - around) : at], whole[end : end + around]
+            hide = redacted if is_end else settled
+            sent += hide(whole[at:end], secrets, before=bounds[0], after=bounds[1])
+            assert redacted(whole, secrets)[: len(sent)] == sent or not is_end
+    rest = whole[len(sent) :]
+    sent += redacted(rest, secrets, before=whole[max(0, len(sent) - around) : len(sent)])
+    assert sent == redacted(whole, secrets)
+
+
+def test_only_the_start_of_a_secret_waits() -> None:
+    assert settled(b"password: hunt", ["hunter2"]) == b"password: "
+    assert settled(b"password: hunt", ["hunter2"], after=b"ing") == b"password: hunt"
+    assert settled(b"nt", ["hunter2"], before=b"hu") == b""
+    assert settled(b"er2 done", ["hunter2"], before=b"hunt") == b"*** done"
 
 
 @given(chunks.map(b"".join), values)
