@@ -8,9 +8,9 @@ from __future__ import annotations
 FACES = {
     "holdfast": """BlockingContext Cancel Context DependencyPolicy Edge Event HoldfastError Position Priority
         Reject Snooze Status Task TaskHandle TaskQueue""",
-    "holdfast.client": """BlockingClaim BlockingClient BlockingNode BlockingWatch Claim Client Command
-        ConflictView DecisionView EventView Intervened Intervention LocalTask NewTask Node OutputChunk Refused
-        SyncReport TaskEdit TaskRef TaskRow TaskView Watch WatchItem Why problem_of""",
+    "holdfast.client": """BlockView BlockingClaim BlockingClient BlockingNode BlockingWatch Claim Client
+        Command ConflictView DecisionView EventView ExecutionView HostView Intervened Intervention JobAnswer
+        JobView LocalTask NewTask Node OutputChunk Refused SyncReport TaskEdit TaskRef TaskRow TaskView Watch WatchItem Why problem_of""",
     "holdfast.idempotency": """FAMILIES Answered BlockingLedger Done Entry EntryKey EntryLease Failed Ledger
         OnError State""",
     "holdfast.kv": """Answer AsyncRedisKV AsyncTransaction BadCommand Entry MemoryKV NotAFloat NotAnInteger

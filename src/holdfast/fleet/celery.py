@@ -45,6 +45,8 @@ from holdfast.store.backends import secret_ids, store_for
 if TYPE_CHECKING:
     from celery import Celery
 
+__all__ = ["install"]
+
 T = TypeVar("T")
 PREFIX: Final = "holdfast."
 """How the names of the Celery tasks begin."""

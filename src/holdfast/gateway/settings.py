@@ -31,6 +31,7 @@ from holdfast.gateway.sections import (
 )
 from holdfast.variables import variable
 
+__all__ = ["fleet_options"]
 ADMIN_TOKEN: Final = "HOLDFAST_ADMIN_TOKEN"
 BODY_BYTES: Final = 1_048_576
 DEPTH_MAX: Final = codec.DEPTH_MAX + 8
