@@ -91,8 +91,9 @@ async def fill_fleet(to: Filler) -> None:
     await to.ask("POST", "/hosts/import", {"hosts": hosts})
     block = {"host": "ams1-n03", "reason": "disk swap", "expires_in_seconds": 7_200}
     await to.ask("POST", "/blocks", block)
+    await to.ask("POST", "/groups", {"name": "amsterdam", "selector": "site=ams1"})
     rollout = {"waves": [2, "50%", "rest"], "max_in_flight": 10}
-    job = {"selector": "role=web", "rollout": rollout, "reason": "change 118"}
+    job = {"selector": "site=ams1,site=fra1", "rollout": rollout, "reason": "change 118"}
     await to.ask("POST", "/jobs", {**job, "external_id": "ping-1", "command_type": "ping"})
     install = {"command_type": "exec", "command": "apt-get install -y openssl"}
     await to.ask("POST", "/jobs", {**job, **install, "external_id": "openssl-3.0.15"})

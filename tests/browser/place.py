@@ -48,6 +48,8 @@ class Place:
             "-1",
             "--workers",
             "tests.browser.sample:queue",
+            "--simulated-hosts",
+            "24",
         )
         reading, writing = os.pipe()
         with (self.folder / "stderr").open("a") as stderr, Path(os.devnull).open() as stdin:

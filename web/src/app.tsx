@@ -34,10 +34,11 @@ const SCREENS: Record<string, Screen> = {
   schedules: { title: "Schedules", bring: () => import("./screens/schedules").then(({ Schedules }) => () => <Schedules />) },
   fleet: {
     title: "Jobs",
-    bring: () => Promise.all([import("./screens/jobs"), import("./screens/job"), import("./screens/command"), import("./screens/hosts")]).then(([{ Jobs }, { Job }, { NewCommand }, { Hosts, Blocks }]) => (rest) => {
+    bring: () => Promise.all([import("./screens/jobs"), import("./screens/job"), import("./screens/command"), import("./screens/hosts")]).then(([{ Jobs }, { Job }, { NewCommand }, { Hosts, Host, Groups, Blocks }]) => (rest) => {
       const [part, ...id] = rest.split("/");
       if (part === "jobs" && id.length) return <Job key={id.join("/")} id={id.join("/")} />;
-      return part === "new" ? <NewCommand /> : part === "hosts" ? <Hosts /> : part === "blocks" ? <Blocks /> : <Jobs />;
+      if (part === "hosts" && id.length) return <Host key={id.join("/")} name={id.join("/")} />;
+      return part === "new" ? <NewCommand /> : part === "hosts" ? <Hosts /> : part === "groups" ? <Groups /> : part === "blocks" ? <Blocks /> : <Jobs />;
     }),
   },
   nodes: { title: "Nodes", bring: () => import("./screens/nodes").then(({ Node, Nodes }) => (id) => (id ? <Node key={id} id={id} /> : <Nodes />)) },
@@ -87,8 +88,9 @@ function App(): JSX.Element {
   if (wrong) return <main class="login"><div class="panel"><Wrong error={wrong} retry={begin} /></div></main>;
   if (signedIn.value === null) return <main class="login" aria-busy="true" />;
   if (!signedIn.value) return <Login />;
-  const fleet = name === "fleet" && rest ? { new: "New command", hosts: "Hosts", blocks: "Blocks" }[rest.split("/")[0] ?? ""] ?? short(rest) : "";
-  const title = fleet ? <><a class="upl" href={url("/fleet")}><span>Jobs</span></a><Icon is="right" size={12} /><b class="cut"><Text>{fleet}</Text></b></> : rest && WITH_CRUMBS.has(name) ? <><a class="upl" href={url(`/${name}`)}><span>{screen?.title}</span></a><Icon is="right" size={12} /><b class="cut m"><Text>{short(rest)}</Text></b></> : <b>{screen?.title ?? "Not found"}</b>;
+  const [part = "", ...inside] = name === "fleet" ? rest.split("/") : [];
+  const [up, fleet] = part === "hosts" && inside.length ? [["Hosts", "/fleet/hosts"], inside.join("/")] : part === "hosts" || part === "groups" || part === "blocks" ? [null, { hosts: "Hosts", groups: "Groups", blocks: "Blocks" }[part]] : part ? [["Jobs", "/fleet"], part === "new" ? "New command" : short(rest)] : [null, ""];
+  const title = fleet ? <>{up && <><a class="upl" href={url(up[1] ?? "/fleet")}><span>{up[0]}</span></a><Icon is="right" size={12} /></>}<b class="cut"><Text>{fleet}</Text></b></> : rest && WITH_CRUMBS.has(name) ? <><a class="upl" href={url(`/${name}`)}><span>{screen?.title}</span></a><Icon is="right" size={12} /><b class="cut m"><Text>{short(rest)}</Text></b></> : <b>{screen?.title ?? "Not found"}</b>;
   return (
     <>
       <Shell title={title}>{screen ? <Shown name={name} rest={rest} /> : <div class="page"><Empty sign="search" title="There is no such page" act={<a class="btn" href={url("/")}>To the overview</a>} /></div>}</Shell>

@@ -1,53 +1,136 @@
 // New command: where, what, how; the plan beside it is always there, and the act is bound to it.
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { get, post, q, type Problem } from "../lib/api";
-import { clean, num, plural, time } from "../lib/format";
-import { type JobAnswer } from "../lib/fleet";
-import { go, param } from "../lib/place";
+import { get, post, type Page, type Problem } from "../lib/api";
+import { digestShort, gathered, isOver, type HostGroup, type Job, type JobAnswer, type Selection } from "../lib/fleet";
+import { clean, dur, num, plural, time } from "../lib/format";
+import { useLoad } from "../lib/load";
+import { go, param, setParams, withParams } from "../lib/place";
+import { keepReason } from "../lib/prefs";
 import { Refused } from "../ui/act";
+import { LeftOut } from "../ui/approval";
 import { Icon } from "../ui/marks";
-import { Button, Empty, Field, Seg, Text, Title, toast } from "../ui/parts";
+import { Button, Command, Empty, Field, Seg, Text, Title, toast } from "../ui/parts";
 
-const TYPES: [string, string][] = [["exec", "The command, without a shell"], ["restart", "The unit to restart"], ["shell", "A line for the shell"], ["facts", ""], ["ping", ""], ["noop", ""]];
+interface Type { label: string; says: string; help: string; repeats: boolean }
+const TYPES: Record<string, Type> = {
+  exec: { label: "The command, without a shell", says: "runs the words as they are", help: "apt-get install -y openssl. Pipes and redirections need shell.", repeats: false },
+  restart: { label: "The unit to restart", says: "runs systemctl restart, no shell", help: "For example nginx", repeats: true },
+  shell: { label: "A line for the shell", says: "runs in a shell, and always asks for approval", help: "df -h / | tail -1", repeats: false },
+  facts: { label: "", says: "reports what the hosts are", help: "", repeats: true },
+  ping: { label: "", says: "only answers", help: "", repeats: true },
+  noop: { label: "", says: "runs nothing", help: "", repeats: true },
+};
+const FIELDS = ["selector", "type", "other", "command", "args", "name", "timeout", "waves", "at_once", "rest", "gate", "failed", "timed_out", "lost", "unreachable", "breach", "reason", "project"] as const;
+type Form = Record<(typeof FIELDS)[number], string>;
+const DEFAULTS: Form = { selector: "", type: "exec", other: "", command: "", args: "", name: "", timeout: "", waves: "1, 5%, rest", at_once: "50", rest: "", gate: "auto", failed: "0", timed_out: "2%", lost: "1%", unreachable: "10%", breach: "drain", reason: "", project: "" };
 const PLAN_MS = 350;
 
+const amount = (text: string): number | string | null => (text.trim() === "" ? null : /^\d+$/.test(text.trim()) ? Number(text) : text.replace(/\s/g, ""));
+const wavesOf = (text: string): (number | string)[] => text.split(",").map((part) => amount(part)).filter((part): part is number | string => part !== null);
+/** The sizes of waves as the server counts them: shares of all hosts, rounded up. */
+export function sizes(waves: (number | string)[], hosts: number): number[] {
+  const found: number[] = [];
+  let left = hosts;
+  for (const wave of [...waves, "rest"]) {
+    const size = wave === "rest" ? left : Math.min(left, typeof wave === "number" ? wave : Math.max(1, Math.ceil((Number.parseFloat(wave) * hosts) / 100 - 1e-9)));
+    if (size > 0) found.push(size);
+    left -= size;
+  }
+  return found;
+}
+
+function bodyOf(form: Form): { body: Record<string, unknown>; wrong: string } {
+  let args: unknown = undefined;
+  let wrong = "";
+  if (form.args.trim())
+    try {
+      args = JSON.parse(form.args);
+    } catch {
+      wrong = "Arguments are no JSON object.";
+    }
+  const type = form.type === "other" ? form.other.trim() : form.type;
+  return {
+    wrong,
+    body: {
+      selector: form.selector.trim(), command_type: type, command: TYPES[form.type]?.label === "" ? "" : form.command, reason: form.reason, ...(form.name.trim() ? { external_id: form.name.trim() } : {}), ...(args !== undefined ? { args } : {}),
+      ...(form.project ? { project: form.project } : {}), ...(Number(form.timeout) ? { exec_timeout_seconds: Number(form.timeout) } : {}),
+      rollout: {
+        waves: wavesOf(form.waves), ...(amount(form.at_once) !== null ? { max_in_flight: amount(form.at_once) } : {}), ...(Number(form.rest) ? { bake_seconds: Number(form.rest) } : {}), gate: form.gate, on_breach: form.breach,
+        budget: { failed: amount(form.failed), timeout: amount(form.timed_out), lost: amount(form.lost), unreachable: amount(form.unreachable) },
+      },
+    },
+  };
+}
+/** The form that a job was made with. */
+function formOf(job: Job): Partial<Form> {
+  const text = (value: unknown): string => (value === null || value === undefined ? "" : String(value));
+  const known = job.command_type in TYPES;
+  return {
+    selector: job.selector ?? "", type: known ? job.command_type : "other", other: known ? "" : job.command_type, command: job.command, args: Object.keys(job.args).length ? JSON.stringify(job.args) : "", timeout: text(job.exec_timeout_seconds), waves: job.rollout.waves.join(", "),
+    at_once: text(job.rollout.max_in_flight), rest: job.rollout.bake_seconds ? text(job.rollout.bake_seconds) : "", gate: job.rollout.gate, breach: job.rollout.on_breach, failed: text(job.rollout.budgets.failed), timed_out: text(job.rollout.budgets.timeout), lost: text(job.rollout.budgets.lost), unreachable: text(job.rollout.budgets.unreachable), project: job.project === "default" ? "" : job.project,
+  };
+}
+function commandLine(form: Form): string {
+  const type = form.type === "other" ? form.other : form.type;
+  const quote = (text: string) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`);
+  return `holdfast run ${form.command ? quote(form.command) : "''"}${type === "exec" ? "" : ` --type ${type}`} --hosts ${quote(form.selector || "'…'")} --waves ${quote(form.waves.replace(/\s/g, ""))}${form.name ? ` --external-id ${quote(form.name)}` : ""} --plan`;
+}
+
 export function NewCommand(): JSX.Element {
-  const [form, setForm] = useState({ selector: param("selector") || "", type: "exec", command: "", name: "", waves: "1, 5%, rest", atOnce: "50", failed: "", timeout: "", reason: "", gate: "auto" });
-  const [plan, setPlan] = useState<(JobAnswer & { at: string }) | null>(null);
-  const [chosen, setChosen] = useState<{ count: number; folded: string } | null>(null);
+  const [form, setForm] = useState<Form>(() => Object.fromEntries(FIELDS.map((name) => [name, param(name) || DEFAULTS[name]])) as Form);
+  const [plan, setPlan] = useState<(JobAnswer & { at: string; key: string }) | null>(null);
+  const [chosen, setChosen] = useState<Selection | null>(null);
+  const [where, setWhere] = useState<Problem | null>(null);
   const [wrong, setWrong] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
-  const set = (name: keyof typeof form) => (event: { currentTarget: { value: string } }) => setForm({ ...form, [name]: event.currentTarget.value });
-  const amount = (text: string): number | string => (/^\d+$/.test(text.trim()) ? Number(text) : text.trim());
-  const body = {
-    selector: form.selector, command_type: form.type, command: form.command, reason: form.reason, ...(form.name ? { external_id: form.name } : {}), ...(form.timeout ? { exec_timeout_seconds: Number(form.timeout) } : {}),
-    rollout: { waves: form.waves.split(",").map((wave) => amount(wave)).filter((wave) => wave !== ""), ...(form.atOnce ? { max_in_flight: amount(form.atOnce) } : {}), ...(form.gate === "ask" ? { gate: "ask" } : {}), ...(form.failed ? { budget: { failed: amount(form.failed) } } : {}) },
-  };
-  const hint = TYPES.find(([name]) => name === form.type)?.[1] ?? "";
+  const [all, setAll] = useState(false);
+  const like = param("like");
+  const before = useLoad(like ? (signal) => get<Job>(`/jobs/${encodeURIComponent(like)}`, signal) : null, `like ${like}`, 600_000).data;
+  useEffect(() => void (before && setForm((old) => ({ ...old, ...formOf(before) }))), [before?.id]);
+  const groups = useLoad((signal) => get<Page<HostGroup>>(withParams("/groups", { limit: "100", project: form.project }), signal).then((page) => page.items).catch(() => [] as HostGroup[]), `groups ${form.project}`, 60_000).data ?? [];
+  const set = (name: keyof Form) => (event: { currentTarget: { value: string } }) => setForm({ ...form, [name]: event.currentTarget.value });
+  const type = TYPES[form.type];
+  const needsCommand = form.type !== "other" && type?.label !== "";
+  const { body, wrong: malformed } = bodyOf(form);
   const key = JSON.stringify({ ...body, reason: "" });
+  const isReady = form.selector.trim() !== "" && (!needsCommand || form.command.trim() !== "") && (form.type !== "other" || form.other.trim() !== "") && !malformed;
+  // The address holds the form: it can be sent to someone, and back brings it again.
   useEffect(() => {
-    setPlan(null);
-    if (!form.selector.trim()) setChosen(null);
-    if (!form.selector.trim() || (hint && !form.command.trim())) {
-      if (form.selector.trim()) void get<{ count: number; folded: string }>(`/hosts/select?selector=${q(form.selector)}`).then(setChosen, () => setChosen(null));
-      return setWrong(null);
-    }
+    const timer = setTimeout(() => setParams(Object.fromEntries(FIELDS.map((name) => [name, form[name] === DEFAULTS[name] ? null : form[name]]))), PLAN_MS);
+    return () => clearTimeout(timer);
+  }, [JSON.stringify(form)]);
+  useEffect(() => {
+    let over = false;
+    const selector = form.selector.trim();
+    if (!selector) return setChosen(null), setWhere(null);
+    const timer = setTimeout(() => {
+      get<Selection>(withParams("/hosts/select", { selector, project: form.project })).then((found) => !over && (setChosen(found), setWhere(null))).catch((error: Problem) => !over && (setChosen(null), setWhere(error)));
+    }, PLAN_MS / 2);
+    return () => {
+      over = true;
+      clearTimeout(timer);
+    };
+  }, [form.selector, form.project]);
+  useEffect(() => {
+    if (!isReady) return setPlan(null), setWrong(null);
     let over = false;
     const timer = setTimeout(() => {
-      get<{ count: number; folded: string }>(`/hosts/select?selector=${q(form.selector)}`).then((found) => !over && setChosen(found)).catch(() => !over && setChosen(null));
-      post<JobAnswer>("/jobs", { ...body, dry_run: true }).then((found) => !over && (setPlan({ ...found, at: new Date().toISOString() }), setWrong(null))).catch((error: Problem) => !over && setWrong(error));
+      post<JobAnswer>("/jobs", { ...body, dry_run: true }).then((found) => !over && (setPlan({ ...found, at: new Date().toISOString(), key }), setWrong(null))).catch((error: Problem) => !over && (setPlan(null), setWrong(error)));
     }, PLAN_MS);
     return () => {
       over = true;
       clearTimeout(timer);
     };
   }, [key]);
+  const isFresh = plan?.key === key;
   const send = async (event: Event) => {
     event.preventDefault();
+    if (!plan || !isFresh) return;
     setBusy(true);
     try {
       const made = await post<JobAnswer>("/jobs", body);
+      keepReason(form.reason);
       toast(made.approval_state === "WAIT_APPROVAL" ? "It waits for approval." : "The first wave starts.");
       go(`/fleet/jobs/${made.job_id}`);
     } catch (error) {
@@ -57,31 +140,61 @@ export function NewCommand(): JSX.Element {
   };
   const needs = plan?.approval_state === "WAIT_APPROVAL";
   const runs = plan ? plan.hosts - plan.excluded.length : 0;
-  const waves = new Map<number, number>();
-  for (const row of plan?.plan ?? []) waves.set(row.wave, (waves.get(row.wave) ?? 0) + 1);
   return (
-    <form class="split" onSubmit={send}>
-      <div class="page stack"><Title sub="Nothing runs before you have seen the plan.">New command</Title>
-        <section class="panel"><header><span class="num1">1</span><h2>Where</h2><span class="sp" /><span class="sm sub">pinned when you ask; hosts that join later are not added</span></header><div class="in stack">
-          <Field label="Hosts" help={chosen ? clean(chosen.folded).slice(0, 200) : "role=web & env=production ! @drained, web-[001-120], *"}><span class="inp"><input class="m" autoFocus required value={form.selector} spellcheck={false} autocomplete="off" onInput={set("selector")} /><span class="u">{chosen ? plural(chosen.count, "host") : ""}</span></span></Field></div></section>
-        <section class="panel"><header><span class="num1">2</span><h2>What</h2><span class="sp" /><Seg label="Type" value={form.type} onPick={(type) => setForm({ ...form, type })} options={TYPES.map(([name]) => [name, name])} /></header><div class="in stack">
-          {hint && <Field label={hint}><input class="inp m" value={form.command} spellcheck={false} onInput={set("command")} /></Field>}
-          <div class="two"><Field label="Name, optional" help="The same name with the same body is the same job."><input class="inp" value={form.name} onInput={set("name")} /></Field><Field label="Timeout"><span class="inp"><input inputMode="numeric" placeholder="of the type" value={form.timeout} onInput={set("timeout")} /><span class="u">s</span></span></Field></div></div></section>
+    <form class="split newc" onSubmit={send}>
+      <div class="page stack"><Title sub={before ? <>As <Text>{before.external_id ?? before.command}</Text>{isOver(before) ? "" : ", which still runs"}. Nothing runs before you have seen the plan.</> : "Nothing runs before you have seen the plan."}>New command</Title>
+        <section class="panel"><header><span class="num1">1</span><h2>Where</h2><span class="sp" /><span class="sm sub hid">pinned when you ask; hosts that join later are not added</span></header><div class="in stack">
+          <Field label="Hosts" error={where?.message} help={chosen ? undefined : "role=web & env=production ! @drained, web-[001-120], *"}><span class="inp"><Icon is="search" of="dim" /><input class="m" autoFocus required value={form.selector} spellcheck={false} autocomplete="off" aria-invalid={where ? "true" : undefined} onInput={set("selector")} /><span class={`u ${chosen ? "strong ink" : ""}`}>{chosen ? plural(chosen.count, "host") : ""}</span></span></Field>
+          {groups.length > 0 && <p class="row wrapf sm"><span class="dim">Groups</span>{groups.slice(0, 8).map((group) => <button type="button" class="tok" title={group.selector} onClick={() => setForm({ ...form, selector: form.selector.trim() ? `${form.selector.trim()}&@${group.name}` : `@${group.name}` })}>@<Text>{group.name}</Text></button>)}</p>}
+          {chosen && <Spread hosts={chosen.hosts} />}
+          {chosen && chosen.count > 0 && <p class="row top"><code class={`sub min wrapt ${all ? "allh" : "cut"}`}>{clean(chosen.folded)}</code>{chosen.folded.length > 90 && <><span class="sp" /><button type="button" class="lnk nw" onClick={() => setAll(!all)}>{all ? "Show less" : `Show all ${num(chosen.count)}`}</button></>}</p>}
+          {chosen?.count === 0 && <p class="sm bad">No host is so. A job needs at least one.</p>}</div></section>
+        <section class="panel"><header><span class="num1">2</span><h2>What</h2><span class="sp" /><Seg label="Type" value={form.type} onPick={(next) => setForm({ ...form, type: next })} options={[...Object.keys(TYPES).map((name) => [name, name] as [string, string]), ["other", "other"]]} /></header><div class="in stack">
+          {form.type === "other" && <Field label="Command type" help="A type of the settings of the server"><input class="inp m" value={form.other} spellcheck={false} onInput={set("other")} /></Field>}
+          {(needsCommand || form.type === "other") && <Field label={type?.label || "Command"} help={type?.help}><input class="inp m" value={form.command} spellcheck={false} autocomplete="off" onInput={set("command")} /></Field>}
+          <div class="two"><Field label="Name, optional" help="The same name with the same body is the same job."><input class="inp" value={form.name} onInput={set("name")} /></Field><Field label="Timeout"><span class="inp"><input inputMode="numeric" placeholder="of the type" value={form.timeout} onInput={set("timeout")} /><span class="u">s</span></span></Field></div>
+          {form.type === "other" && <Field label="Arguments" help="A JSON object" error={malformed || undefined}><input class="inp m" value={form.args} placeholder='{"release": "1.4"}' onInput={set("args")} /></Field>}
+          {type && <p class="row sm sub"><Icon is={type.repeats ? "completed" : "info"} of={type.repeats ? "good" : "dim"} /><span><b class="strong">{form.type}</b> {type.says}. {type.repeats ? "It may be repeated: a host that is lost is tried again by itself." : "It runs at most once on each host; a host that is lost is not tried again by itself."}</span></p>}</div></section>
         <section class="panel"><header><span class="num1">3</span><h2>How</h2></header><div class="in stack">
-          <div class="two"><Field label="Waves" help="Numbers or shares; the last is the rest."><input class="inp m" value={form.waves} onInput={set("waves")} /></Field><Field label="At once"><span class="inp"><input value={form.atOnce} onInput={set("atOnce")} /><span class="u">hosts</span></span></Field></div>
-          <div class="two"><Field label="Failures that stop it" help="Empty: the default of the server"><input class="inp" placeholder="2%" value={form.failed} onInput={set("failed")} /></Field><Field label="Between waves"><select class="inp" value={form.gate} onChange={set("gate")}><option value="auto">goes on by itself</option><option value="ask">asks a person</option></select></Field></div>
+          <div class="three"><Field label="Waves" help="Numbers or shares; the last is the rest."><input class="inp m" value={form.waves} onInput={set("waves")} /></Field><Field label="At once"><span class="inp"><input value={form.at_once} onInput={set("at_once")} /><span class="u">hosts</span></span></Field><Field label="Rest between"><span class="inp"><input inputMode="numeric" placeholder="0" value={form.rest} onInput={set("rest")} /><span class="u">s</span></span></Field></div>
+          <fieldset class="four"><legend class="lab">Budgets <span class="dim">of hosts; one more stops the job</span></legend>{([["failed", "Failed"], ["timed_out", "Timed out"], ["lost", "Lost"], ["unreachable", "Out of reach"]] as [keyof Form, string][]).map(([name, word]) => <Field label={word}><span class="inp"><input value={form[name]} placeholder="no limit" onInput={set(name)} /><span class="u">{typeof amount(form[name]) === "string" && chosen ? num(Math.floor((Number.parseFloat(form[name]) * chosen.count) / 100)) : ""}</span></span></Field>)}</fieldset>
+          <div class="two"><Field label="Between waves"><select class="inp" value={form.gate} onChange={set("gate")}><option value="auto">goes on by itself</option><option value="ask">asks a person</option></select></Field><Field label="When a budget is full"><select class="inp" value={form.breach} onChange={set("breach")}><option value="drain">stops, running hosts finish</option><option value="pause">pauses, until a person resumes</option><option value="abort">stops, and ends running hosts</option></select></Field></div>
           <Field label="Reason" help="Kept with your name."><input class="inp" value={form.reason} onInput={set("reason")} /></Field></div></section>
       </div>
-      <aside class="sheet" aria-label="Plan"><div class="row"><h2 class="big">Plan</h2><span class="sub">{plan ? `of ${time(plan.at)}, nothing was changed` : ""}</span><span class="sp" />{plan && <code class="dim">{plan.digest.slice(3, 11)}</code>}</div>
-        {wrong ? <div class="gap"><Refused error={wrong} /></div> : !plan ? <Empty sign="jobs" title={form.selector.trim() ? "Say what first" : "Say where first"}>The plan is here as soon as hosts and a command are chosen.</Empty> : (
-          <div class="stack gap"><p class="big">{num(runs)} of {plural(plan.hosts, "host")}, {plural(waves.size || body.rollout.waves.length, "wave")}</p>
-            <ul class="wv">{[...waves].sort((a, b) => a[0] - b[0]).map(([wave, n]) => <li><span class="num1">{wave}</span><b class="strong">{wave === 1 ? "Canary" : wave === waves.size ? "Rest" : `Wave ${wave}`}</b><span class="sub">{plan.plan.length < plan.hosts && wave === waves.size ? `${num(n)}+` : num(n)}</span><small>{form.gate === "ask" && wave > 1 ? <span class="person">asks a person first</span> : wave === 1 ? "starts at once" : "goes on by itself"}</small></li>)}</ul>
-            {plan.excluded.length > 0 && <div><p class="lab">Left out <span class="dim">{plan.excluded.length}</span></p><ul class="dry">{plan.excluded.slice(0, 6).map((one) => <li><Icon is="host-blocked" of="idle" /><span><Text>{one.host}</Text></span><b>{one.reason}</b><small><Text>{one.detail}</Text></small></li>)}</ul></div>}
-            <p class={`banner ${needs ? "person" : ""}`}><Icon is={needs ? "decision" : "completed"} of={needs ? "person" : "good"} /><span>{needs ? "It needs the approval of another person before its first wave." : "It needs no approval: the first wave starts at once."}</span></p></div>
-        )}
-        <div class="row gap"><Button rank="pri" type="submit" right="jobs.create" name={needs ? "Ask for approval" : "Run"} busy={busy} off={plan ? undefined : "There is no plan yet."}>{plan ? (needs ? `Ask for approval of ${num(runs)}` : `Run on ${plural(runs, "host")}`) : "Run"}</Button></div>
-        <p class="sm sub gap">Bound to this plan. If hosts, blocks or the command change before it starts, the votes are void.</p>
+      <aside class="sheet plan" aria-label="Plan"><div class="row"><h2 class="big">Plan</h2><span class="sub">{plan ? `of ${time(plan.at)}, nothing was changed` : ""}</span><span class="sp" />{plan && <code class="dim" title={plan.digest}>{digestShort(plan.digest)}</code>}</div>
+        {wrong ? <div class="gap"><Refused error={wrong} /></div> : !plan ? <Empty sign="jobs" title={!form.selector.trim() ? "Say where first" : where ? "Say where it can be read" : "Say what first"}>The plan is here as soon as hosts and a command are chosen.</Empty> : <Planned plan={plan} form={form} runs={runs} needs={needs} />}
+        <div class="planact"><Button rank="pri" type="submit" right="jobs.create" name={needs ? "Ask for approval" : "Run"} busy={busy} off={plan && isFresh ? (runs > 0 ? undefined : "No host would run it.") : "There is no plan yet."}>{plan ? (needs ? `Ask for approval of ${num(runs)}` : `Run on ${plural(runs, "host")}`) : "Run"}</Button>
+          <p class="sm sub">{needs ? "Bound to this plan. If hosts, blocks or the command change before it starts, the votes are void." : "The hosts are chosen again when you run it."}</p><Command>{commandLine(form)}</Command></div>
       </aside>
     </form>
   );
 }
+
+/** How the hosts spread over the starts of their names. */
+function Spread({ hosts }: { hosts: string[] }): JSX.Element | null {
+  const found = new Map<string, number>();
+  for (const host of hosts) {
+    const name = /^[^-._0-9]*[0-9]*(?=[-._])|^[^0-9]*/.exec(host)?.[0] || host;
+    found.set(name, (found.get(name) ?? 0) + 1);
+  }
+  if (found.size < 2 || found.size > 12) return null;
+  return <div class="spread">{[...found].sort((a, b) => b[1] - a[1]).map(([name, n]) => <div style={{ flexGrow: n }}><i class="f-idle" /><span class="cut"><b class="strong">{clean(name)}</b> {num(n)}</span></div>)}</div>;
+}
+
+function Planned({ plan, form, runs, needs }: { plan: JobAnswer; form: Form; runs: number; needs: boolean }): JSX.Element {
+  const waves = sizes(wavesOf(form.waves), plan.hosts);
+  let start = 0;
+  return (
+    <div class="stack gap"><p class="big">{num(runs)} of {plural(plan.hosts, "host")}, {plural(waves.length, "wave")}</p>
+      <ol class="wv plans">{waves.map((size, n) => {
+        const from = start;
+        start += size;
+        const word = n === 0 && waves.length > 1 ? "Canary" : n === waves.length - 1 && n > 0 ? "Rest" : `Wave ${n + 1}`;
+        return <li><span class="num1">{n + 1}</span><b class="strong">{word}</b><span>{num(size)}</span><Scale from={from} size={size} of={plan.hosts} /><small>{n === 0 ? (waves.length > 1 ? "any failure stops it" : "all together") : form.gate === "ask" ? <span class="person">asks a person first</span> : Number(form.rest) ? `goes on by itself after ${dur(Number(form.rest))} of rest` : "goes on by itself"}</small></li>;
+      })}</ol>
+      {plan.excluded.length > 0 && <div><p class="lab">Left out <span class="dim">{num(plan.excluded.length)}{gathered(plan.excluded).length > 8 ? ", the first reasons" : ""}</span></p><LeftOut excluded={plan.excluded} /></div>}
+      <p class={`banner ${needs ? "person" : ""}`}><Icon is={needs ? "decision" : "completed"} of={needs ? "person" : "good"} /><span>{needs ? "It needs the approval of another person before its first wave." : "It needs no approval: the first wave starts at once."}</span></p>
+      {plan.folded && <details class="foldd"><summary class="sm sub">The {plural(plan.hosts, "host")}</summary><code class="wrapt sub">{clean(plan.folded)}</code></details>}</div>
+  );
+}
+const Scale = ({ from, size, of }: { from: number; size: number; of: number }): JSX.Element => <span class="meter scale"><i class="none" style={{ width: `${(100 * from) / Math.max(1, of)}%` }} /><i class="f-idle" style={{ width: `${Math.max(0.6, (100 * size) / Math.max(1, of))}%` }} /></span>;

@@ -21,6 +21,7 @@ const SIGNS = {
   queues: p("m8 2.5 5.5 2.8L8 8.1 2.5 5.3zM2.5 8 8 10.8 13.5 8M2.5 10.7 8 13.5l5.5-2.8"),
   schedules: line(<><circle cx="8" cy="8" r="5.6" /><path d="M8 5v3.2l2.1 1.3" /></>),
   jobs: p("M2.8 2.8h3v3h-3zM2.8 10.2h3v3h-3zM10.2 2.8h3v3h-3zM10.2 10.2h3v3h-3zM6.8 8h2.4M8 6.8v2.4"),
+  hosts: p("M2.8 2.8h4v4h-4zM9.2 2.8h4v4h-4zM2.8 9.2h4v4h-4zM9.2 9.2h4v4h-4z"),
   nodes: line(<><rect x="2.5" y="3" width="11" height="4" rx="1" /><rect x="2.5" y="9" width="11" height="4" rx="1" /><path d="M5 5h.01M5 11h.01" /></>),
   sync: p("M13 6.5A5.3 5.3 0 0 0 3.6 5M3 9.5A5.3 5.3 0 0 0 12.4 11M3.3 2.5V5h2.5M12.7 13.5V11h-2.5"),
   conflicts: p("M3 4.2h2.2c3 0 2.6 7.6 5.6 7.6H13M3 11.8h2.2c3 0 2.6-7.6 5.6-7.6H13"),

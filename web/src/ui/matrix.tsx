@@ -160,13 +160,35 @@ function spritesOf(size: number, ratio: number, colour: (name: string) => string
   return LOOKS.map((look) => {
     const sprite = document.createElement("canvas");
     sprite.width = sprite.height = Math.ceil(size * ratio);
-    const c = sprite.getContext("2d");
+    const c = sprite.getContext("2d", { willReadFrequently: true });
     if (c) {
       c.scale(ratio, ratio);
       shape(c, look, size, colour);
     }
     return sprite;
   });
+}
+
+const FADED = 0.16;
+/** Draws all hosts at once: rows of pixels are copied, which is faster than 10,000 calls of the canvas. */
+function paint(c: CanvasRenderingContext2D, layout: Layout, looks: Uint8Array, sprites: HTMLCanvasElement[], keep: number, ratio: number): void {
+  const [width, height] = [c.canvas.width, c.canvas.height];
+  const size = sprites[0]?.width ?? 0;
+  const pixels = sprites.map((sprite, look) => {
+    const data = sprite.getContext("2d", { willReadFrequently: true })?.getImageData(0, 0, size, size).data ?? new Uint8ClampedArray(size * size * 4);
+    if (keep >= 0 && look !== keep) for (let at = 3; at < data.length; at += 4) data[at] = (data[at] ?? 0) * FADED;
+    const words = new Uint32Array(data.buffer);
+    return Array.from({ length: size }, (_, row) => words.subarray(row * size, (row + 1) * size));
+  });
+  const image = c.createImageData(width, height);
+  const words = new Uint32Array(image.data.buffer);
+  for (let nth = 0; nth < looks.length; nth++) {
+    const rows = pixels[looks[nth] ?? 2];
+    const [x, y] = [Math.round((layout.x[nth] ?? 0) * ratio), Math.round((layout.y[nth] ?? 0) * ratio)];
+    if (!rows || x + size > width || y + size > height) continue;
+    for (let row = 0, at = y * width + x; row < size; row++, at += width) words.set(rows[row] as Uint32Array, at);
+  }
+  c.putImageData(image, 0, 0);
 }
 
 export function Matrix(props: { jobId: string; cells: Cells; by: string; only: Look | ""; open: string; onOpen: (host: string) => void }): JSX.Element {
@@ -217,7 +239,7 @@ export function Matrix(props: { jobId: string; cells: Cells; by: string; only: L
         c.fillStyle = colour("flash");
         c.fillRect(x - 1, y - 1, layout.pitch, layout.pitch);
       }
-      c.globalAlpha = keep >= 0 && look !== keep ? 0.16 : 1;
+      c.globalAlpha = keep >= 0 && look !== keep ? FADED : 1;
       const sprite = sprites[look];
       if (sprite) c.drawImage(sprite, x, y, layout.cell, layout.cell);
       c.globalAlpha = 1;
@@ -228,13 +250,14 @@ export function Matrix(props: { jobId: string; cells: Cells; by: string; only: L
       surface.height = Math.ceil(layout.height * ratio);
       surface.style.height = `${layout.height}px`;
       c.setTransform(ratio, 0, 0, ratio, 0, 0);
-      for (let nth = 0; nth < looks.length; nth++) put(nth, false);
+      paint(c, layout, looks, sprites, keep, ratio);
       performance.measure("matrix", { start: began });
     } else {
       const changed: number[] = [];
       for (let nth = 0; nth < looks.length; nth++) if (looks[nth] !== before.looks[nth]) changed.push(nth);
+      if (changed.length > WASH_MAX) paint(c, layout, looks, sprites, keep, ratio);
       const isWashed = changed.length <= WASH_MAX && !matchMedia("(prefers-reduced-motion: reduce)").matches;
-      for (const nth of changed) put(nth, isWashed);
+      if (changed.length <= WASH_MAX) for (const nth of changed) put(nth, isWashed);
       if (isWashed && changed.length) timer = setTimeout(() => drawn.current?.layout === layout && changed.forEach((nth) => put(nth, false)), WASH_MS);
     }
     drawn.current = { layout, looks, only, dark, sprites, colour };
@@ -276,7 +299,7 @@ export function Matrix(props: { jobId: string; cells: Cells; by: string; only: L
     } else if (event.key === "Home") to = 0;
     else if (event.key === "End") to = order.length - 1;
     else if (event.key === "Enter" && at >= 0) props.onOpen(cells.hosts[at] ?? "");
-    else if (event.key === "Escape" && at >= 0) setAt(-1);
+    else if (event.key === "Escape" && at >= 0 && !open) setAt(-1);
     else return;
     event.preventDefault();
     event.stopPropagation();

@@ -39,6 +39,7 @@ export const NAV: (Item | string)[] = [
   { path: "/schedules", name: "Schedules", sign: "schedules" },
   "Fleet",
   { path: "/fleet", name: "Jobs", sign: "jobs", count: "jobs" },
+  { path: "/fleet/hosts", name: "Hosts", sign: "hosts" },
   { path: "/nodes", name: "Nodes", sign: "nodes" },
   "State",
   { path: "/sync", name: "Sync", sign: "sync" },
@@ -50,7 +51,7 @@ export const NAV: (Item | string)[] = [
 ];
 const under = (path: string): boolean => (path === "/" ? place.value.path === "/" : place.value.path === path || place.value.path.startsWith(`${path}/`));
 /** Whether the person is there, and not at a place of the navigation below it. */
-const isHere = (path: string): boolean => under(path) && !NAV.some((item) => typeof item !== "string" && item.path.startsWith(`${path}/`) && under(item.path));
+const isHere = (path: string): boolean => under(path) && !NAV.some((item) => typeof item !== "string" && item.path.startsWith(`${path}/`) && under(item.path)) && !(path === "/fleet" && /^\/fleet\/(groups|blocks)/.test(place.value.path));
 
 const COUNTS_MS = 2_000;
 const DOCTOR_MS = 60_000;
