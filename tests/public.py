@@ -10,7 +10,8 @@ FACES = {
         Reject Snooze Status Task TaskHandle TaskQueue""",
     "holdfast.client": """BlockView BlockingClaim BlockingClient BlockingNode BlockingWatch Claim Client
         Command ConflictView DecisionView EventView ExecutionView HostView Intervened Intervention JobAnswer
-        JobView LocalTask NewTask Node OutputChunk Refused SyncReport TaskEdit TaskRef TaskRow TaskView Watch WatchItem Why problem_of""",
+        JobView LocalTask NewTask Node OutputChunk Refused SyncReport TaskEdit TaskRef TaskRow TaskView Watch
+        WatchItem Why problem_of""",
     "holdfast.idempotency": """FAMILIES Answered BlockingLedger Done Entry EntryKey EntryLease Failed Ledger
         OnError State""",
     "holdfast.kv": """Answer AsyncRedisKV AsyncTransaction BadCommand Entry MemoryKV NotAFloat NotAnInteger
