@@ -90,7 +90,34 @@ def judge(results: Results) -> list[Bar]:
         *_live(j),
         *_deltas(j),
         *_remote(j),
+        *_fleet(j),
     ]
+
+
+def _fleet(j: _Judge) -> Iterator[Bar]:
+    def figure(scenario: str, name: str, key: str) -> float | None:
+        return j.results.median(scenario, name, key)
+
+    small = figure("fleet1k", "holdfast-fleet", "seconds")
+    yield _at_most("a command on 1,000 hosts, SQLite", small, 3, "s")
+    large = figure("fleet10k", "holdfast-fleet-pg", "seconds")
+    yield _at_most("a command on 10,000 hosts, PostgreSQL", large, 30, "s")
+    yield _ratio(
+        "CPU for each of 10,000 hosts, PostgreSQL",
+        "for each of 1,000",
+        figure("fleet10k", "holdfast-fleet-pg", "cpu"),
+        figure("fleet1k", "holdfast-fleet-pg", "cpu"),
+        1.25,
+        at_most=True,
+    )
+    p99 = figure("webhook", "holdfast-fleet", "p99")
+    yield _at_most("webhook p99, 100 jobs/s of 100 hosts, SQLite", p99, 50, "ms")
+    idle = figure("agents_idle", "holdfast-fleet", "cpu")
+    yield _at_most("CPU of 1,000 idle agents", idle, 5, "%")
+    ours = figure("targets100", "holdfast-targets", "seconds")
+    for peer in ("clustershell", "pyinfra"):
+        other = figure("targets100", peer, "seconds")
+        yield _ratio("a command on 100 local targets", peer, ours, other, 1, at_most=True)
 
 
 def _remote(j: _Judge) -> Iterator[Bar]:

@@ -13,14 +13,15 @@ TOKEN = "hf_admin_" + "d" * 40
 class Gateway:
     """Started by its constructor; it serves when that returns."""
 
-    def __init__(self, url: str, *options: str) -> None:
-        """`url`: of the store."""
+    def __init__(self, url: str, *options: str, folder: str | None = None) -> None:
+        """`url`: of the store. `folder`: where it runs, with its settings."""
         command = [sys.executable, "-m", "holdfast", "server", "--port", "0", *options]
         self.process = subprocess.Popen(
             [*command, "--url", url],
             env={**os.environ, "HOLDFAST_ADMIN_TOKEN": TOKEN},
             stdout=subprocess.PIPE,
             text=True,
+            cwd=folder,
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

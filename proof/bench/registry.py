@@ -44,6 +44,12 @@ class Measured(SubjectSpec):
     behind: int = 0
     idle_watchers: int = 0
     rest: int = 0
+    fleet: int = 0
+    """Simulated hosts of the larger job; the smaller one has 1,000."""
+    webhook: int = 0
+    idle_agents: int = 0
+    """Seconds."""
+    targets: int = 0
     crash_limit: float = 0
     """Seconds to wait for the twenty killed tasks; 0: not measured."""
     skip: str = ""
@@ -135,5 +141,11 @@ SUBJECTS: tuple[Measured, ...] = (
     _holdfast("remote", "sqlite", module="holdfast_remote", latency=0, drain=60_000),
     _holdfast("remote-pg", "postgres", module="holdfast_remote", latency=0, drain=60_000),
     _floor("deltas", "floor_deltas", "memory", latency=0, deltas=40_000),
+    _holdfast("fleet", "sqlite", module="holdfast_fleet", latency=0, fleet=1_000, webhook=500,
+              idle_agents=30),
+    _holdfast("fleet-pg", "postgres", module="holdfast_fleet", latency=0, fleet=10_000),
+    _holdfast("targets", "sqlite", module="holdfast_targets", latency=0, targets=100),
+    _peer("clustershell", "clustershell", "memory", latency=0, targets=100),
+    _peer("pyinfra", "pyinfra", "memory", latency=0, targets=100),
     _peer("oban", "oban", "postgres", skip="oban 0.7 needs Python 3.12 or newer"),
 )  # fmt: skip

@@ -13,6 +13,9 @@ CRASH_TASKS = 20
 IDLE_SECONDS = 20
 SUBSCRIBERS = 1_000
 REST_CALLERS = 16
+FLEET_HOSTS = 1_000
+WEBHOOK_RATE = 100
+WEBHOOK_HOSTS = 100
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def _n(_: Measured, size: int, __: bool) -> dict[str, Any]:
 RATE = Metric("rate", "tasks/s")
 DRAIN = (RATE, Metric("settled_rate", "settled/s"), Metric("from_go_rate", "from start/s"),
          Metric("worker_cpu", "worker CPU %"))  # fmt: skip
+
+FLEET = (Metric("seconds", "s until all have ended", 2), Metric("cpu", "server CPU us/host"))
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario("enqueue", "Enqueue one by one, one caller", "enqueue_one", lambda s: s.enqueue, _n,
@@ -136,6 +141,21 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("rest", f"REST enqueue from {REST_CALLERS} connections", "rest", lambda s: s.rest,
              lambda _, n, __: {"n": n, "callers": REST_CALLERS},
              (Metric("rate", "tasks/s"), Metric("cpu", "server CPU us/task"))),
+    Scenario("fleet1k", "A command on 1,000 simulated hosts, server and agents in one process", "fleet",
+             lambda s: min(s.fleet, FLEET_HOSTS), _n, FLEET, quick_divisor=1, rising=False),
+    Scenario("fleet10k", "A command on 10,000 simulated hosts, server and agents in one process", "fleet",
+             lambda s: s.fleet if s.fleet > FLEET_HOSTS else 0, _n, FLEET, quick_divisor=1, rising=False,
+             once=True),
+    Scenario("webhook", f"{WEBHOOK_RATE} jobs a second, each of {WEBHOOK_HOSTS} hosts (ms)", "webhook",
+             lambda s: s.webhook, lambda _, n, __: {"n": n, "hosts": WEBHOOK_HOSTS, "rate": WEBHOOK_RATE},
+             (Metric("p50", "p50", 1), Metric("p99", "p99", 1)), quick_divisor=2, rising=False),
+    Scenario("agents_idle", f"{FLEET_HOSTS:,} idle agents", "agents_idle", lambda s: s.idle_agents,
+             lambda _, n, __: {"n": FLEET_HOSTS, "seconds": n}, (Metric("cpu", "CPU %", 2),),
+             quick_divisor=2, rising=False, once=True),
+    Scenario("targets100", "A command on 100 local targets, 64 at once", "targets", lambda s: s.targets,
+             lambda _, n, __: {"n": n, "rounds": 3},
+             (Metric("seconds", "s", 2), Metric("disk", "s, journals on one disk", 2)),
+             quick_divisor=1, rising=False),
     Scenario("memory", "Memory of a busy worker with nothing and with many tasks waiting", "memory",
              lambda s: s.memory, _n,
              (Metric("bytes_per_task", "bytes/task", 1), Metric("rss_mb", "RSS MB", 1),

@@ -16,6 +16,8 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, Protocol
 
 from holdfast.agent.boot import LOADER, PYTHON_FLAGS, sources
@@ -25,6 +27,8 @@ from holdfast.agent.host import HOST_CALLS
 log = logging.getLogger("holdfast.agent")
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 Ended = Callable[[str], None]
+WRITES: Final = frozenset({"append", "cut", "forget", "keep_text", "remove_run"})
+THREADS_MAX: Final = 32
 
 
 class HostGone(ConnectionError):
@@ -130,9 +134,14 @@ class LocalHost:
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
+        self._threads = ThreadPoolExecutor(THREADS_MAX, "holdfast-agent-disk")
 
     async def call(self, do: str, *args: object) -> Any:
-        return HOST_CALLS[do](self._disk, *args)
+        """Writes are in threads: a sync takes milliseconds, and those of several agents share the disk's."""
+        make = partial(HOST_CALLS[do], self._disk, *args)
+        if do not in WRITES:
+            return make()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, make)
 
     async def prepare(self, spec: dict[str, Any]) -> tuple[int, int]:
         request = {**spec, "do": "prepare"}

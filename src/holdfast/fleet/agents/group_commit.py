@@ -66,18 +66,20 @@ class AgentCommit:
             await self._send(batch)
 
     def _next(self) -> list[_Waiting]:
-        """The next batch: the first sync of each agent."""
+        """The next batch: the first sync of each agent. Those behind a full batch are not looked at."""
         batch: list[_Waiting] = []
         rest: list[_Waiting] = []
         hosts: set[str] = set()
         size = 0
-        for waiting in self._waiting:
+        for at, waiting in enumerate(self._waiting):
             message, future = waiting
             if future.done():
                 continue  # its caller has gone
+            if len(batch) >= BATCH_MAX:
+                rest += self._waiting[at:]
+                break
             size_after = size + _size(message)
-            is_full = len(batch) >= BATCH_MAX or (batch and size_after > BATCH_BYTES)
-            if is_full or message.host_id in hosts:
+            if message.host_id in hosts or (batch and size_after > BATCH_BYTES):
                 rest.append(waiting)
             else:
                 batch.append(waiting)
@@ -114,7 +116,8 @@ class AgentCommit:
 
 
 def _size(message: AgentMessage) -> int:
-    return sum(len(chunk.data_base64) for chunk in message.sync.chunks)
+    chunks = message.sync.chunks
+    return sum(len(chunk.data_base64) for chunk in chunks) if chunks else 0
 
 
 def _fail(batch: list[_Waiting], error: Exception) -> None:

@@ -68,7 +68,9 @@ from holdfast.store.scripts.work import Work
 SEEN_MAX: Final = 1_000
 """Ends that one step counts."""
 LOOK_SECONDS: Final = 1.0
-"""How often a running job counts its hosts that do not answer."""
+"""How often a running job counts its hosts that do not answer. A job of more than `LOOK_HOSTS` does it
+more rarely, so that it costs no more."""
+LOOK_HOSTS: Final = 2_000
 IDLE_LOOK_SECONDS: Final = 5.0
 """How soon a job with open hosts is looked at without an event."""
 PROGRESS_SECONDS: Final = 1.0
@@ -165,12 +167,12 @@ class JobStep:
     # -- counting --------------------------------------------------------------------------------
 
     def _look(self, ends: int) -> Script[None]:
-        """Counts the hosts that do not answer, at most once a second. In between, hosts that have ended since
+        """Counts the hosts that do not answer, now and then. In between, hosts that have ended since
         do not wait any more."""
         rollout, now = self.rollout, self.now
         if not rollout.state.open:
             self.rollout = replace(rollout, unknown=0, waiting=0)
-        elif now - rollout.looked_at < LOOK_SECONDS:
+        elif now - rollout.looked_at < LOOK_SECONDS * max(1.0, self.job.hosts / LOOK_HOSTS):
             self.rollout = replace(rollout, waiting=max(0, rollout.waiting - ends))
         else:
             since = now - self.rules.silent_seconds
