@@ -18,6 +18,7 @@ from typing import Final
 
 from holdfast.agent.link import HostGone
 from holdfast.agent.message import OUTPUT_BYTES_MAX, Report, compose
+from holdfast.agent.parts import NOTHING, give_up, parts_of
 from holdfast.agent.ports import Executor, Journal, Transport
 from holdfast.agent.runs import Runs
 from holdfast.agent.settings import AgentSettings, OnStop
@@ -33,7 +34,7 @@ from holdfast.core.fleet.agent_wire import (
 )
 from holdfast.core.fleet.journal import Step
 from holdfast.core.watching import backoff_seconds
-from holdfast.errors import HoldfastError, NotFound
+from holdfast.errors import HoldfastError, InvalidInput, NotFound
 
 FATAL: Final = (NodeFenced, Unauthenticated, Forbidden, NotFound)
 """Errors that another try does not change."""
@@ -144,7 +145,14 @@ class Agent:
             wait_seconds = self._hold_seconds()
         began_at = self._clock.monotonic()
         before = self._state()
-        answer = await self._sync(report, wait_seconds)
+        try:
+            answer = await self._sync(report, wait_seconds)
+        except TooLarge:
+            raise
+        except InvalidInput as error:
+            await self._sync_alone(report, error)
+            await self._pace()
+            return
         if answer is None:
             return
         await self._obey(answer, report)
@@ -178,13 +186,31 @@ class Agent:
         wait = min(self._settings.wait_seconds, self._heartbeat_seconds, WAIT_SECONDS_MAX)
         return min(wait, self._lease_seconds / 3) if self.runs.by_token else wait
 
-    async def _sync(self, report: Report, wait_seconds: float) -> AgentSyncAnswer | None:
+    async def _sync_alone(self, report: Report, error: InvalidInput) -> None:
+        """Says each part of a refused report by itself. The server gets all that it can take, and a part that
+        it never takes is given up, so no part can silence the host."""
+        log.warning("the gateway refused a report, so its parts are sent alone: %s", error)
+        await self._sync(NOTHING, 0.0, is_part=True)  # Refused too: the parts are not the cause.
+        for part in parts_of(report):
+            try:
+                answer = await self._sync(part, 0.0, is_part=True)
+            except TooLarge:
+                raise
+            except InvalidInput as refusal:
+                await give_up(self.runs, part, str(refusal))
+            else:
+                assert answer is not None
+                await self._obey(answer, part)
+
+    async def _sync(
+        self, report: Report, wait_seconds: float, *, is_part: bool = False
+    ) -> AgentSyncAnswer | None:
         """The answer. None: the call was given up because something happened on the host."""
         self._seq += 1
         assert self.incarnation is not None
         runs = self.runs
         is_leaving = runs.is_draining or runs.is_updating or runs.is_updated
-        is_closed = is_leaving or runs.spool.is_full
+        is_closed = is_leaving or is_part or runs.spool.is_full
         message = AgentSync(
             boot_id=self._executor.boot_id or "unknown",
             incarnation=self.incarnation,

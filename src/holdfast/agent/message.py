@@ -34,12 +34,12 @@ OUTPUT_BYTES_MAX: Final = 2 * 1024 * 1024
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent has to say."""
 
-    accepts: list[TokenRef]
-    refuses: list[AgentResult]
-    running: list[AgentRun]
-    chunks: list[AgentChunk]
-    results: list[AgentResult]
-    command_acks: list[AgentCommandAck]
+    accepts: list[TokenRef] = []
+    refuses: list[AgentResult] = []
+    running: list[AgentRun] = []
+    chunks: list[AgentChunk] = []
+    results: list[AgentResult] = []
+    command_acks: list[AgentCommandAck] = []
 
     @property
     def is_urgent(self) -> bool:
@@ -52,7 +52,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 async def compose(runs: Runs, executor: Executor, output_bytes_max: int) -> Report:
     """The report of this moment."""
     if not (runs.by_token or runs.refuses or runs.command_acks):
-        return Report(accepts=[], refuses=[], running=[], chunks=[], results=[], command_acks=[])
+        return Report()
     pieces = runs.spool.pieces(output_bytes_max, ITEMS_MAX)
     made = [await _chunk(runs, executor, piece) for piece in pieces]
     chunks = [chunk for chunk in made if chunk is not None]
@@ -63,7 +63,7 @@ async def compose(runs: Runs, executor: Executor, output_bytes_max: int) -> Repo
         sent = sum(piece.token == run.token for piece in pieces)
         if run.result is not None and runs.spool.left(run.token) <= sent:
             (refuses if run.is_later else results).append(run.result)
-        elif run.step is not Step.ACCEPTED:
+        elif run.step is not Step.ACCEPTED and not run.is_muted:
             running.append(_running(runs, run))
     return Report(
         accepts=[

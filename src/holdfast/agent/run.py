@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.agent.ports import ExitRecord, Work
-from holdfast.core import text
-from holdfast.core.fleet.agent_wire import AgentOffer, AgentResult
+from holdfast.core.fleet.agent_wire import AgentOffer, AgentResult, reason_of
 from holdfast.core.fleet.journal import ProcessMark, Step
 
 SHELL: Final = ("/bin/sh", "-c")
-REASON_CHARS_MAX: Final = 2_000
 
 
 class Run:
@@ -20,6 +18,7 @@ class Run:
         "aborts",
         "inline",
         "is_later",
+        "is_muted",
         "is_probe",
         "offer",
         "process",
@@ -35,6 +34,8 @@ class Run:
         self.result: AgentResult | None = None
         self.is_later = False
         """Whether the result says that the offer may come again, but not at once."""
+        self.is_muted = False
+        """Whether the server refuses to hear that it runs."""
         self.aborts: list[str] = []
         """Commands of the server that ask for the end."""
         self.inline: dict[str, bytes] = {}
@@ -93,7 +94,7 @@ def result_of(offer: AgentOffer, state: str, reason: str = "") -> AgentResult:
         execution=offer.execution,
         token=offer.token,
         state=state,
-        reason=text.one_line(reason)[:REASON_CHARS_MAX],
+        reason=reason_of(reason),
     )
 
 
@@ -114,5 +115,5 @@ def exited(run: Run, ended: ExitRecord) -> AgentResult:
         gaps={}
         if run.is_probe
         else {name: [end.gap] for name, end in ended.streams.items() if end.gap[1]},
-        reason="decided by the probe" if run.is_probe else text.one_line(ended.reason),
+        reason="decided by the probe" if run.is_probe else reason_of(ended.reason),
     )

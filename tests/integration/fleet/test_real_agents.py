@@ -154,3 +154,12 @@ async def test_a_command_outlives_a_kill_of_its_agent(site: Site, tmp_path: Path
         assert (await ended(site, execution)).status is Status.COMPLETED
     assert mark.read_text() == "x\n"
     assert (await get_execution(site.store, execution)).late_json is None
+
+
+async def test_a_very_long_word_fails_its_job_only(site: Site, tmp_path: Path) -> None:
+    async with agent(site, tmp_path / "state", await join_token(site)):
+        long = await submit(site, "a" * 2_500)
+        assert (await ended(site, long)).status is Status.FAILED
+        assert (await get_execution(site.store, long)).exit_code == 127
+        after = await submit(site, "true")
+        assert (await ended(site, after)).status is Status.COMPLETED

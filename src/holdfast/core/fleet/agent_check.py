@@ -1,6 +1,7 @@
 """What is valid in a message of an agent: sizes, names, numbers.
 
 Promises: what passes can be judged and stored, so a bad message is refused alone, before it meets others.
+A reason is never a cause to refuse: it is cut and made printable, because the result beside it counts.
 Never: I/O.
 """
 
@@ -8,7 +9,9 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from typing import Final
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
 
 from holdfast.core.check import check_choice, check_name, check_number, check_text, check_whole
 from holdfast.core.errors import TooLarge
@@ -16,22 +19,23 @@ from holdfast.core.fleet.agent_wire import (
     CHUNK_BYTES_MAX,
     ITEMS_MAX,
     AgentChunk,
+    AgentCommandAck,
     AgentResult,
     AgentSync,
+    reason_of,
 )
 from holdfast.core.output import StreamName
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.errors import BatchTooLarge, InvalidInput
 
 STATES: Final = ("exited", "never_started", "refused", "unknown")
-REASON_CHARS_MAX: Final = 2_000
 SIZES_MAX: Final = len(StreamName)
 _LISTS: Final = ("accepts", "refuses", "running", "chunks", "results", "command_acks")
 _CODE_MAX: Final = 2**31 - 1
 
 
-def check_sync(message: AgentSync) -> None:
-    """InvalidInput unless the message can be judged."""
+def check_sync(message: AgentSync) -> AgentSync:
+    """The message with readable reasons. InvalidInput unless it can be judged."""
     check_whole("incarnation", message.incarnation, least=0, most=WHOLE_MAX)
     check_whole("seq", message.seq, least=0, most=WHOLE_MAX)
     check_whole("capacity", message.capacity, least=0, most=WHOLE_MAX)
@@ -51,7 +55,20 @@ def check_sync(message: AgentSync) -> None:
         _check_result(result)
     for ack in message.command_acks:
         check_name("id", ack.id)
-        check_text("reason", ack.reason, most=REASON_CHARS_MAX)
+    return replace(
+        message,
+        refuses=[_readable(one) for one in message.refuses],
+        results=[_readable(one) for one in message.results],
+        command_acks=[_readable(one) for one in message.command_acks],
+    )
+
+
+_Said = TypeVar("_Said", AgentResult, AgentCommandAck)
+
+
+def _readable(said: _Said) -> _Said:
+    reason = reason_of(said.reason)
+    return said if reason == said.reason else replace(said, reason=reason)
 
 
 def _check_token(execution: str, token: int) -> None:
@@ -83,7 +100,6 @@ def _check_result(result: AgentResult) -> None:
         if code is not None:
             check_whole(name, code, least=-_CODE_MAX, most=_CODE_MAX)
     check_number("seconds", result.seconds)
-    check_text("reason", result.reason, most=REASON_CHARS_MAX)
     for stream, size in result.sizes.items():
         check_choice("sizes", stream, StreamName)
         check_whole("sizes", size, least=0, most=WHOLE_MAX)

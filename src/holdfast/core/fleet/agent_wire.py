@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core import codec
+from holdfast.core import codec, text
 
 CHUNK_BYTES_MAX: Final = 262_144
 """Raw bytes of one chunk of output."""
@@ -20,6 +20,8 @@ SYNC_BYTES_MAX: Final = 4_194_304
 WAIT_SECONDS_MAX: Final = 30.0
 ITEMS_MAX: Final = 500
 """Items of each list of a sync."""
+REASON_CHARS_MAX: Final = 2_000
+"""Characters of the reason of a result or of an acknowledgement. The rest is cut off."""
 
 
 class AgentEnrol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -226,3 +228,9 @@ class AgentSyncAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Runs that the server wants to know about."""
     acked_token: int = 0
     """Journals of tokens up to this one may be forgotten."""
+
+
+def reason_of(said: str) -> str:
+    """A reason as a message has it: one printable line within the bound. A reason comes from the host, so it
+    may be anything, and it must not keep a result from being taken."""
+    return text.one_line(said[: 2 * REASON_CHARS_MAX])[:REASON_CHARS_MAX]

@@ -82,7 +82,7 @@ class AgentDoor:
         self, host_id: str, sync: AgentSync, *, wait_max: float = WAIT_SECONDS_MAX
     ) -> AgentSyncAnswer:
         """Answers a sync. NodeFenced if the agent may not speak, InvalidInput for a bad message."""
-        check_sync(sync)
+        sync = check_sync(sync)
         message = AgentMessage(host_id, sync)
         until = self._clock.monotonic() + min(sync.wait_seconds, wait_max)
         self._release(host_id)
