@@ -14,6 +14,7 @@ import { Button, Empty, Meter, Shown, Text, Title } from "../ui/parts";
 import { Chart, Spark } from "../ui/chart";
 import { nodeState } from "./nodes";
 import { EXTERNAL } from "./queues";
+import { FirstSteps } from "./steps";
 
 export interface Flow {
   seconds: number;
@@ -50,7 +51,7 @@ async function read(signal: AbortSignal): Promise<Board> {
 
 export function Overview(): JSX.Element {
   const loaded = useLoad(read, "overview", BOARD_MS);
-  return <div class="page over"><Shown of={loaded}>{(board) => <Body board={board} />}</Shown></div>;
+  return <div class="page over"><FirstSteps /><Shown of={loaded}>{(board) => <Body board={board} />}</Shown></div>;
 }
 
 interface Need {
