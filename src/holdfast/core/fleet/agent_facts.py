@@ -48,6 +48,9 @@ class RunCommand(msgspec.Struct, frozen=True, kw_only=True):
     is_idempotent: bool = False
     """Whether a second start does no harm: its offer comes with the go."""
     digest: str = ""
+    refusal: str = ""
+    """Why nothing can be run: the job's spec does not fit its command type. Its executions are refused, and
+    what their runs report still counts."""
 
 
 class JobCommand(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ Promises: each function returns the value that the job has, or raises a typed er
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from holdfast.core import codec
@@ -128,6 +128,12 @@ def secrets_of(request: JobRequest, type: CommandType) -> dict[str, SecretRef]:
         if name in request.env:
             raise InvalidInput(f"secrets.{name} is in env too: give it once")
     return request.secrets
+
+
+def check_variables(field: str, names: Iterable[str], type: CommandType) -> None:
+    """CommandRefused if the type does not let a job set one of these variables."""
+    for name in names:
+        _check_variable(field, name, type)
 
 
 def _check_variable(field: str, name: str, type: CommandType) -> None:

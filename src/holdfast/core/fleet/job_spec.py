@@ -37,6 +37,7 @@ from holdfast.core.fleet.command_type import (
 from holdfast.core.fleet.job_fields import (
     arg_words,
     args_of,
+    check_variables,
     command_of,
     env_of,
     hosts_of,
@@ -150,6 +151,20 @@ def check_request(
     argv_of(spec)
     probe_of(spec)
     return spec
+
+
+def with_definition(spec: JobSpec, type: CommandType) -> JobSpec:
+    """The spec under another definition of its command type. InvalidInput or CommandRefused if the definition
+    does not take what the job has: it was checked against the one before."""
+    command_of(spec.command, type)
+    args_of(spec.args, type)
+    env_of(spec.env, type)
+    check_variables("secrets", spec.secrets, type)
+    on_restart_of(spec.on_restart, type, is_idempotent=spec.idempotent)
+    changed = replace(spec, definition=type)
+    argv_of(changed)
+    probe_of(changed)
+    return changed
 
 
 def check_targets(spec: JobSpec, count: int) -> None:

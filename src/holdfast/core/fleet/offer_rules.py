@@ -135,6 +135,8 @@ def next_offer(
             continue
         if block is not None:
             verdict = Ends("blocked", block_text(block, now))
+        if verdict is None and run.job.command.refusal:
+            verdict = Ends("refused", run.job.command.refusal)
         env: dict[str, str] = {}
         if verdict is None:
             try:

@@ -275,6 +275,8 @@ class _Batch:
             self.figures["offer:offered"] += 1
 
     def _repeat(self, host_id: str, run: Run) -> None:
+        if run.job.command.refusal:
+            return  # as below
         try:
             env = self._parts.environment_of(run.job.command)
         except CommandRefused:

@@ -10,15 +10,24 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from holdfast.core import codec
 from holdfast.core.fleet import block as rules
 from holdfast.core.fleet.agent_facts import Run, RunCommand
-from holdfast.core.fleet.agent_wire import AgentBlock
-from holdfast.core.fleet.job_spec import argv_of, probe_of, read_spec
+from holdfast.core.fleet.agent_wire import AgentBlock, reason_of
+from holdfast.core.fleet.job_spec import (
+    JobSpec,
+    argv_of,
+    probe_of,
+    read_spec,
+    with_definition,
+)
 from holdfast.core.fleet.model import Block, Host, Job
 from holdfast.core.fleet.offer_rules import BlockVerdict
 from holdfast.core.fleet.secrets import redacted
 from holdfast.core.fleet.selector_parse import Selector
+from holdfast.errors import HoldfastError
 from holdfast.fleet import block_scripts, host_scripts
 from holdfast.fleet.groups import read_selectors
 from holdfast.fleet.secret_values import SecretValues
@@ -47,24 +56,47 @@ class JobCommands:
 
 
 def command_of(job: Job) -> RunCommand:
-    """What the executions of a job run. Secrets are added with each offer."""
-    spec = read_spec(job.spec_json)
+    """What the executions of a job run. Secrets are added with each offer. Never raises: a sync is about
+    executions of several jobs, and one that cannot be built must not keep the results of others away."""
+    try:
+        spec = read_spec(job.spec_json)
+    except msgspec.MsgspecError as error:
+        return RunCommand(command_type="", kind="", digest=job.digest, refusal=_refusal(error))
+    try:
+        with_definition(spec, spec.definition)
+    except HoldfastError as error:
+        return _command(job, spec, refusal=_refusal(error))
+    return _command(job, spec, argv_of(spec), probe_of(spec))
+
+
+def _refusal(error: Exception) -> str:
+    return reason_of(f"the command cannot be built: {error}")
+
+
+def _command(
+    job: Job,
+    spec: JobSpec,
+    argv: tuple[str, ...] = (),
+    probe_argv: tuple[str, ...] = (),
+    refusal: str = "",
+) -> RunCommand:
     definition = spec.definition
     return RunCommand(
         command_type=spec.command_type,
         kind=definition.kind.value,
-        argv=argv_of(spec),
+        argv=argv,
         env=spec.env,
         secrets=spec.secrets,
         run_as=definition.run_as,
         exec_timeout_seconds=spec.exec_timeout_seconds,
         grace_seconds=spec.grace_seconds,
         on_restart=spec.on_restart.value,
-        probe_argv=probe_of(spec),
+        probe_argv=probe_argv,
         output_bytes=definition.output_bytes,
         ok_codes=definition.ok_codes,
         is_idempotent=spec.idempotent,
         digest=job.digest,
+        refusal=refusal,
     )
 
 

@@ -23,7 +23,7 @@ from holdfast.core.errors import ApprovalVoid, EmptySelection, UnknownCommandTyp
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet import rollout_control
 from holdfast.core.fleet.job_request import REQUEST_HASH_MARK
-from holdfast.core.fleet.job_spec import JobSpec, read_spec
+from holdfast.core.fleet.job_spec import JobSpec, read_spec, with_definition
 from holdfast.core.fleet.model import ApprovalState, HostState, Job
 from holdfast.core.fleet.rollout_policy import Amount, BudgetName, HaltMode, Policy, loosened
 from holdfast.core.fleet.rules import FleetRules
@@ -322,9 +322,8 @@ def _again(
         )
     asked = codec.dumps([job.id, sorted(hosts), reason])
     return replace(
-        spec,
+        with_definition(spec, definition),
         external_id=external_id,
-        definition=definition,
         hosts=tuple(hosts),
         selector=None,
         parent_job_id=job.id,
