@@ -10,8 +10,9 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.check import check_page
 from holdfast.core.fleet.model import SLOT, Agent, Host
-from holdfast.fleet.rows import AGENTS, own
+from holdfast.fleet.rows import AGENTS, HOSTS, own
 from holdfast.store.script import Script, call
 from holdfast.store.store import Store
 
@@ -47,10 +48,23 @@ class HostReads:
             return []
         return await self._store.read(lambda: _details(hosts))
 
+    async def silent(
+        self, project: str, heartbeat_seconds: float, *, after: str = "", limit: int = 100
+    ) -> list[Host]:
+        """One page by name of the active hosts whose agents are not live."""
+        check_page(limit)
+        since = self._store.now() - LATE_HEARTBEATS * heartbeat_seconds
+        return await self._store.read(lambda: _silent(project, since, after, limit))
+
 
 def is_live(agent: Agent, now: float, heartbeat_seconds: float) -> bool:
     """Whether the agent was heard of within a few heartbeats."""
     return now - agent.seen_at <= LATE_HEARTBEATS * heartbeat_seconds
+
+
+def _silent(project: str, since: float, after: str, limit: int) -> Script[list[Host]]:
+    rows = yield call(own("silent_hosts"), project=project, since=since, after=after, limit=limit)
+    return HOSTS.read_all(rows)
 
 
 def _details(hosts: Sequence[Host]) -> Script[list[HostDetails]]:

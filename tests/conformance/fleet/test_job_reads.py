@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from holdfast.clock import VirtualClock
+from holdfast.core.fleet.host_entry import HostEntry
 from holdfast.core.fleet.model import HostState, JobStatus
 from holdfast.core.fleet.rollout_policy import BudgetName, HostOrder, RolloutRequest
 from holdfast.errors import NotFound
 from holdfast.fleet.blocks import Blocks, NewBlock
+from holdfast.fleet.host_details import LATE_HEARTBEATS, HostReads
 from holdfast.fleet.hosts import Hosts
 from holdfast.fleet.jobs.control import JobControl
 from holdfast.fleet.jobs.matrix import KINDS, LETTERS, JobMatrix
@@ -107,6 +109,21 @@ async def test_the_matrix_shows_each_host_as_the_list_of_executions_does(
     bare = await matrix.cells(await fleet.job(job_id))
     assert (bare.hosts, bare.waves, bare.labels) == ([], [], {})
     assert len(LETTERS) >= len(KINDS)
+
+
+async def test_hosts_whose_agents_are_silent_are_listed(store: Store, clock: VirtualClock) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(3)
+    await Hosts(store).add(PROJECT, HostEntry(name="without-agent"), BY)
+    reads, heartbeat = HostReads(store), fleet.rules.heartbeat_seconds
+    assert await reads.silent(PROJECT, heartbeat) == []
+    clock.pause(LATE_HEARTBEATS * heartbeat + 1.0)
+    first = await reads.silent(PROJECT, heartbeat, limit=2)
+    rest = await reads.silent(PROJECT, heartbeat, after=first[-1].name)
+    assert [host.name for host in [*first, *rest]] == names
+    host = await Hosts(store).get(PROJECT, names[0])
+    await Hosts(store).edit(host.id, BY, state="cordoned")
+    assert [one.name for one in await reads.silent(PROJECT, heartbeat)] == names[1:]
 
 
 async def test_executions_come_in_pages_with_filters(store: Store) -> None:

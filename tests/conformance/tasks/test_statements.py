@@ -274,6 +274,11 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
             ("expired_blocks", {"now": 1.0, "limit": 9}, "holdfast_block_expires"),
             ("silent_agents", {"since": 1.0}, "holdfast_agent_seen"),
             (
+                "silent_hosts",
+                {"project": "p", "since": 1.0, "after": "", "limit": 9},
+                "holdfast_agent_seen",
+            ),
+            (
                 "finished_jobs",
                 {"before": 1.0, "after_at": 0.0, "after_id": "", "limit": 9},
                 "holdfast_job_finished",

@@ -69,6 +69,10 @@ async def test_pages_of_hosts_have_each_once(memory_site: Site) -> None:
     assert [host["name"] for host in by_label.json()["items"]] == ["web-1", "web-3"]
     by_part = await memory_site.ask("GET", "/hosts", q="b-4")
     assert [host["name"] for host in by_part.json()["items"]] == ["web-4"]
+    silent = await memory_site.ask("GET", "/hosts", silent="true")
+    assert silent.json() == {"items": [], "next": None}
+    both = await memory_site.ask("GET", "/hosts", silent="true", q="b-4")
+    assert problem(both) == (422, "invalid-input")
 
 
 async def test_a_selector_is_shown_folded(memory_site: Site) -> None:

@@ -44,7 +44,7 @@ async function read(signal: AbortSignal): Promise<Board> {
     get<Stats>("/stats", signal), items<Queue>("/queues"), items<Node>("/nodes?live=false"), items<Group>("/dead-letters/groups?limit=20"),
     items<DecisionRow>("/decisions?q=state:open&limit=50"), items<ConflictRow>("/conflicts?q=state:open&limit=50"), items<TaskRow>("/tasks?q=status:stuck&limit=20"),
     items<Operation>("/operations?limit=20"), everywhere() ? get<Flow>("/flow?minutes=60", signal).catch(() => null) : Promise.resolve(null),
-    items<OpenApproval>("/approvals?limit=20"), items<JobRow>("/jobs?limit=20"), items<HostRow>("/hosts?limit=200&state=active").catch(() => []),
+    items<OpenApproval>("/approvals?limit=20"), items<JobRow>("/jobs?limit=20"), items<HostRow>("/hosts?silent=true&limit=1000").catch(() => []),
   ]);
   return { stats, queues, nodes, groups, decisions, conflicts, stuck, operations, flow, approvals, jobs, hosts };
 }
@@ -77,8 +77,8 @@ function needs(board: Board): Need[] {
     all.push({ sign: "decision", of: "person", title: <>Approve <Text>{nameOf(one.job)}</Text> on {plural(one.job.hosts, "host")}</>, note: `${person(one.requested_by)} asks.${one.remaining_seconds !== null ? " It expires if nobody answers." : ""}`, figure: one.remaining_seconds === null ? "–" : dur(one.remaining_seconds, true), unit: one.remaining_seconds === null ? "no deadline" : "to deadline", href: `/inbox/${one.job_id}`, act: "Review", person: true, rank: one.remaining_seconds ?? 3e5 });
   for (const job of board.jobs.filter((one) => isPaused(one) || (one.halt && !isOver(one)) || (one.break_glass && !isOver(one))))
     all.push({ sign: "host-paused", of: "hold", title: <>Job <Text>{nameOf(job)}</Text> {isPaused(job) ? "is paused" : job.halt ? "stops" : "skipped its approval"}</>, note: <Text>{jobWhy(job)}</Text>, figure: num(job.hosts - Object.values(job.ended).reduce((a, b) => a + b, 0)), unit: "hosts left", href: jobPath(job), act: "Open", rank: 900 });
-  const silent = board.hosts.filter((host) => host.agent !== null && !host.agent.live);
-  if (silent.length) all.push({ sign: "host-unreachable", of: "warn", title: <>{plural(silent.length, "host")} {silent.length === 1 ? "is" : "are"} out of reach</>, note: <Text>{`${silent.slice(0, 4).map((host) => host.name).join(", ")}${silent.length > 4 ? " and more" : ""}. Commands wait for them until their time is over.`}</Text>, figure: dur(Math.max(...silent.map((host) => host.agent?.seen_seconds_ago ?? 0)), true), unit: "silent", href: "/fleet/hosts?show=silent", act: "Open", rank: 3e3 });
+  const silent = board.hosts;
+  if (silent.length) all.push({ sign: "host-unreachable", of: "warn", title: <>{silent.length === 1_000 ? "1,000 or more hosts" : plural(silent.length, "host")} {silent.length === 1 ? "is" : "are"} out of reach</>, note: <Text>{`${silent.slice(0, 4).map((host) => host.name).join(", ")}${silent.length > 4 ? " and more" : ""}. Commands wait for them until their time is over.`}</Text>, figure: dur(Math.max(...silent.map((host) => host.agent?.seen_seconds_ago ?? 0)), true), unit: "silent", href: "/fleet/hosts?show=silent", act: "Open", rank: 3e3 });
   for (const group of board.groups)
     all.push({ sign: "failed", of: "bad", title: <>{plural(group.count, "dead letter")} with one cause in <code><Text>{group.type}</Text></code></>, note: <Text>{`${group.error}. Last ${dur(age(group.last_at), true)} ago.`}</Text>, figure: num(group.count), unit: "tasks", href: withParams("/dead-letters", { cause: group.fingerprint }), act: "Replay…", rank: 5e3 - group.count });
   for (const node of board.nodes) {

@@ -14,11 +14,13 @@ from holdfast.gateway.rest.route import Route
 
 
 class HostsQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
-    """`q`: text that the names contain. A selector stands alone."""
+    """`q`: text that the names contain. `silent`: active hosts whose agents are not heard of. A selector
+    stands alone, and so does `silent`."""
 
     selector: str | None = None
     state: str | None = None
     q: str | None = None
+    silent: bool = False
 
 
 class SelectQuery(OfProject, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -94,3 +94,12 @@ ON CONFLICT (id) DO NOTHING;
 -- index: holdfast_project_pkey
 INSERT INTO holdfast_project (id, created_at) VALUES (:id::text, :now::float8)
 ON CONFLICT (id) DO UPDATE SET version = holdfast_project.version;
+
+-- name: silent_hosts
+-- A page by name of active hosts whose agents were not heard of since a time.
+-- index: holdfast_agent_seen
+-- returns: {host}
+WITH silent AS MATERIALIZED (SELECT host_id FROM holdfast_agent WHERE seen_at < :since::float8)
+SELECT {host} FROM holdfast_host
+WHERE project = :project::text AND name > :after::text AND state = 'active' AND id IN (SELECT host_id FROM silent)
+ORDER BY name LIMIT :limit::bigint;

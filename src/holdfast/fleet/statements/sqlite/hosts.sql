@@ -93,3 +93,12 @@ ON CONFLICT (id) DO NOTHING;
 -- index: holdfast_project (primary key)
 INSERT INTO holdfast_project (id, created_at) VALUES (:id, :now)
 ON CONFLICT (id) DO UPDATE SET version = holdfast_project.version;
+
+-- name: silent_hosts
+-- A page by name of active hosts whose agents were not heard of since a time.
+-- index: holdfast_agent_seen
+-- returns: {host}
+SELECT {host} FROM holdfast_host
+WHERE project = :project AND name > :after AND state = 'active'
+  AND id IN (SELECT host_id FROM holdfast_agent WHERE seen_at < :since)
+ORDER BY name LIMIT :limit;

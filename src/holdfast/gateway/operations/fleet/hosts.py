@@ -63,15 +63,24 @@ async def find(
     selector: str | None = None,
     state: str | None = None,
     q: str | None = None,
+    silent: bool = False,
     after: str | None = None,
     limit: int = 100,
 ) -> Answer:
-    """One page by name. `q`: text that the names contain."""
+    """One page by name. `q`: text that the names contain. `silent`: whose agents are not heard of."""
     name = project_of(call, O.HOSTS_READ, project)
-    of = f"hosts {name} {selector} {state} {q}"
-    rows = await call.services.fleet.hosts.list(
-        name, selector=selector, state=state, part=q, after=place(after, of=of), limit=limit
-    )
+    of = f"hosts {name} {selector} {state} {q} {silent}"
+    if silent and (selector, state, q) != (None, None, None):
+        raise InvalidInput("silent stands alone: leave out selector, state and q")
+    if silent:
+        heartbeat = call.services.fleet.rules.heartbeat_seconds
+        rows = await call.services.fleet.host_reads.silent(
+            name, heartbeat, after=place(after, of=of), limit=limit
+        )
+    else:
+        rows = await call.services.fleet.hosts.list(
+            name, selector=selector, state=state, part=q, after=place(after, of=of), limit=limit
+        )
     own = own_host(call)
     rows = [row for row in rows if own in (None, row.id)]
     found = await call.services.fleet.host_reads.details(rows)
