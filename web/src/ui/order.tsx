@@ -143,7 +143,7 @@ function Ask({ verb, job, onClose }: { verb: Order; job: Job; onClose: () => voi
     <Dialog label={kind.name} kind={isVote ? "conf" : ""} onClose={onClose}>
       <form class="stack" onSubmit={send}>
         <div><h2 class="big"><Text>{kind.title(job)}</Text></h2><p class="sub">{verb === "approve" ? <><Text>{commandOf(job)}</Text>, {job.rollout.max_in_flight} at a time. {have + 1 >= need ? "Yours is the last vote: it starts by itself." : `After yours, ${plural(need - have - 1, "vote")} more.`}</> : kind.says}</p></div>
-        {verb === "abort" && <div class="opts" role="radiogroup" aria-label="Hosts that run">
+        {verb === "abort" && stands.running > 0 && <div class="opts" role="radiogroup" aria-label="Hosts that run">
           <label class={mode === "drain" ? "on" : ""}><input type="radio" name="mode" checked={mode === "drain"} onChange={() => setMode("drain")} /><span><b class="strong">Let them finish</b> <span class="sub">the {num(stands.running)} that run end by themselves</span></span></label>
           <label class={mode === "kill" ? "on" : ""}><input type="radio" name="mode" checked={mode === "kill"} onChange={() => setMode("kill")} /><span><b class="strong">End them</b> <span class="sub">TERM, then KILL, on {plural(stands.running, "host")}</span></span></label></div>}
         {verb === "change" && <>
