@@ -7,6 +7,7 @@ table.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ from holdfast.errors import HoldfastError
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 BASE_ENV: Final = {"PATH": PATH, "LANG": "C.UTF-8"}
 POLL_SECONDS: Final = 1.0
+log = logging.getLogger("holdfast.agent")
 
 
 class CannotStart(HoldfastError):
@@ -89,7 +91,13 @@ class HostExecutor:
         return text
 
     async def stop(self, run: str, process: ProcessMark) -> None:
-        await self._host.call("stop", self._path(run), process.pid, process.start)
+        try:
+            await self._host.call("stop", self._path(run), process.pid, process.start)
+        except HostGone:
+            raise
+        except OSError as error:
+            # A command that cannot be stopped keeps nothing else of the host from being reported.
+            log.warning("the command of run %s cannot be stopped: %s", run, error)
 
     async def remove(self, run: str) -> None:
         await self._host.call("remove_run", self._path(run))

@@ -10,6 +10,7 @@ Promises: a journal is append only; one file for each token. Looking at a run ch
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import signal
@@ -90,7 +91,10 @@ def _child(folder: str) -> int | None:
     data = read_file(os.path.join(folder, "child"))  # noqa: PTH118
     if not data:
         return None
-    child = json.loads(data)
+    try:
+        child = json.loads(data)
+    except ValueError:
+        return None  # The disk was full.
     return child["pid"] if is_alive(child["pid"], child["start"]) else None
 
 
@@ -116,12 +120,15 @@ def stop(disk: Disk, folder: str, pid: int, start: int) -> bool:
     whether there was something to stop."""
     if is_alive(pid, start):
         disk.append(os.path.join(folder, "stop"), b"", "stop", sync=False)  # noqa: PTH118
-        os.kill(pid, signal.SIGUSR1)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGUSR1)
         return True
     child = _child(folder)
     if child is None:
         return False
-    os.killpg(child, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        # One of another user cannot be stopped: it counts as running until it ends.
+        os.killpg(child, signal.SIGKILL)
     return True
 
 

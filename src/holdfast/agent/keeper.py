@@ -177,9 +177,13 @@ class Keeper:
         now = time.monotonic()
         ended: list[tuple[str, Command, tuple[str, bytes]]] = []
         for run, command in list(self._commands.items()):
-            command.limit(now, stop=is_signal and _is_asked(command))
             files = list(command.readers)
-            record = command.exit_record(now)
+            record = None
+            try:
+                command.limit(now, stop=is_signal and _is_asked(command))
+                record = command.exit_record(now)
+            except Exception as error:  # Of this command: the others go on.
+                command.failed(error)
             for file in files:
                 if file not in command.readers:
                     self._poll.unregister(file)

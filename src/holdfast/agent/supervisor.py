@@ -17,6 +17,7 @@ Never: a shell (the agent names one if the command type says so), the environmen
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -36,6 +37,7 @@ FULL_SECONDS = 1.0
 """The pause before the exit record is written again to a full disk."""
 STREAMS = ("stdout", "stderr")
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
+NOT_STOPPED = "the agent has no permission to stop it"
 
 
 def start_of(pid: int) -> int | None:
@@ -92,15 +94,20 @@ class Output:
         if self.size > self.kept:
             self.gap = (head, self.size - self.kept)
         if self._file is not None:
-            os.fsync(self._file)
-            os.close(self._file)
-            self._file = None
+            file, self._file = self._file, None
+            try:
+                os.fsync(file)
+            except OSError:
+                # What the disk has is not known.
+                self.give_up()
+            finally:
+                os.close(file)
 
     def give_up(self) -> None:
         """Frees the room of the file for the exit record."""
         try:
             os.unlink(self._path)  # noqa: PTH108
-        except FileNotFoundError:
+        except OSError:
             return
         self.kept, self.gap = 0, (0, self.size)
 
@@ -117,7 +124,8 @@ class Output:
             # Most likely the disk is full. The file ends where the last whole write ended.
             self._head = self.kept
             if self._file is not None:
-                os.ftruncate(self._file, self.kept)
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._file, self.kept)
                 os.lseek(self._file, self.kept, os.SEEK_SET)
 
     def summary(self) -> dict[str, Any]:
@@ -142,6 +150,8 @@ class Command:
         self._is_killed = False
         self._process: subprocess.Popen[bytes] | None = None
         self._write_at = 0.0
+        self._fault = ""
+        """What failed in the keeper, for the exit record."""
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)  # noqa: PTH118
@@ -173,12 +183,13 @@ class Command:
             self._ended = self._record(NOT_FOUND if missing else NOT_EXECUTABLE, None, _why(error))
             return
         self._process, self.pid = process, process.pid
-        with open(self._path("child"), "w") as file:  # noqa: PTH123
-            json.dump({"pid": self.pid, "start": start_of(self.pid) or 0}, file)
         for stream, name in ((process.stdout, "stdout"), (process.stderr, "stderr")):
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
             self.readers[stream.fileno()] = self._outputs[name]
+        # Last, and it may fail: only an agent whose keeper was killed needs the file.
+        with contextlib.suppress(OSError), open(self._path("child"), "w") as file:  # noqa: PTH123
+            json.dump({"pid": self.pid, "start": start_of(self.pid) or 0}, file)
 
     def read(self, file: int) -> bool:
         """Takes output. False: there is none at present, or the stream has ended and was removed."""
@@ -206,6 +217,8 @@ class Command:
         if self._kill_at is None:
             limit: float = self._spec["timeout"]
             return max(0.0, self._began_at + limit - now) + 0.001
+        if self._is_killed and self._status is None:
+            return None  # Only its end changes something.
         return POLL_SECONDS if self._status is not None else max(POLL_SECONDS, self._kill_at - now)
 
     def limit(self, now: float, *, stop: bool) -> None:
@@ -231,7 +244,16 @@ class Command:
             os.killpg(self.pid, number)
         except ProcessLookupError:
             return False
+        except PermissionError:
+            # A command with the rights of another user. It ends by itself or not at all.
+            self._fault = NOT_STOPPED
         return True
+
+    def failed(self, error: Exception) -> None:
+        """Something about this command failed in the keeper. One whose process has ended gets its record."""
+        self._fault = _why(error)
+        if self._ended is None and self._process is not None and self._status is not None:
+            self._ended = self._ending()
 
     def _is_over(self) -> bool:
         """The command has ended; of one that had to end, no process of its group is left."""
@@ -261,6 +283,10 @@ class Command:
                 pass
         for made in self._outputs.values():
             made.finish()
+        self._ended = self._ending()
+
+    def _ending(self) -> dict[str, Any]:
+        """Closes the pipes, and says how the process ended."""
         assert self._process is not None
         for stream in (self._process.stdout, self._process.stderr):
             assert stream is not None
@@ -268,7 +294,8 @@ class Command:
         self.readers.clear()
         code = self._process.returncode
         is_signal = code < 0
-        self._ended = self._record(None if is_signal else code, -code if is_signal else None, "")
+        number = -code if is_signal else None
+        return self._record(None if is_signal else code, number, self._fault)
 
     def _record(self, code: int | None, number: int | None, reason: str) -> dict[str, Any]:
         return {

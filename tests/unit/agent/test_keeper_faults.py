@@ -1,0 +1,148 @@
+"""What fails around one command costs that command at most."""
+
+import errno
+import json
+import os
+import select
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.agent import host as host_calls
+from holdfast.agent.executor import BASE_ENV, HostExecutor
+from holdfast.agent.files import Disk, boot_id
+from holdfast.agent.keeper import Keeper
+from holdfast.agent.ports import Work
+from holdfast.agent.supervisor import NOT_STOPPED, Command, Output, start_of
+from holdfast.core.fleet.journal import ProcessMark
+from tests.unit.agent.agent_support import Watch, executor_in, output
+
+
+def command_in(folder: Path, *argv: str, timeout: float = 9.0) -> Command:
+    folder.mkdir(exist_ok=True)
+    spec = {"folder": str(folder), "limit": 1000, "argv": list(argv), "run_as": None}
+    return Command({**spec, "env": dict(BASE_ENV), "timeout": timeout, "grace": 1.0})
+
+
+def fail_with(number: int) -> Any:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def reap(command: Command) -> None:
+    _, status = os.waitpid(command.pid, 0)
+    command.reaped(status)
+
+
+def record_of(command: Command, now: float) -> dict[str, Any]:
+    written = command.exit_record(now)
+    assert written is not None
+    return dict(json.loads(written[1]))
+
+
+def test_a_command_that_may_not_be_signalled_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = command_in(tmp_path, "sleep", "60", timeout=0.0)
+    command.begin()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "killpg", fail_with(errno.EPERM))
+        for now in (1e12, 2e12):
+            command.limit(now, stop=False)
+            assert command.exit_record(now) is None
+        assert command.wants(3e12) is None
+    os.kill(command.pid, signal.SIGKILL)
+    reap(command)
+    record = record_of(command, 3e12)
+    assert (record["signal"], record["timed_out"]) == (9, True)
+    assert record["reason"] == NOT_STOPPED
+
+
+def test_an_error_of_one_command_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = Keeper.__new__(Keeper)
+    reader, writer = os.pipe()
+    keeper._out, keeper._disk, keeper._poll, keeper._waiting = writer, Disk(), select.poll(), set()
+    keeper._commands = {
+        name: command_in(tmp_path / name, "sh", "-c", f"exit {code}")
+        for code, name in enumerate(("bad", "good"))
+    }
+    for command in keeper._commands.values():
+        command.begin()
+        for file in command.readers:
+            keeper._poll.register(file, select.POLLIN)
+        reap(command)
+    bad = keeper._commands["bad"]
+    monkeypatch.setattr(bad, "_end", fail_with(errno.EIO))
+    keeper._look(False)
+    keeper._look(False)
+    assert not keeper._commands
+    for name, code in (("bad", 0), ("good", 1)):
+        assert json.loads((tmp_path / name / "exit").read_bytes())["exit_code"] == code
+    for file in (reader, writer):
+        os.close(file)
+
+
+async def test_a_full_disk_at_the_start_costs_neither_the_exit_nor_the_output(
+    tmp_path: Path,
+) -> None:
+    async with executor_in(tmp_path) as executor:
+        watch = Watch(executor)
+        process = await executor.prepare(Work(run="1", argv=("echo", "done"), timeout_seconds=60.0))
+        (tmp_path / "1" / "child").symlink_to("/dev/full")
+        await executor.release("1")
+        ended = (await watch.end("1", process)).exit
+        assert ended is not None
+        assert (ended.exit_code, ended.timed_out) == (0, False)
+        assert await output(executor, "stdout") == b"done\n"
+
+
+def test_a_file_of_the_child_that_was_cut_is_like_none(tmp_path: Path) -> None:
+    (tmp_path / "child").write_text('{"pid": 1')
+    seen = host_calls.look(Disk(), str(tmp_path), 0, 0, boot_id())
+    assert not seen["alive"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_output_that_the_disk_does_not_sync_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    made = Output(str(tmp_path / "stdout"), 1000)
+    made.take(b"x" * 300)
+    monkeypatch.setattr(os, "fsync", fail_with(number))
+    made.finish()
+    assert (made.size, made.kept, made.gap) == (300, 0, (0, 300))
+    assert not (tmp_path / "stdout").exists()
+
+
+@pytest.mark.parametrize("name", ["kill", "killpg"])
+def test_a_stop_without_permission_raises_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    pid, start = os.getpid(), start_of(os.getpid())
+    assert start is not None
+    monkeypatch.setattr(os, name, fail_with(errno.EPERM))
+    if name == "killpg":
+        (tmp_path / "child").write_text(json.dumps({"pid": pid, "start": start}))
+        pid = 0
+    assert host_calls.stop(Disk(), str(tmp_path), pid, start)
+
+
+async def test_a_failed_stop_does_not_end_the_round_of_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with executor_in(tmp_path) as executor:
+        await failing_stop(executor, monkeypatch)
+
+
+async def failing_stop(executor: HostExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def call(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "no")
+
+    monkeypatch.setattr(executor._host, "call", call)
+    await executor.stop("1", ProcessMark(1, 1, "boot"))
