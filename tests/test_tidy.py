@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 FUNCTION_LINES_MAX = 70
 POSITIONAL_MAX = 5
@@ -93,6 +95,15 @@ def sources_of_tests() -> list[Source]:
 @cache
 def ours() -> list[Source]:
     return [*product(), *sources_of_tests(), *read("scripts", "proof", "examples")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """Frees the trees at the end: with millions of objects each garbage collection of this process takes
+    seconds, and the simulator collects after each scenario."""
+    yield
+    for cached in (product, sources_of_tests, ours):
+        cached.cache_clear()
 
 
 def test_functions_are_short() -> None:
