@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from proof.ablations.engine import ENGINE
+from proof.ablations.fleet import FLEETS
 from proof.ablations.hub import HUBS
 from proof.ablations.loops import LOOPS
 from proof.ablations.orders import ORDERS
@@ -17,7 +18,9 @@ from proof.ablations.rules import RULES
 from proof.ablations.state import STATE
 from proof.ablations.swap import swapped
 
-ABLATIONS: Final = {each.name: each for each in (*ENGINE, *RULES, *STATE, *LOOPS, *ORDERS, *HUBS)}
+ABLATIONS: Final = {
+    each.name: each for each in (*ENGINE, *RULES, *STATE, *LOOPS, *ORDERS, *HUBS, *FLEETS)
+}
 
 
 def ablated(name: str) -> AbstractContextManager[None]:

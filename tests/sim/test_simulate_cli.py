@@ -107,7 +107,7 @@ def test_an_unknown_scenario_lists_the_known_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["simulate", "nonsense"]) == 2
-    assert "any, tasks, locks, orders, hub, idle" in capsys.readouterr().err
+    assert "any, tasks, locks, orders, hub, fleet, idle" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])

@@ -36,6 +36,8 @@ DEADLINE_SECONDS: Final = 1.0
 """The time between two looks at what ends by itself."""
 PACE_SECONDS: Final = 0.02
 """The least time between two looks, so that ends are counted together."""
+LEAST_SECONDS: Final = 1e-6
+"""A shorter pause may not move a clock at all."""
 BACKOFF_SECONDS: Final = (1.0, 5.0, 30.0, 300.0)
 """How long a job whose step failed is left alone."""
 DRIVEN_MAX: Final = 200
@@ -126,9 +128,9 @@ class RolloutLoop(Loop):
         self._ticked_at = -PACE_SECONDS
 
     async def tick(self) -> float:
-        since = self.clock.monotonic() - self._ticked_at
-        if since < PACE_SECONDS:
-            return PACE_SECONDS - since
+        early = PACE_SECONDS - (self.clock.monotonic() - self._ticked_at)
+        if early > LEAST_SECONDS:
+            return early
         self._ticked_at = self.clock.monotonic()
         now = self._store.now()
         found = await self._pipeline.due_jobs()

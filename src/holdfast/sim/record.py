@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from holdfast.sim.fleet_history import FleetHistory
 from holdfast.sim.hub_history import HubHistory
 from holdfast.sim.order_history import OrderHistory
 
@@ -93,6 +94,8 @@ class Record:
         self.time = time
         self.hub = HubHistory(time)
         """What the clients of gateways observed."""
+        self.fleet = FleetHistory()
+        """What ran on the hosts of the fleet, and what operators were answered."""
         self.acks: list[Ack] = []
         self.runs: list[Run] = []
         self.keys: dict[str, set[str]] = {}

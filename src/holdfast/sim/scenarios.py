@@ -39,6 +39,13 @@ SCENARIOS: Final = {
             *(("watchers", "2"), ("offline_nodes", "2"), ("operators", "2")),
         ),
     ),
+    "fleet": Scenario(
+        "a fleet of hosts with agents over a bad network, servers and operators, and no other tasks",
+        (
+            *(*_NO_LOCKS, *_NO_ORDERS, *_NO_HUB),
+            *(("nodes", "1"), ("clients", "0"), ("agents", "30"), ("keep_seconds", "1e9")),
+        ),
+    ),
     "idle": Scenario(
         "five workers with nothing to do, heartbeats every ten seconds, no faults",
         (

@@ -1,4 +1,4 @@
-"""Builds the subsystems of a plan: traders, and lock servers with their clients."""
+"""Builds the subsystems of a plan: traders, lock servers with their clients, gateways, the fleet."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from holdfast.queue.settings import Settings
 from holdfast.sim.draw import Draw
+from holdfast.sim.fleet.cast import FleetCast
 from holdfast.sim.node import Node
 from holdfast.sim.orders.exchange import Server as ExchangeServer
 from holdfast.sim.orders.trader import Trader
@@ -38,6 +39,8 @@ def subsystems_of(
         from holdfast.sim.hub.cast import HubCast
 
         subsystems.append(HubCast(plan, add, record.hub, settings, draw.stream("hub")))
+    if plan.agents:
+        subsystems.append(FleetCast(plan, add, record.fleet, draw.stream("fleet")))
     return subsystems
 
 

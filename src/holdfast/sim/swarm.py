@@ -87,6 +87,26 @@ class Plan(msgspec.Struct, frozen=True):
     """Nodes that change tasks offline and sync through the gateways."""
     operators: int = 0
     """Clients of the gateways that submit, intervene and decide."""
+    agents: int = 0
+    """Hosts of the fleet, each with an agent; 0 for no fleet."""
+    fleet_servers: int = 2
+    """Servers of the fleet, if there is one."""
+    fleet_operators: int = 2
+    """Operators who make jobs, approve, block, pause and abort."""
+    fleet_act_seconds: float = 10.0
+    """Mean time between two acts of such an operator."""
+    agent_loss: float = 0.1
+    """The share of messages between agents and servers that are lost. The next ones are like it."""
+    agent_jitter_seconds: float = 0.5
+    """The longest way of a message."""
+    agent_duplicate: float = 0.05
+    agent_reorder: float = 0.02
+    agent_crash: float = 0.02
+    """The share of executions in which the agent is killed; every other time its host loses power."""
+    agent_partition: float = 0.02
+    """The share of time in which a host is cut off."""
+    agent_skew_seconds: float = 3600.0
+    """How wrong the clocks of hosts are, at most."""
     only: frozenset[str] | None = None
     """The single faults to inject, such as `crash:3`; None for all that are drawn."""
 

@@ -67,6 +67,16 @@ async def test_loops_of_two_processes_do_each_step_once(
     assert (await fleets[0].job(job_id)).status is JobStatus.SUCCESS
 
 
+async def test_a_pause_of_the_loop_moves_every_clock(store: Store) -> None:
+    """A rest of the pace that is smaller than a clock can tell would be waited for without end."""
+    fleet, clock = FleetBench(store), VirtualClock(1_800_000_000.0)
+    rollouts = loops_of(fleet, clock).rollouts
+    for _ in range(200):
+        pause = await rollouts.tick()
+        assert clock.now() + pause > clock.now()
+        clock.pause(min(pause, 0.013))
+
+
 async def test_a_broken_job_stops_no_other(
     store: Store, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:

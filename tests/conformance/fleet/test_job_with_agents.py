@@ -20,6 +20,7 @@ from tests.conformance.fleet.agent_support import (
     enrol,
     exited,
     join_token,
+    revoke_slot,
     running,
 )
 from tests.conformance.fleet.job_support import FleetBench
@@ -108,6 +109,39 @@ async def test_a_killed_execution_is_confirmed_by_its_agent(store: Store) -> Non
     intervention = await store.interventions.get(order.id)
     assert intervention is not None
     assert intervention.state.value == "applied"
+
+
+async def test_a_command_that_ended_under_a_revoked_slot_is_killed_at_once(store: Store) -> None:
+    """Its agent reported the end before the abort, so there is nothing to confirm."""
+    fleet = FleetBench(store)
+    agent = (await joined(fleet, 1))["web-001"]
+    job = (await fleet.create(["web-001"], command_type="exec", command="sleep 9")).job
+    await fleet.publish()
+    run = await started(agent)
+    await revoke_slot(store, agent.host_id)
+    await agent.sync(results=[exited(*run)])
+    await JobControl(store, fleet.rules, fleet.bus).abort(job.id, BY, mode="kill")
+    ended = await fleet.plan(job.id)
+    assert (ended.status, counts_of(ended)) == (JobStatus.CANCELLED, {"cancelled_killed": 1})
+
+
+async def test_a_job_that_ends_between_attempts_shows_the_failure(
+    store: Store, clock: VirtualClock
+) -> None:
+    """The command ran, so its host is no host that did not take it up in time."""
+    fleet = FleetBench(store)
+    agent = (await joined(fleet, 1))["web-001"]
+    fields = {"command_type": "exec", "command": "make", "idempotent": True}
+    job = (await fleet.create(["web-001"], not_after_seconds=60.0, **fields)).job
+    await fleet.publish()
+    run = await started(agent)
+    await agent.sync(results=[exited(*run, exit_code=2)])
+    assert (await fleet.statuses(job.id)) == {"queued": 1}
+    clock.set(clock.now() + 61.0)
+    ended = await fleet.plan(job.id)
+    assert (ended.status, counts_of(ended)) == (JobStatus.FAILED, {"failed": 1})
+    [view] = (await JobReads(store, fleet.rules).executions(ended)).items
+    assert "exit code 2; it was not tried again" in view.shown.reason
 
 
 async def test_a_halted_job_gives_no_go(store: Store) -> None:

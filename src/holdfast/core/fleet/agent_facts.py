@@ -70,7 +70,7 @@ class Run(msgspec.Struct, frozen=True):
     @property
     def taken(self) -> list[int]:
         """The tokens whose end was reported."""
-        return msgspec.json.decode(self.execution.taken_json, type=list[int])
+        return taken_tokens(self.execution)
 
     def holds(self, token: int) -> bool:
         """Whether the claim of this token holds the task."""
@@ -144,7 +144,11 @@ def claim_id(execution: str, token: int) -> str:
     return f"{execution}#{token}"
 
 
+def taken_tokens(execution: Execution) -> list[int]:
+    """The tokens of an execution whose end was reported."""
+    return msgspec.json.decode(execution.taken_json, type=list[int])
+
+
 def taken_with(execution: Execution, token: int) -> str:
     """The tokens whose end was reported, with this one."""
-    tokens = msgspec.json.decode(execution.taken_json, type=list[int])
-    return codec.dumps([*tokens, token][-TAKEN_MAX:])
+    return codec.dumps([*taken_tokens(execution), token][-TAKEN_MAX:])

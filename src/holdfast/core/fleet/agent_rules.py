@@ -253,7 +253,8 @@ class _Judge:
         if task.status is Status.ABORTED and execution.token == result.token:
             self.effects.confirmed.append(RunId(task.id, execution.fence or 0))
             if execution.outcome in _CONFIRMED:
-                outcome = NOT_STARTED if result.state in NO_START else KILLED
+                has_run = result.state not in NO_START or task.failure is not None
+                outcome = KILLED if has_run else NOT_STARTED
                 execution = replace(execution, outcome=outcome)
             execution = replace(execution, exit_code=result.exit_code, signal=result.signal)
         if result.state in NO_START and execution.go_at is None:

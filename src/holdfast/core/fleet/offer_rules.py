@@ -29,7 +29,7 @@ from holdfast.core.fleet.model import (
     Job,
     JobStatus,
 )
-from holdfast.core.fleet.status import BLOCK_ACTOR
+from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionKind, ends_as
 from holdfast.core.lease import TTL_SECONDS_MAX, LeaseRow
 from holdfast.core.node_identity import NodeState, may_claim
 from holdfast.core.start_once import RunPhase, phase_json
@@ -56,7 +56,7 @@ class Waits(msgspec.Struct, frozen=True):
 class Ends(msgspec.Struct, frozen=True):
     """The execution may not start any more."""
 
-    outcome: str
+    outcome: ExecutionKind
     reason: str
 
 
@@ -79,17 +79,17 @@ def may_start(job: Job, now: float) -> Waits | Ends | None:
         case ApprovalState.NOT_REQUIRED | ApprovalState.APPROVED:
             pass
         case ApprovalState.REJECTED:
-            return Ends("rejected", "the job was rejected")
+            return Ends(ExecutionKind.REJECTED, "the job was rejected")
         case ApprovalState.EXPIRED:
-            return Ends("expired", "the job was not approved in time")
+            return Ends(ExecutionKind.EXPIRED, "the job was not approved in time")
         case _:
             return Waits("the job waits for an approval")
     halt = _halt(job)
     if job.status in JOB_ENDED or (halt is not None and halt.mode != PAUSED):
         reason = halt.reason if halt is not None else f"the job is {job.status}"
-        return Ends("skipped", reason or "the job was halted")
+        return Ends(ExecutionKind.SKIPPED, reason or "the job was halted")
     if now >= job.not_after:
-        return Ends("expired", "it had not started when the time of the job was over")
+        return Ends(ExecutionKind.EXPIRED, "it had not started when the time of the job was over")
     if job.status is not JobStatus.RUNNING or halt is not None:
         return Waits("the job is paused" if halt is not None else "the job has not started")
     return None
@@ -134,21 +134,22 @@ def next_offer(
             executions.append(replace(run.execution, block_id=block.id))
             continue
         if block is not None:
-            verdict = Ends("blocked", block_text(block, now))
+            verdict = Ends(ExecutionKind.BLOCKED, block_text(block, now))
         if verdict is None and run.job.command.refusal:
-            verdict = Ends("refused", run.job.command.refusal)
+            verdict = Ends(ExecutionKind.REFUSED, run.job.command.refusal)
         env: dict[str, str] = {}
         if verdict is None:
             try:
                 env = environment_of(run.job.command)
             except CommandRefused as error:
-                verdict = Ends("refused", str(error))
+                verdict = Ends(ExecutionKind.REFUSED, str(error))
         if verdict is not None:
+            verdict = Ends(*ends_as(run.task, verdict.outcome, verdict.reason))
             rulings.append(_end(run, verdict, now))
             executions.append(
-                replace(run.execution, outcome=verdict.outcome, detail=verdict.reason)
+                replace(run.execution, outcome=verdict.outcome.value, detail=verdict.reason)
             )
-            ended.append(verdict.outcome)
+            ended.append(verdict.outcome.value)
             continue
         taken = _taken(slot, run, host, now)
         moves, granted = _claim(run, taken.fence, lease_seconds, now)

@@ -114,9 +114,9 @@ KINDS: Final[dict[ExecutionKind, KindRow]] = {
         E.RUNNING, "the host stopped answering after its go: the outcome is unknown"
     ),
     K.SUCCEEDED: KindRow(E.SUCCESS, "the command succeeded", B.SUCCESS),
-    K.FAILED: KindRow(E.FAILED, "the command failed", B.FAILED, _RUN),
+    K.FAILED: KindRow(E.FAILED, "the command failed", B.FAILED, _ANY),
     K.LOST: KindRow(
-        E.FAILED, "the host did not answer after its go: it may have run", B.LOST, _RUN
+        E.FAILED, "the host did not answer after its go: it may have run", B.LOST, _ANY
     ),
     K.UNDELIVERABLE: KindRow(
         E.FAILED, "it could not be delivered to the host", B.UNREACHABLE, _ANY
@@ -125,7 +125,7 @@ KINDS: Final[dict[ExecutionKind, KindRow]] = {
     K.TIMEOUT_DELIVERY: KindRow(
         E.TIMEOUT, "the host did not take it up in time: it never started", B.UNREACHABLE, _ANY
     ),
-    K.TIMEOUT_EXEC: KindRow(E.TIMEOUT, "the command ran too long", B.TIMEOUT, _RUN),
+    K.TIMEOUT_EXEC: KindRow(E.TIMEOUT, "the command ran too long", B.TIMEOUT, _ANY),
     K.EXPIRED: KindRow(
         E.TIMEOUT, "it had not started when its time was over", B.UNREACHABLE, _NO_RUN
     ),
@@ -222,6 +222,15 @@ def _ended(facts: ExecutionFacts) -> ExecutionKind:
     if facts.task_status is Status.FAILED:
         return K.FAILED if facts.failure_kind is None else BY_FAILURE[facts.failure_kind]
     return K.CANCELLED_UNCONFIRMED if facts.has_go else K.CANCELLED_BEFORE_START
+
+
+def ends_as(task: Task, kind: ExecutionKind, detail: str) -> tuple[ExecutionKind, str]:
+    """How an execution that waits ends for this reason: its kind, and why. One whose last attempt failed has
+    started, so it ends as that failure."""
+    failure = task.failure
+    if failure is None or not task.attempts:
+        return kind, detail
+    return BY_FAILURE[failure.kind], f"{failure.message}; it was not tried again: {detail}"
 
 
 def facts_of(

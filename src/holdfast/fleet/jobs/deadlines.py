@@ -29,7 +29,7 @@ from holdfast.core.fleet.model import (
     OutboxKind,
 )
 from holdfast.core.fleet.rules import FleetRules
-from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionKind
+from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionKind, ends_as
 from holdfast.core.ids import Ids
 from holdfast.core.transition import Transition
 from holdfast.fleet import host_scripts
@@ -216,6 +216,7 @@ class _Lift:
             self.wake.append(host.id)
 
     def _end(self, task_id: str, kind: ExecutionKind, detail: str) -> None:
+        kind, detail = ends_as(self.work.tasks[task_id], kind, detail)
         command = Abort(BLOCK_ACTOR.rstrip(":"), detail)
         if isinstance(apply.carry_out(self.work, Instruction(task_id, command)), Transition):
             self.reasons[task_id] = Reason(kind, detail)

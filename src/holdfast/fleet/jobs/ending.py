@@ -8,12 +8,13 @@ transaction that ends a task writes why. Never: ends an execution twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from holdfast.core.command import Abort, Instruction
 from holdfast.core.event import NewEvent
+from holdfast.core.fleet.agent_facts import taken_tokens
 from holdfast.core.fleet.model import Execution
-from holdfast.core.fleet.status import ExecutionKind
+from holdfast.core.fleet.status import ExecutionKind, ends_as
 from holdfast.core.ids import Ids
 from holdfast.core.intervention import PREFIX, InterventionType, NewIntervention, issued
 from holdfast.core.start_once import BEFORE_GO, phase_of
@@ -24,6 +25,9 @@ from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.interventions import add_row
 from holdfast.store.scripts.work import Work
+
+CANCELLED_KILLED: Final = ExecutionKind.CANCELLED_KILLED
+CANCELLED_UNCONFIRMED: Final = ExecutionKind.CANCELLED_UNCONFIRMED
 
 
 class Reason(NamedTuple):
@@ -52,11 +56,18 @@ def end_unstarted(
         task = work.tasks.get(execution.task_id)
         if task is None or task.status in ENDED or has_go(task):
             continue
-        reason = why(execution, task)
+        reason = _ended_as(task, why(execution, task))
         command = Abort(actor, reason.detail)
         if isinstance(apply.carry_out(work, Instruction(task.id, command)), Transition):
             reasons[task.id] = reason
     return reasons
+
+
+def _ended_as(task: Task, reason: Reason) -> Reason:
+    if reason.kind is None:
+        return reason
+    kind, detail = ends_as(task, reason.kind, reason.detail)
+    return reason._replace(kind=kind, detail=detail)
 
 
 KilledRow = tuple[Task, NewIntervention, Transition]
@@ -90,7 +101,10 @@ def kill_running(
         )
         ruling = apply.carry_out(work, Instruction(task.id, command))
         if isinstance(ruling, Transition):
-            killed.reasons[task.id] = Reason(ExecutionKind.CANCELLED_UNCONFIRMED, reason)
+            # A slot that was revoked: its agent may have reported the end already.
+            is_over = execution.token in taken_tokens(execution)
+            kind = CANCELLED_KILLED if is_over else CANCELLED_UNCONFIRMED
+            killed.reasons[task.id] = Reason(kind, reason)
             killed.rows.append((task, new, ruling))
     return killed
 

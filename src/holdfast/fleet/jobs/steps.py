@@ -303,8 +303,6 @@ class JobStep:
             kind = ExecutionKind.TIMEOUT_DELIVERY
         elif kind is ExecutionKind.TIMEOUT_DELIVERY and not waited:
             kind, detail = ExecutionKind.EXPIRED, "a block held it until its time was over"
-        if task.attempts:
-            detail = f"{detail}; attempt {task.attempts} had failed: {task.error}"
         return Reason(kind, detail)
 
     # -- the result ------------------------------------------------------------------------------

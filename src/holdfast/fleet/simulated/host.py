@@ -32,8 +32,11 @@ DOWN_SECONDS: Final = (0.5, 10.0)
 """How long an agent is down after a crash."""
 AGAIN_SECONDS: Final = (1.0, 60.0)
 """The first and the longest pause before an agent that ended by an error is started again."""
-STEPS_MAX: Final = 8
-"""A crash comes before or after one of this many writes of the journal."""
+STEPS_MAX: Final = 12
+WRITES: Final = 8
+"""A crash comes before or after one of these writes of the journal, or else while the command may run."""
+RUN_SECONDS: Final = 20.0
+"""How long after the first write such a crash comes, at most."""
 log: Final = logging.getLogger("holdfast.fleet.simulated")
 
 
@@ -113,6 +116,7 @@ class SimulatedHost:
         """Writes of the journal until the crash of a run, by token."""
         self._process: Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
+        self._crashing: asyncio.Task[None] | None = None
         self._ends = 0
         self._lives = 0
         self.journal.before_append = self._write
@@ -144,8 +148,9 @@ class SimulatedHost:
         """The simulation ends."""
         self.kill()
         self.machine.stop_all()
-        if self._supervisor is not None:
-            self._supervisor.cancel()
+        for task in (self._supervisor, self._crashing):
+            if task is not None:
+                task.cancel()
 
     async def _live(self, life: int) -> None:
         agent = self.agent = Agent(
@@ -193,14 +198,28 @@ class SimulatedHost:
         if not self.crash:
             return
         if token not in self._fate:
-            is_doomed = self._dice.chance(self.crash)
-            self._fate[token] = self._dice.below(STEPS_MAX) if is_doomed else -1
+            self._fate[token] = self._drawn_step() if self._dice.chance(self.crash) else -1
             self._fate.pop(token - 100, None)
         left = self._fate[token]
         self._fate[token] = left - 1
         if left == 0:
             self.crash_now(loses_power=self._dice.chance(0.5))
             await asyncio.Event().wait()  # Nothing of this process goes on.
+
+    def _drawn_step(self) -> int:
+        step = self._dice.below(STEPS_MAX)
+        if step < WRITES:
+            return step
+        seconds = self._dice.between(0.0, RUN_SECONDS)
+        self._crashing = asyncio.get_running_loop().create_task(
+            self._crash_in(seconds), context=contextvars.Context()
+        )
+        return -1
+
+    async def _crash_in(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        if self.crash and self._process is not None:
+            self.crash_now(loses_power=self._dice.chance(0.5))
 
     def crash_now(self, *, loses_power: bool) -> None:
         """Kills the agent, and starts it again after a while."""

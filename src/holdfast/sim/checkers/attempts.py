@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.core.event import Event
+from holdfast.core.fleet.model import FLEET_TYPE
 from holdfast.core.task import FailureKind, Status
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.server import RUN, Change
@@ -22,7 +23,12 @@ def is_free(event: Event) -> bool:
     """Whether the event says that a runner lost its task, or gave it back, without using an attempt."""
     if event.kind == "task.forced":
         return event.before in RUN and event.after == "queued"
-    return event.kind in FREE
+    return event.kind in FREE and not is_spent(event)
+
+
+def is_spent(event: Event) -> bool:
+    """Whether a host that stopped answering after its go has used an attempt: its command may have run."""
+    return event.kind == "task.lost" and "next_retry_at" in event.data and not event.data["deaths"]
 
 
 def attempts_count_failures(outcome: Outcome) -> Iterator[str]:
@@ -48,7 +54,9 @@ def attempts_count_failures(outcome: Outcome) -> Iterator[str]:
                 yield f"{change.id} went from {before.attempts} attempts to {change.attempts}"
     free_events = Counter(e.task_id for e in outcome.events if is_free(e))
     retry_events = Counter(
-        e.task_id for e in outcome.events if e.kind == "task.failed" and e.data["will_retry"]
+        e.task_id
+        for e in outcome.events
+        if (e.kind == "task.failed" and e.data["will_retry"]) or is_spent(e)
     )
     for task_id in sorted(
         free.keys() | free_events.keys() | paid.keys() | retry_events.keys(), key=str
@@ -89,7 +97,11 @@ def dead_letters_have_a_reason(outcome: Outcome) -> Iterator[str]:
         elif failure.kind is FailureKind.DEPENDENCY:
             if failure.cause not in parents.get(task.id, set()):
                 yield f"{task.id} failed with {failure.cause}, which it does not depend on"
-        elif failure.kind is FailureKind.LOST and task.deaths < task.options.max_deaths:
+        elif (
+            failure.kind is FailureKind.LOST
+            and task.deaths < task.options.max_deaths
+            and task.type != FLEET_TYPE  # a host that does not answer is given up by the time
+        ):
             yield f"{task.id} was given up after {task.deaths} deaths"
         elif failure.kind is FailureKind.ERROR and task.attempts < task.max_attempts:
             yield f"{task.id} was given up after {task.attempts} of {task.max_attempts} attempts"

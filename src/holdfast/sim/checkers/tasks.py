@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from holdfast.core.fleet.model import FLEET_TYPE
 from holdfast.core.task import ENDED, TERMINAL, TRANSITIONS, Status
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.server import PRUNED, RUN
@@ -82,7 +83,7 @@ def one_effective_runner(outcome: Outcome) -> Iterator[str]:
     ran = {(run.task_id, run.fence) for run in outcome.record.runs}
     ended: Counter[tuple[str, int]] = Counter()
     for change in outcome.history:
-        if change.was in RUN and change.status == "completed":
+        if change.was in RUN and change.status == "completed" and change.type != FLEET_TYPE:
             ended[change.id, change.before_fence] += 1
             if (change.id, change.before_fence) not in ran:
                 yield f"{change.id} was completed under fence {change.before_fence} that never ran"

@@ -142,8 +142,9 @@ class Server:
         self._write(list(effects.executions.values()))
         for run_id in effects.renewals:
             task = self.runs[run_id.task_id].task
+            if task.fence != run_id.fence or task.lease_until is None:
+                continue  # the same message has ended the run
             assert task.status in LEASED
-            assert task.fence == run_id.fence
             self._put(replace(task, lease_until=self.now + LEASE))
         self.slot = effects.slot
         seq = max(self.agent.seq, message.seq)

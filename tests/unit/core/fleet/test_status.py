@@ -24,6 +24,7 @@ from holdfast.core.fleet.model import (
 from holdfast.core.fleet.rollout import HaltMode, begin, halt
 from holdfast.core.fleet.rollout_state import WaveState
 from holdfast.core.fleet.status import (
+    BY_FAILURE,
     BY_PHASE,
     ENDED_KINDS,
     KINDS,
@@ -32,6 +33,7 @@ from holdfast.core.fleet.status import (
     ExecutionKind as K,
     ExecutionStatus as E,
     bucket,
+    ends_as,
     facts_of,
     kind_of,
     may_follow,
@@ -175,6 +177,21 @@ def test_the_rows_of_the_table(
     assert "\n" not in found.reason
     assert (bucket(task, execution) is None) == (kind not in ENDED_KINDS)
     assert bucket(task, execution) == KINDS[kind].bucket
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_an_execution_whose_attempt_failed_ends_as_that_failure(kind: K) -> None:
+    """A command that ran is never shown as one that did not start."""
+    waiting = make_task(status=Status.QUEUED)
+    assert ends_as(waiting, kind, "why") == (kind, "why")
+    for failure, shown_as in BY_FAILURE.items():
+        tried = make_task(
+            status=Status.QUEUED, attempts=1, failure_json=codec.dumps(Failure(failure, "boom"))
+        )
+        ended, detail = ends_as(tried, kind, "why")
+        assert (ended, detail) == (shown_as, "boom; it was not tried again: why")
+        aborted = replace(tried, status=Status.ABORTED)
+        assert shown(aborted, make_execution(outcome=ended.value), make_job()).kind is shown_as
 
 
 def test_every_combination_has_one_kind_that_fits_its_task() -> None:

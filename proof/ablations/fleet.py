@@ -1,0 +1,129 @@
+"""Safeguards of the fleet: of its agents, of the server's side of their protocol, and of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from holdfast.agent import runs as agent_runs
+from holdfast.agent.agent import Agent
+from holdfast.core.fleet import agent_rules, rollout
+from holdfast.core.fleet.journal import Finding, recover
+from holdfast.fleet.agents.parts import NoBlocks
+from holdfast.fleet.agents.sources import StoredBlocks
+from holdfast.fleet.jobs import control
+from holdfast.fleet.jobs.approvals import Approvals
+from holdfast.fleet.jobs.job_rows import known_job
+from holdfast.fleet.simulated.disk import MemoryJournal
+from proof.ablations.swap import Ablation, Swap
+
+FLEET: Final = (
+    *(("nodes", "1"), ("clients", "0"), ("holders", "0"), ("traders", ""), ("lock_servers", "0")),
+    *(("agents", "20"), ("fleet_act_seconds", "3"), ("hours", "0.04"), ("keep_seconds", "1e9")),
+    *(("faults", ""), ("agent_crash", "0.2")),
+)
+"""Few hosts, many jobs, and agents that die often."""
+
+
+def _fsync() -> list[Swap]:
+    async def unsynced(self: Any, token: int, *records: Any, sync: bool = True) -> None:
+        await append(self, token, *records, sync=False)
+
+    append = MemoryJournal.append
+    return [(MemoryJournal, "append", unsynced)]
+
+
+def _go() -> list[Swap]:
+    async def at_once(self: Any, offer: Any) -> None:
+        await take(self, replace(offer, go=True))
+
+    take = agent_runs.Runs.offer
+    return [(agent_runs.Runs, "offer", at_once)]
+
+
+def _unknown() -> list[Swap]:
+    def sure(log: Any, evidence: Any, *, is_ours: bool = True) -> Finding:
+        finding = recover(log, evidence, is_ours=is_ours)
+        return Finding.NEVER_STARTED if finding is Finding.UNKNOWN else finding
+
+    def trusting(self: Any, run: Any, result: Any) -> bool:
+        return True
+
+    return [
+        (agent_runs, "recover", sure),
+        (agent_rules._Judge, "_proves_no_start", trusting),
+    ]
+
+
+def _kept_results() -> list[Swap]:
+    async def forgetful(self: Any, report: Any, wait_seconds: float) -> Any:
+        await self.runs.acked({result.id for result in report.results})
+        return await send(self, report, wait_seconds)
+
+    send = Agent._sync
+    return [(Agent, "_sync", forgetful)]
+
+
+def _slot() -> list[Swap]:
+    def free(self: Any) -> None:
+        look(self)
+        self.effects.probe, self.effects.repeat = [], None
+        self.effects.may_offer = self._is_newest
+
+    def open_handed(self: Any, offer: Any) -> Any:
+        held, self.by_token = self.by_token, {}
+        try:
+            return refusal(self, offer)
+        finally:
+            self.by_token = held
+
+    look, refusal = agent_rules._Judge.look_at_slot, agent_runs.Runs._refusal
+    return [
+        (agent_rules._Judge, "look_at_slot", free),
+        (agent_runs.Runs, "_refusal", open_handed),
+    ]
+
+
+def _blocks() -> list[Swap]:
+    return [(StoredBlocks, "verdicts", NoBlocks.verdicts)]
+
+
+def _verdict() -> list[Swap]:
+    return [(Approvals, "reject", Approvals.approve)]
+
+
+def _halt() -> list[Swap]:
+    def later(
+        dialect: Any, ids: Any, now: float, *, job_id: str, mode: Any, by: Any, rules: Any
+    ) -> Any:
+        job = yield from known_job(job_id)
+        return control.Ordered(job), []
+
+    return [(control, "_abort", later)]
+
+
+def _window() -> list[Swap]:
+    def wide(
+        policy: Any, state: Any, seen: Sequence[Any], unknown: int, now: float, **rest: Any
+    ) -> Any:
+        return step(replace(policy, max_in_flight="100%"), state, seen, unknown, now, **rest)
+
+    step = rollout.step
+    return [(rollout, "step", wide)]
+
+
+FLEETS: Final = (
+    Ablation("agent-fsync", "an agent starts commands before its journal is synced", _fsync, FLEET),
+    Ablation("go", "an agent starts what it was offered without a go", _go, FLEET),
+    Ablation("unknown", "an agent calls a run that a reboot cut off not started", _unknown, FLEET),
+    Ablation("kept-results", "an agent forgets results once they were sent", _kept_results, FLEET),
+    Ablation("slot", "a host is offered a command while another one runs", _slot, FLEET),
+    Ablation(
+        "offer-blocks", "blocks are judged when a job is planned, not at offers", _blocks, FLEET
+    ),
+    Ablation("verdict", "a rejection of a job counts as an approval", _verdict, FLEET),
+    Ablation("halt", "an abort of a job is acknowledged and not done", _halt, FLEET),
+    Ablation("window", "a rollout admits all hosts at once", _window, FLEET),
+)
