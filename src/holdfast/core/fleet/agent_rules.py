@@ -313,14 +313,20 @@ class _Judge:
         """The agent does not mention the token that has its slot. An offer may have been lost."""
         knows = token > self._agent.journal_token
         has_start = phase_of(run.task) is RunPhase.STARTED or not run.holds(token)
-        if _has_no_go(run, token) and not knows:
-            self._order(run, Release("the journal that got the offer is gone"))
+        # A token of an earlier boot never starts in this one, so the boot proves that it does not run.
+        is_past = token <= self._agent.boot_token
+        if _has_no_go(run, token) and (is_past or not knows):
+            self._order(run, Release("the agent that got the offer is gone"))
             self.effects.slot = lease.released(self.effects.slot)
         elif (
-            knows and not has_start and run.task.status is Status.RUNNING and self._may_repeat(run)
+            knows
+            and not is_past
+            and not has_start
+            and run.task.status is Status.RUNNING
+            and self._may_repeat(run)
         ):
             self.effects.repeat = run
-        elif knows or token <= self._agent.boot_token:
+        elif knows or is_past:
             self.effects.probe.append(TokenRef(run.task.id, token))
 
     def _may_repeat(self, run: Run) -> bool:

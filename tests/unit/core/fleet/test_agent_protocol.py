@@ -192,6 +192,10 @@ def test_a_bad_network_loses_no_result_and_starts_nothing_twice(
     [(name, 0) for name in ("sync", "deliver", "answer") * 2 + ("sync", "deliver", "new-disk")],
     False,
 )
+@example(
+    [(name, 0) for name in ("half-round",) * 6 + ("boot", "round", "round", "new-disk")], False
+)
+@example([(name, 0) for name in ("half-round", "boot", "round", "round", "new-disk")], True)
 def test_operators_boots_and_new_disks_start_nothing_twice(
     actions: list[tuple[str, int]], idempotent: bool
 ) -> None:
