@@ -256,3 +256,25 @@ async def test_the_audit_of_a_vote_is_in_its_transaction(store: Store) -> None:
     by = replace(audited("vote"), actor="user:bob", reason="fine")
     await approvals_of(fleet).approve(job.id, BOB, by)
     assert (await AuditStore(store).head()).seq == 1
+
+
+async def test_a_vote_that_is_withdrawn_after_the_time_of_its_request_ends_the_job(
+    store: Store, clock: VirtualClock
+) -> None:
+    """The request was approved, and nothing has planned the job since."""
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(2)
+    fields = {"command_type": "shell", "command": "true", "not_after_seconds": 86_400.0}
+    job = (await fleet.create(names, **fields)).job
+    approvals = approvals_of(fleet)
+    await approvals.approve(job.id, BOB, YES)
+    clock.pause(fleet.rules.approval_expires_seconds + 1.0)
+    view = await approvals.withdraw(job.id, BOB, By("user:bob", "wait"))
+    assert view.job.approval_state is ApprovalState.EXPIRED
+    ended = await fleet.plan(job.id)
+    assert (ended.status, counts_of(ended)) == (JobStatus.EXPIRED, {"expired": 2})
+    assert [event.kind for event in await events(store, "job.")][-3:] == [
+        "job.voted",
+        "job.rejected",
+        "job.finished",
+    ]

@@ -1,6 +1,7 @@
 """Transactions of votes: what they change, and what they end.
 
-Promises: a rejection ends what has not got its go in the transaction of the vote that decides.
+Promises: every move of a request goes through `_settle`: a request that was refused or has run out ends what
+has not got its go in the same transaction, whether a vote, a vote that was taken back or the time moved it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from holdfast.core.fleet.approval import (
 )
 from holdfast.core.fleet.model import (
     ApprovalRequest,
-    ApprovalState,
     Job,
     OutboxKind,
     Vote,
@@ -79,44 +79,68 @@ def vote(
     yield from asking.write_vote(cast.vote)
     yield from asking.write_request(request, cast.request)
     votes = [*(vote for vote in votes if vote.voter != cast.vote.voter), cast.vote]
-    state = RequestState(cast.request.state)
-    changed = replace(job, approval_state=JOB_STATES[state])
     said = {"actor": cast.vote.voter, "reason": cast.vote.reason, "digest": cast.request.digest}
-    if state is RequestState.REJECTED:
+    return (
+        yield from _settle(
+            dialect, ids, now, job=job, before=request, request=cast.request, votes=votes, by=by,
+            rules=rules, verdict=cast.vote.verdict, said=said,
+        )
+    )  # fmt: skip
+
+
+def _settle(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    job: Job,
+    before: ApprovalRequest,
+    request: ApprovalRequest,
+    votes: Sequence[Vote],
+    by: By | None,
+    rules: FleetRules,
+    verdict: str | None,
+    said: dict[str, Any],
+) -> Script[ApprovalView]:
+    """What follows for the job from the state of its request, whatever has moved it: a vote, a vote that was
+    taken back, or the time. A request that was refused or has run out ends the job. `verdict`: that of the
+    person who moved it; None if no person did."""
+    state = RequestState(request.state)
+    changed = replace(job, approval_state=JOB_STATES[state])
+    if state in _ENDS:
+        ends = said if state is RequestState.REJECTED else _EXPIRED
+        voted = verdict is not None and state is RequestState.EXPIRED
+        first = [job_event("job.voted", changed, now, verdict=verdict, **said)] if voted else []
         return (
             yield from _end_unstarted(
-                dialect,
-                ids,
-                now,
-                job=job,
-                changed=changed,
-                request=cast.request,
-                votes=votes,
-                by=by,
-                rules=rules,
-                said=said,
+                dialect, ids, now, job=job, changed=changed, request=request, votes=votes, by=by,
+                rules=rules, said=ends, cause=_ENDS[state], first=first,
             )
-        )
+        )  # fmt: skip
     kind = "job.voted"
     if state is RequestState.APPROVED:
-        kind = "job.approved"
         changed = replace(changed, due_at=now)
-        yield from announce(OutboxKind.PLAN_JOB, [job.id], now)
+        if before.state != state:
+            kind = "job.approved"
+            yield from announce(OutboxKind.PLAN_JOB, [job.id], now)
+    else:
+        changed = replace(changed, due_at=None)
     changed = with_rollout(changed, rollout_of(changed))
-    event = job_event(kind, changed, now, verdict=cast.vote.verdict, **said)
+    event = job_event(kind, changed, now, verdict=verdict, **said)
     return (
         yield from save(
-            dialect,
-            ids,
-            now,
-            before=job,
-            after=changed,
-            events=[event],
-            by=by,
-            request=cast.request,
+            dialect, ids, now, before=job, after=changed, events=[event], by=by, request=request,
             votes=votes,
         )
-    )
+    )  # fmt: skip
+
+
+_ENDS: Final = {
+    RequestState.REJECTED: HaltCause.REJECTED,
+    RequestState.EXPIRED: HaltCause.EXPIRED,
+}
+"""States of a request that end its job."""
+_EXPIRED: Final = {"actor": ROLLOUT_ACTOR, "reason": "it was not approved in time"}
 
 
 def void(dialect: Dialect, ids: Ids, now: float, *, job_id: str, rules: FleetRules) -> Script[None]:
@@ -142,9 +166,10 @@ def _end_unstarted(
     by: By | None,
     rules: FleetRules,
     said: dict[str, Any],
-    cause: HaltCause = HaltCause.REJECTED,
+    cause: HaltCause,
+    first: Sequence[NewEvent] = (),
 ) -> Script[ApprovalView]:
-    """Ends what has not got its go, in the transaction of the vote that decides."""
+    """Ends what has not got its go, in the transaction that decides."""
     rollout = rollout_of(changed)
     state = halt(
         rollout.state, HaltMode.DRAIN, reason=said["reason"], actor=said["actor"], cause=cause
@@ -157,7 +182,7 @@ def _end_unstarted(
         views.append(shown(written, request, votes))
         if by is not None:
             yield from end(by.beside, views[0], now)
-        return [job_event("job.rejected", written, now, cause=cause.value, **said)]
+        return [*first, job_event("job.rejected", written, now, cause=cause.value, **said)]
 
     yield from step.run(dialect, most=ENDED_MAX, also=also)
     return views[0]
@@ -179,24 +204,13 @@ def withdraw(
     yield from asking.write_vote(cast.vote)
     yield from asking.write_request(request, cast.request)
     votes = [*(vote for vote in votes if vote.voter != name), cast.vote]
-    state = JOB_STATES[RequestState(cast.request.state)]
-    waits = state is ApprovalState.WAIT_APPROVAL
-    changed = replace(job, approval_state=state, due_at=None if waits else now)
-    changed = with_rollout(changed, rollout_of(changed))
-    event = job_event("job.voted", changed, now, verdict="withdrawn", actor=name, reason=by.reason)
+    said = {"actor": name, "reason": by.reason}
     return (
-        yield from save(
-            dialect,
-            ids,
-            now,
-            before=job,
-            after=changed,
-            events=[event],
-            by=by,
-            request=cast.request,
-            votes=votes,
+        yield from _settle(
+            dialect, ids, now, job=job, before=request, request=cast.request, votes=votes, by=by,
+            rules=rules, verdict="withdrawn", said=said,
         )
-    )
+    )  # fmt: skip
 
 
 def expire(
@@ -214,8 +228,7 @@ def expire(
     yield from asking.write_request(request, expired)
     if job.finished_at is not None:
         return
-    changed = replace(job, approval_state=ApprovalState.EXPIRED)
-    said = {"actor": ROLLOUT_ACTOR, "reason": "it was not approved in time"}
-    yield from _end_unstarted(
-        dialect, ids, now, job=job, changed=changed, request=expired, votes=votes, by=None, rules=rules,
-        said=said, cause=HaltCause.EXPIRED, )  # fmt: skip
+    yield from _settle(
+        dialect, ids, now, job=job, before=request, request=expired, votes=votes, by=None,
+        rules=rules, verdict=None, said=_EXPIRED,
+    )  # fmt: skip
