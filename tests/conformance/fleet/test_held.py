@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from holdfast.core.fleet.approval import Person
 from holdfast.core.fleet.model import ApprovalState, Block, JobStatus
 from holdfast.core.fleet.rollout_policy import HostOrder, RolloutRequest
 from holdfast.fleet.blocks import Blocks, NewBlock
+from holdfast.fleet.jobs import deadlines
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.deadlines import Deadlines
 from holdfast.fleet.jobs.job_rows import counts_of
@@ -145,6 +147,63 @@ async def test_a_block_may_ask_for_another_approval(store: Store) -> None:
     await approvals.approve(job_id, bob, By("user:bob", "yes, again"))
     await deadlines_of(fleet).release_held()
     assert (await fleet.run_out(job_id)).status is JobStatus.SUCCESS
+
+
+BOB = Person("user:bob", frozenset({"role:approver"}))
+
+
+async def reapproved(fleet: FleetBench, hosts: int) -> tuple[str, str]:
+    """An approved job, with all its hosts held by a block that asks again. Returns both ids."""
+    names = await fleet.add_hosts(hosts)
+    held = await Blocks(fleet.store).add(
+        PROJECT,
+        NewBlock(selector="*", reason="disk swap", effect="hold", on_lift="reapprove"),
+        BY,
+    )
+    rollout = RolloutRequest(waves=(), max_in_flight=hosts)
+    fields: dict[str, Any] = {"command_type": "shell", "command": "true", "rollout": rollout}
+    job_id = (await fleet.create(names, **fields)).job.id
+    await Approvals(fleet.store, fleet.rules, fleet.bus).approve(job_id, BOB, By("user:bob", "yes"))
+    await fleet.plan(job_id)
+    return job_id, held.id
+
+
+async def test_a_block_asks_once_about_more_than_one_batch(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines, "BATCH", 2)
+    fleet = FleetBench(store)
+    job_id, held = await reapproved(fleet, 5)
+    await Blocks(store).lift(held, BY)
+    looks = deadlines_of(fleet)
+    assert await looks.release_held() == 5
+    asked = (await fleet.job(job_id)).approval_id
+    await Approvals(store, fleet.rules, fleet.bus).approve(job_id, BOB, By("user:bob", "again"))
+    assert [await looks.release_held() for _ in range(4)] == [2, 2, 1, 0]
+    job = await fleet.job(job_id)
+    assert (job.approval_id, job.approval_state) == (asked, ApprovalState.APPROVED)
+    assert (await fleet.run_out(job_id)).status is JobStatus.SUCCESS
+
+
+async def test_a_late_look_of_another_process_does_not_ask_again(store: Store) -> None:
+    """It has read what is held before the first one has let it go."""
+    fleet = FleetBench(store)
+    job_id, held = await reapproved(fleet, 2)
+    await Blocks(store).lift(held, BY)
+    await deadlines_of(fleet).release_held()
+    await Approvals(store, fleet.rules, fleet.bus).approve(job_id, BOB, By("user:bob", "again"))
+    late = partial(deadlines._release, job_id=job_id, holder=held, rules=fleet.rules)
+    assert (await store.run(late)).count == 0
+    assert (await fleet.job(job_id)).approval_state is ApprovalState.APPROVED
+
+
+async def test_a_window_that_is_in_force_again_lets_nothing_go(store: Store) -> None:
+    """It was not when the look began."""
+    fleet = FleetBench(store)
+    job_id, held = await reapproved(fleet, 2)
+    late = partial(deadlines._release, job_id=job_id, holder=held, rules=fleet.rules)
+    assert (await store.run(late)).count == 0
+    assert (await fleet.job(job_id)).approval_state is ApprovalState.APPROVED
 
 
 async def test_a_new_block_may_end_what_runs(store: Store) -> None:

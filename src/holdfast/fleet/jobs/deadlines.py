@@ -126,21 +126,24 @@ def _release(
         return Released()
     if holder.startswith(APPROVAL_PREFIX) and job.approval_state not in GRANTED:
         return Released()
+    blocks = BLOCKS.read_all((yield call(own("blocks_by_id"), ids=[holder])))
+    if blocks and rules_of_blocks.is_in_force(blocks[0], now):
+        return Released()
     rows = yield call(own("held_of_job"), job_id=job_id, block_id=holder, limit=BATCH)
     found = executions(rows)
-    lift = _Lift(job, rules, now)
-    blocks = BLOCKS.read_all((yield call(own("blocks_by_id"), ids=[holder])))
-    asks = bool(blocks) and blocks[0].on_lift is OnLift.REAPPROVE and now < job.not_after
+    if not found:
+        return Released()
     changed, events = job, list[NewEvent]()
-    if asks:
-        current = yield from current_digest(job, rules, now)
-        why = f"block {holder} has ended, and its executions need another approval"
-        changed, events = yield from ask_again(job, current, rules, ids, now, why=why)
+    if blocks and blocks[0].on_lift is OnLift.REAPPROVE and now < job.not_after:
+        changed, events = yield from _asked(job, holder, rules, ids, now)
+        if changed.approval_state not in GRANTED:
+            return (yield from _wait(dialect, ids, now, job, changed, events, holder=holder))
+    lift = _Lift(job, rules, now)
     yield from ending.lock_executions(lift.work, found)
     hosts = yield from host_scripts.pinned([execution.host_id for execution in found])
     in_force = yield from read_blocks(job.project, read_spec(job.spec_json).command_type, now)
     for execution in found:
-        lift.one(execution, hosts.get(execution.host_id), in_force, blocks, changed)
+        lift.one(execution, hosts.get(execution.host_id), in_force, blocks)
 
     def then(now: float) -> Script[Sequence[NewEvent]]:
         yield from ending.write_reasons(lift.reasons)
@@ -150,6 +153,43 @@ def _release(
 
     yield from apply.finish(lift.work, ids.record(now), dialect, then=then)
     return Released(lift.wake, len(found))
+
+
+def _asked(
+    job: Job, block_id: str, rules: FleetRules, ids: Ids, now: float
+) -> Script[tuple[Job, list[NewEvent]]]:
+    """The job with another request, unless it waits for one already."""
+    if job.approval_state not in GRANTED:
+        return job, []
+    current = yield from current_digest(job, rules, now)
+    why = f"block {block_id} has ended, and its executions need another approval"
+    return (yield from ask_again(job, current, rules, ids, now, why=why))
+
+
+def _wait(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    job: Job,
+    changed: Job,
+    events: Sequence[NewEvent],
+    *,
+    holder: str,
+) -> Script[Released]:
+    """All that the block held waits for the request, in the transaction that asks: so people are asked once,
+    however many there are. Other blocks are judged when it is granted."""
+    work = Work(now)
+    work.mention(events)
+    moved = yield call(
+        own("hold_for_approval"),
+        job_id=job.id,
+        block_id=holder,
+        approval_id=changed.approval_id,
+        detail="its block has ended; the job waits for another approval",
+    )
+    yield from write_job(job, changed)
+    yield from work.save(dialect, ids.record(now))
+    return Released(count=len(moved))
 
 
 class _Lift:
@@ -169,7 +209,6 @@ class _Lift:
         host: Host | None,
         in_force: BlocksInForce,
         ended: Sequence[Block],
-        changed: Job,
     ) -> None:
         others = None if host is None else in_force.verdict(host)
         action = LiftAction.REQUEUE
@@ -194,9 +233,6 @@ class _Lift:
                 actor, reason = in_force.judged(others)
                 self._resume(task_id, actor)
                 self._hold(task_id, actor, reason)
-            case LiftAction.REAPPROVE if changed.approval_state not in GRANTED:
-                detail = "its block has ended; the job waits for another approval"
-                self.reasons[task_id] = Reason(None, detail, changed.approval_id)
             case _:
                 self._requeue(task_id, host)
 

@@ -12,6 +12,14 @@ SELECT {execution} FROM holdfast_execution
 WHERE block_id = :block_id::text AND job_id = :job_id::text AND ended_at IS NULL
 LIMIT :limit::int;
 
+-- name: hold_for_approval
+-- All that a block has held of a job waits for the approval of the job now.
+-- index: holdfast_execution_held
+-- returns: task_id
+UPDATE holdfast_execution SET block_id = :approval_id::text, detail = :detail::text
+WHERE block_id = :block_id::text AND job_id = :job_id::text AND ended_at IS NULL
+RETURNING task_id;
+
 -- name: blocks_by_id
 -- index: holdfast_block_pkey
 -- returns: {block}
