@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from holdfast.bus.port import FEED, Bus
@@ -17,7 +18,7 @@ from holdfast.clock import Clock
 from holdfast.core.fleet.rules import FleetHosting, FleetRules
 from holdfast.engine.loop import Loop
 from holdfast.engine.supervisor import Supervisor
-from holdfast.errors import StoreUnavailable
+from holdfast.fleet.attempts import Attempts
 from holdfast.fleet.hints import JOBS
 from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.deadlines import Deadlines
@@ -38,31 +39,9 @@ PACE_SECONDS: Final = 0.02
 """The least time between two looks, so that ends are counted together."""
 LEAST_SECONDS: Final = 1e-6
 """A shorter pause may not move a clock at all."""
-BACKOFF_SECONDS: Final = (1.0, 5.0, 30.0, 300.0)
-"""How long a job whose step failed is left alone."""
 DRIVEN_MAX: Final = 200
 """Executions that the server drives at once."""
 log: Final = logging.getLogger("holdfast.fleet")
-
-
-class Backoff:
-    """Subjects that failed, and until when they are left alone."""
-
-    def __init__(self) -> None:
-        self._failed: dict[str, tuple[int, float]] = {}
-
-    def is_waiting(self, subject: str, now: float) -> bool:
-        return subject in self._failed and self._failed[subject][1] > now
-
-    def fail(self, subject: str, now: float) -> float:
-        """Returns for how long it is left alone."""
-        times = self._failed.get(subject, (0, 0.0))[0]
-        seconds = BACKOFF_SECONDS[min(times, len(BACKOFF_SECONDS) - 1)]
-        self._failed[subject] = (times + 1, now + seconds)
-        return seconds
-
-    def succeed(self, subject: str) -> None:
-        self._failed.pop(subject, None)
 
 
 class OutboxLoop(Loop):
@@ -124,7 +103,7 @@ class RolloutLoop(Loop):
         super().__init__(clock)
         self._store = store
         self._pipeline = pipeline
-        self._backoff = Backoff()
+        self._plans = Attempts("the plan of job", store.now)
         self._ticked_at = -PACE_SECONDS
 
     async def tick(self) -> float:
@@ -132,28 +111,17 @@ class RolloutLoop(Loop):
         if early > LEAST_SECONDS:
             return early
         self._ticked_at = self.clock.monotonic()
-        now = self._store.now()
-        found = await self._pipeline.due_jobs()
-        jobs = [job_id for job_id in found if not self._backoff.is_waiting(job_id, now)]
+        most = JOBS_MAX + len(self._plans)
+        found = await self._pipeline.due_jobs(most)
+        jobs = [job_id for job_id in found if not self._plans.is_waiting(job_id)]
         for job_id in jobs:
-            await self._plan(job_id)
-        if len(found) >= JOBS_MAX and jobs:
+            await self._plans.run(job_id, partial(self._pipeline.plan_job, job_id))
+        self.troubles = self._plans.troubles
+        if len(found) >= most and jobs:
             return 0.0
         next_at = await self._store.read(next_due)
         pause = LOOK_SECONDS if next_at is None else next_at - self._store.now()
         return min(LOOK_SECONDS, max(PACE_SECONDS, pause))
-
-    async def _plan(self, job_id: str) -> None:
-        try:
-            await self._pipeline.plan_job(job_id)
-        except StoreUnavailable:
-            raise
-        except Exception:
-            self.troubles += 1
-            seconds = self._backoff.fail(job_id, self._store.now())
-            log.exception("job %s could not be planned; it is tried again in %g s", job_id, seconds)
-        else:
-            self._backoff.succeed(job_id)
 
 
 class DeadlineLoop(Loop):
@@ -166,12 +134,14 @@ class DeadlineLoop(Loop):
         self._deadlines = deadlines
 
     async def tick(self) -> float:
+        before = self._deadlines.troubles
         for what, part in (
             ("expiring approvals", self._deadlines.expire_approvals),
             ("releasing held executions", self._deadlines.release_held),
             ("stopping blocked executions", self._deadlines.stop_blocked),
         ):
             await self.guard(what, part())
+        self.troubles += self._deadlines.troubles - before
         return DEADLINE_SECONDS
 
 

@@ -22,10 +22,11 @@ from holdfast.fleet.hints import wake_hosts
 from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.job_rows import GRANTED, read_job
 from holdfast.fleet.jobs.outbox import Outbox, overdue_pushed
-from holdfast.fleet.jobs.planning import jobs_to_plan, plan_step
+from holdfast.fleet.jobs.planning import JOBS_MAX, jobs_to_plan, plan_step
 from holdfast.fleet.jobs.steps import Planned
 from holdfast.fleet.jobs.waiting import open_execution, waiting_execution
 from holdfast.metrics import Meter, NullMeter
+from holdfast.store.port import RowHeld
 from holdfast.store.store import Store
 
 STEPS_MAX: Final = 1_000
@@ -90,10 +91,10 @@ class Pipeline:
             await hosting.run_execution(execution_id)
         return len(found)
 
-    async def due_jobs(self) -> list[str]:
+    async def due_jobs(self, limit: int = JOBS_MAX) -> list[str]:
         """Jobs with ends that were not counted, and jobs whose time to be looked at has come."""
         now = self._store.now()
-        return await self._store.read(lambda: jobs_to_plan(now))
+        return await self._store.read(lambda: jobs_to_plan(now, limit))
 
     async def wait_seconds(self, execution_id: str) -> float | None:
         """How long an execution waits for its next attempt. None: it waits for nothing but its host, or not
@@ -111,7 +112,7 @@ class Pipeline:
         try:
             return await hand_over(entry.subject)
         except HoldfastError as error:
-            if error.retryable:
+            if error.retryable and not isinstance(error, RowHeld):
                 raise
             log.warning("%s of %s is tried again later: %s", entry.kind, entry.subject, error)
             await self._outbox.delay(entry, str(error))

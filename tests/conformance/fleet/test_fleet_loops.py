@@ -8,16 +8,20 @@ from collections import Counter
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core.fleet.model import JobStatus, OutboxKind
+from holdfast.core.fleet.model import ApprovalState, JobStatus, OutboxKind
+from holdfast.fleet.blocks import Blocks, NewBlock
 from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.outbox import CLAIM_SECONDS, Outbox
+from holdfast.fleet.jobs.steps import Planned
 from holdfast.fleet.loops import FleetLoops
 from holdfast.fleet.pipeline import Pipeline
 from holdfast.metrics import NullMeter
+from holdfast.store.port import RowHeld
 from holdfast.store.script import call, one
 from holdfast.store.store import Store
 from tests.backends import Bench
 from tests.conformance.fleet.job_support import FleetBench
+from tests.conformance.fleet.support import BY, PROJECT
 
 
 def loops_of(fleet: FleetBench, clock: VirtualClock) -> FleetLoops:
@@ -149,3 +153,98 @@ class RecordingMeter(NullMeter):
 
     def gauge(self, name: str, value: float, /, **labels: str) -> None:
         self.gauges[name, tuple(labels.values())] = value
+
+
+async def poison(store: Store, job_id: str, column: str) -> None:
+    text = f"written:UPDATE holdfast_job SET {column} = '{{}}' WHERE id = :id"
+    await store.run(lambda *_: one(call(text, id=job_id)))
+
+
+async def test_a_broken_request_stops_no_other(store: Store, clock: VirtualClock) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1)
+    made = [await fleet.create(names, command_type="shell", command="true") for _ in range(2)]
+    await poison(store, made[0].job.id, "rollout_json")
+    clock.pause(fleet.rules.approval_expires_seconds + 1.0)
+    deadlines = loops_of(fleet, clock).deadlines
+    await deadlines.step()
+    await deadlines.step()
+    assert (await fleet.job(made[1].job.id)).approval_state is ApprovalState.EXPIRED
+    assert deadlines.troubles == 1, "the broken one is left alone for a while"
+
+
+async def test_a_broken_job_with_held_executions_stops_no_other(
+    store: Store, clock: VirtualClock
+) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1)
+    blocks = Blocks(store)
+    held = await blocks.add(PROJECT, NewBlock(host=names[0], reason="disk", effect="hold"), BY)
+    made = sorted([(await fleet.create(names)).job.id for _ in range(2)])
+    for job_id in made:
+        await fleet.plan(job_id)
+    await poison(store, made[0], "spec_json")
+    await blocks.lift(held.id, BY)
+    deadlines = loops_of(fleet, clock).deadlines
+    await deadlines.step()
+    await deadlines.step()
+    assert [task.held_by for task in (await fleet.tasks(made[1])).values()] == [None]
+    assert deadlines.troubles == 1
+
+
+async def test_a_broken_job_on_a_blocked_host_stops_no_other(
+    store: Store, clock: VirtualClock
+) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(2)
+    made = sorted([(await fleet.create([name])).job.id for name in names])
+    for job_id in made:
+        await fleet.plan(job_id)
+        for task in await fleet.queued(job_id):
+            await fleet.start(task)
+    await poison(store, made[0], "spec_json")
+    await Blocks(store).add(PROJECT, NewBlock(selector="*", reason="x", on_running="abort"), BY)
+    deadlines = loops_of(fleet, clock).deadlines
+    await deadlines.step()
+    await deadlines.step()
+    assert await fleet.statuses(made[1]) == {"aborted": 1}
+    assert deadlines.troubles == 1
+
+
+async def test_more_broken_jobs_than_one_look_takes_stop_no_other(
+    store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.fleet.loops.JOBS_MAX", 2)
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1)
+    for _ in range(3):
+        await poison(store, (await fleet.create(names)).job.id, "spec_json")
+    clock.pause(0.1)
+    good = (await fleet.create(names)).job.id
+    rollouts = loops_of(fleet, clock).rollouts
+    for _ in range(4):
+        await rollouts.step()
+        clock.pause(0.1)
+    assert (await fleet.job(good)).status is JobStatus.RUNNING
+
+
+async def test_a_job_whose_row_is_held_stops_no_other(store: Store, clock: VirtualClock) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1)
+    held = (await fleet.create(names)).job.id
+    free = (await fleet.create(names)).job.id
+    plan = fleet.pipeline.plan_job
+
+    async def plan_job(job_id: str) -> Planned:
+        if job_id == held:
+            raise RowHeld("another transaction holds it")
+        return await plan(job_id)
+
+    fleet.pipeline.plan_job = plan_job  # type: ignore[method-assign]
+    loops = loops_of(fleet, clock)
+    await loops.outbox.tick()
+    assert (await fleet.job(free)).status is JobStatus.RUNNING, "by the outbox"
+    other = (await fleet.create(names)).job.id
+    await loops.rollouts.tick()
+    assert (await fleet.job(other)).status is JobStatus.RUNNING, "by the rollouts"
+    assert loops.rollouts.troubles == 0

@@ -24,6 +24,7 @@ from holdfast.core.fleet.model import (
     Job,
 )
 from holdfast.core.fleet.rules import FleetRules
+from holdfast.fleet.attempts import Attempts
 from holdfast.fleet.hints import wake_jobs
 from holdfast.fleet.jobs import glass, votes
 from holdfast.fleet.jobs.approval_rows import ApprovalView, view
@@ -43,6 +44,7 @@ class Approvals:
         self._store = store
         self._rules = rules
         self._bus = bus
+        self.expiries = Attempts("the end of the request of job", store.now)
 
     async def approve(
         self, job_id: str, person: Person, by: By, *, expect_digest: str | None = None
@@ -112,16 +114,19 @@ class Approvals:
         return await self._store.read(lambda: glass.unreviewed_jobs(project))
 
     async def expire_due(self, limit: int = 100) -> int:
-        """Ends requests whose time is over, with their jobs. Returns how many."""
+        """Ends requests whose time is over, with their jobs. Returns how many. One that fails is left alone
+        for a while, and stops no other."""
         now = self._store.now()
 
         def due() -> Script[list[str]]:
-            rows = yield call(own("approvals_due"), now=now, limit=limit)
+            rows = yield call(own("approvals_due"), now=now, limit=limit + len(self.expiries))
             return [row[0] for row in rows]
 
         jobs = await self._store.read(due)
+        ended = 0
         for job_id in jobs:
-            await self._store.run(partial(votes.expire, job_id=job_id, rules=self._rules))
-        if jobs:
+            script = partial(votes.expire, job_id=job_id, rules=self._rules)
+            ended += bool(await self.expiries.run(job_id, partial(self._store.run, script)))
+        if ended:
             wake_jobs(self._bus)
-        return len(jobs)
+        return ended

@@ -2,7 +2,7 @@
 
 Promises: an execution that a block held goes on, ends or is asked about again when the block has ended, as
 the block says (`on_lift`). A block with `on_running = abort` ends what runs on its hosts. Each job is one
-transaction.
+transaction; a job that fails is left alone for a while and stops no other.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionKind, ends_as
 from holdfast.core.ids import Ids
 from holdfast.core.transition import Transition
 from holdfast.fleet import host_scripts
+from holdfast.fleet.attempts import Attempts
 from holdfast.fleet.hints import wake_hosts, wake_jobs
 from holdfast.fleet.jobs import ending
 from holdfast.fleet.jobs.approvals import Approvals
@@ -71,6 +72,14 @@ class Deadlines:
         self._rules = rules
         self._bus = bus
         self._approvals = Approvals(store, rules, bus)
+        self._releases = Attempts("the release of job", store.now)
+        self._stops = Attempts("the stop of job", store.now)
+
+    @property
+    def troubles(self) -> int:
+        """Unexpected errors of single jobs."""
+        parts = (self._approvals.expiries, self._releases, self._stops)
+        return sum(part.troubles for part in parts)
 
     async def expire_approvals(self) -> int:
         return await self._approvals.expire_due()
@@ -81,12 +90,12 @@ class Deadlines:
         found = await self._store.read(lambda: _held_by_ended(now))
         total = 0
         for holder, job_id in found:
-            released = await self._store.run(
-                partial(_release, job_id=job_id, holder=holder, rules=self._rules)
-            )
-            total += released.count
-            wake_hosts(self._bus, released.hosts)
-            wake_jobs(self._bus)
+            script = partial(_release, job_id=job_id, holder=holder, rules=self._rules)
+            released = await self._releases.run(job_id, partial(self._store.run, script))
+            if released is not None and released.count:
+                total += released.count
+                wake_hosts(self._bus, released.hosts)
+                wake_jobs(self._bus)
         return total
 
     async def stop_blocked(self) -> int:
@@ -95,9 +104,11 @@ class Deadlines:
         found = await self._store.read(lambda: _jobs_to_stop(now))
         total = 0
         for job_id in found:
-            hosts = await self._store.run(partial(_stop, job_id=job_id, rules=self._rules))
-            total += len(hosts)
-            wake_hosts(self._bus, hosts)
+            script = partial(_stop, job_id=job_id, rules=self._rules)
+            hosts = await self._stops.run(job_id, partial(self._store.run, script))
+            if hosts:
+                total += len(hosts)
+                wake_hosts(self._bus, hosts)
         return total
 
 

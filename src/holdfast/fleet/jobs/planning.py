@@ -25,10 +25,10 @@ JOBS_MAX: Final = 100
 """Jobs of one look."""
 
 
-def jobs_to_plan(now: float) -> Script[list[str]]:
+def jobs_to_plan(now: float, limit: int = JOBS_MAX) -> Script[list[str]]:
     """Jobs with ends that were not counted, and jobs whose time to be looked at has come."""
-    ended = yield call(own("jobs_with_ends"), limit=JOBS_MAX)
-    due = yield call(own("jobs_due"), now=now, limit=JOBS_MAX)
+    ended = yield call(own("jobs_with_ends"), limit=limit)
+    due = yield call(own("jobs_due"), now=now, limit=limit)
     return list(dict.fromkeys(row[0] for row in (*ended, *due)))
 
 
