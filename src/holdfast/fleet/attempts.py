@@ -1,7 +1,7 @@
 """Steps for many subjects, where the failure of one stops no other.
 
 Promises: a subject whose step fails is logged and left alone, longer after each failure. A row that another
-transaction holds is a failure of its subject. An outage of the store is nobody's failure: it ends the look.
+transaction holds is a failure of its subject. An outage of the store ends the look.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Attempts:
         """Unexpected errors."""
 
     def __len__(self) -> int:
-        """Subjects that have failed and are tried again: a look takes so many more, so that they do not
+        """Subjects that have failed and are tried again: a look takes that many more, so that they do not
         stand before others."""
         return len(self._failed)
 

@@ -118,6 +118,21 @@ async def test_the_window_changes_while_the_job_runs(store: Store) -> None:
     assert again.is_repeat
 
 
+async def test_a_change_never_allows_more_where_the_approval_was_skipped(store: Store) -> None:
+    """Not even what was asked for was approved."""
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(3)
+    created = await fleet.create(names, command_type="shell", command="true", rollout=WINDOW)
+    job_id = created.job.id
+    await Approvals(store, fleet.rules, fleet.bus).break_glass(
+        job_id, "T-1", By("user:eve", "fire")
+    )
+    control = control_of(fleet)
+    with pytest.raises(ApprovalVoid, match="max_in_flight"):
+        await control.set(job_id, RolloutChange(max_in_flight=100), BY)
+    await control.set(job_id, RolloutChange(max_in_flight=1), BY)
+
+
 async def test_a_change_never_allows_more_than_what_was_approved(store: Store) -> None:
     fleet = FleetBench(store)
     names = await fleet.add_hosts(6)

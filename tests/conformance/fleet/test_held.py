@@ -221,3 +221,20 @@ async def test_a_new_block_may_end_what_runs(store: Store) -> None:
     await fleet.complete(runs["web-002"])
     job = await fleet.plan(job_id)
     assert counts_of(job) == {"cancelled_unconfirmed": 1, "succeeded": 1}
+
+
+async def test_a_new_block_ends_what_runs_behind_many_open_executions(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines, "LOOK", 3)
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(10)
+    job_id = (await fleet.create(names, rollout=RolloutRequest(waves=(), max_in_flight=10))).job.id
+    await fleet.plan(job_id)
+    found = await fleet.executions(job_id)
+    tasks = await fleet.tasks(job_id)
+    for execution in (found[0], found[-1]):
+        await fleet.start(tasks[execution.task_id])
+        await block(store, host=execution.host, on_running="abort")
+    assert await deadlines_of(fleet).stop_blocked() == 2
+    assert await fleet.statuses(job_id) == {"aborted": 2, "queued": 8}

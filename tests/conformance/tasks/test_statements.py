@@ -340,7 +340,11 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
                 {"job_id": "j", "since": 1.0, "slot": "host:"},
                 "holdfast_execution_open",
             ),
-            ("open_executions", {"job_id": "j", "limit": 9}, "holdfast_execution_open"),
+            (
+                "open_executions",
+                {"job_id": "j", "after": -1, "limit": 9},
+                "holdfast_execution_job",
+            ),
             ("held_executions", {}, "holdfast_execution_held"),
             (
                 "held_of_job",

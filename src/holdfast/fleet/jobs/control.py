@@ -232,11 +232,12 @@ def _promoted(job: Job, now: float, *, by: By) -> tuple[Job, NewEvent]:
 def _changed(job: Job, now: float, *, change: RolloutChange, by: By) -> tuple[Job, NewEvent]:
     rollout = rollout_of(job)
     policy = change.applied(rollout.policy)
-    if job.approval_state is not ApprovalState.NOT_REQUIRED:
+    needed_none = job.approval_state is ApprovalState.NOT_REQUIRED and job.break_glass_json is None
+    if not needed_none:
         wider = loosened(read_spec(job.spec_json).rollout, policy, job.hosts)
         if wider:
             raise ApprovalVoid(
-                f"job {job.id} was approved with less in {', '.join(wider)}: lower it, or make another job"
+                f"job {job.id} was asked for with less in {', '.join(wider)}: lower it, or make another job"
             )
     event = job_event("job.changed", job, now, changed=msgspec.to_builtins(change), **_signed(by))
     if policy == rollout.policy:

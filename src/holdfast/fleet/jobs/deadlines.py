@@ -52,6 +52,8 @@ from holdfast.store.store import Store
 
 BATCH: Final = 500
 """Executions that one transaction releases or ends."""
+LOOK: Final = 2_000
+"""Open executions that one transaction compares with blocks that end what runs."""
 BLOCKS_MAX: Final = 1_000
 """Blocks that one look judges."""
 
@@ -104,12 +106,21 @@ class Deadlines:
         found = await self._store.read(lambda: _jobs_to_stop(now))
         total = 0
         for job_id in found:
-            script = partial(_stop, job_id=job_id, rules=self._rules)
-            hosts = await self._stops.run(job_id, partial(self._store.run, script))
-            if hosts:
-                total += len(hosts)
-                wake_hosts(self._bus, hosts)
+            total += await self._stops.run(job_id, partial(self._stop, job_id)) or 0
         return total
+
+    async def _stop(self, job_id: str) -> int:
+        """All pages of a job, each in its transaction."""
+        total, after = 0, -1
+        while True:
+            stopped = await self._store.run(
+                partial(_stop, job_id=job_id, after=after, rules=self._rules)
+            )
+            total += len(stopped.hosts)
+            wake_hosts(self._bus, stopped.hosts)
+            if stopped.after is None:
+                return total
+            after = stopped.after
 
 
 # -- held executions ---------------------------------------------------------------------------------
@@ -148,7 +159,12 @@ def _release(
     if blocks and blocks[0].on_lift is OnLift.REAPPROVE and now < job.not_after:
         changed, events = yield from _asked(job, holder, rules, ids, now)
         if changed.approval_state not in GRANTED:
-            return (yield from _wait(dialect, ids, now, job, changed, events, holder=holder))
+            work = Work(now)
+            work.mention(events)
+            moved = yield from _wait_for_people(changed, holder=holder)
+            yield from write_job(job, changed)
+            yield from work.save(dialect, ids.record(now))
+            return Released(count=moved)
     lift = _Lift(job, rules, now)
     yield from ending.lock_executions(lift.work, found)
     hosts = yield from host_scripts.pinned([execution.host_id for execution in found])
@@ -177,30 +193,17 @@ def _asked(
     return (yield from ask_again(job, current, rules, ids, now, why=why))
 
 
-def _wait(
-    dialect: Dialect,
-    ids: Ids,
-    now: float,
-    job: Job,
-    changed: Job,
-    events: Sequence[NewEvent],
-    *,
-    holder: str,
-) -> Script[Released]:
+def _wait_for_people(job: Job, *, holder: str) -> Script[int]:
     """All that the block held waits for the request, in the transaction that asks: so people are asked once,
-    however many there are. Other blocks are judged when it is granted."""
-    work = Work(now)
-    work.mention(events)
+    however many there are. Other blocks are judged when it is granted. Returns how many."""
     moved = yield call(
         own("hold_for_approval"),
         job_id=job.id,
         block_id=holder,
-        approval_id=changed.approval_id,
+        approval_id=job.approval_id,
         detail="its block has ended; the job waits for another approval",
     )
-    yield from write_job(job, changed)
-    yield from work.save(dialect, ids.record(now))
-    return Released(count=len(moved))
+    return len(moved)
 
 
 class _Lift:
@@ -283,14 +286,25 @@ def _jobs_to_stop(now: float) -> Script[list[str]]:
     return list(jobs)
 
 
+class Stopped(msgspec.Struct, frozen=True):
+    """One page of executions that were looked at."""
+
+    hosts: list[str] = []
+    """Hosts of those that were ended."""
+    after: int | None = None
+    """Where the next page begins. None: there is none."""
+
+
 def _stop(
-    dialect: Dialect, ids: Ids, now: float, *, job_id: str, rules: FleetRules
-) -> Script[list[str]]:
-    """Ends the executions of a job that run on hosts of such blocks. Returns the hosts."""
+    dialect: Dialect, ids: Ids, now: float, *, job_id: str, after: int, rules: FleetRules
+) -> Script[Stopped]:
+    """Ends executions of a job that run on hosts of such blocks: those of one page."""
     job = yield from lock_job(job_id)
     if job is None or job.finished_at is not None:
-        return []
-    found = executions((yield call(own("open_executions"), job_id=job_id, limit=10 * BATCH)))
+        return Stopped()
+    rows = yield call(own("open_executions"), job_id=job_id, after=after, limit=LOOK)
+    found = executions(rows)
+    next_after = found[-1].nth if len(found) == LOOK else None
     in_force = yield from read_blocks(job.project, read_spec(job.spec_json).command_type, now)
     hosts = yield from host_scripts.pinned([execution.host_id for execution in found])
     stopped: dict[str, Block] = {}
@@ -301,21 +315,21 @@ def _stop(
             stopped[execution.task_id] = block
     matching = [execution for execution in found if execution.task_id in stopped]
     if not matching:
-        return []
+        return Stopped(after=next_after)
     work = Work(now)
     yield from ending.lock_executions(work, matching)
     reasons: dict[str, Reason] = {}
-    rows: list[ending.KilledRow] = []
+    kills: list[ending.KilledRow] = []
     for execution in matching:
         block = stopped[execution.task_id]
         actor, detail = BLOCK_ACTOR + block.id, rules_of_blocks.block_text(block, now)
         killed = ending.kill_running(work, [execution], ids, actor=actor, reason=detail)
         reasons |= killed.reasons
-        rows += killed.rows
+        kills += killed.rows
 
     def then(now: float) -> Script[Sequence[NewEvent]]:
         yield from ending.write_reasons(reasons)
-        return (yield from ending.write_kills(Killed(reasons, rows), now))
+        return (yield from ending.write_kills(Killed(reasons, kills), now))
 
     yield from apply.finish(work, ids.record(now), dialect, then=then)
-    return [task.node for task, _, _ in rows if task.node is not None]
+    return Stopped([task.node for task, _, _ in kills if task.node is not None], next_after)

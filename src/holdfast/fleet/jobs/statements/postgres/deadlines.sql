@@ -37,7 +37,8 @@ SELECT id FROM holdfast_job
 WHERE finished_at IS NULL AND started_at IS NOT NULL AND project = :project::text ORDER BY id;
 
 -- name: open_executions
--- index: holdfast_execution_open
+-- index: holdfast_execution_job
 -- returns: {execution}
 SELECT {execution} FROM holdfast_execution
-WHERE job_id = :job_id::text AND wave IS NOT NULL AND ended_at IS NULL LIMIT :limit::int;
+WHERE job_id = :job_id::text AND nth > :after::int AND wave IS NOT NULL AND ended_at IS NULL
+ORDER BY nth LIMIT :limit::int;

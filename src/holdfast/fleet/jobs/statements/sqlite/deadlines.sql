@@ -37,7 +37,8 @@ SELECT id FROM holdfast_job
 WHERE finished_at IS NULL AND started_at IS NOT NULL AND project = :project ORDER BY id;
 
 -- name: open_executions
--- index: holdfast_execution_open
+-- index: holdfast_execution_job
 -- returns: {execution}
 SELECT {execution} FROM holdfast_execution
-WHERE job_id = :job_id AND wave IS NOT NULL AND ended_at IS NULL LIMIT :limit;
+WHERE job_id = :job_id AND nth > :after AND wave IS NOT NULL AND ended_at IS NULL
+ORDER BY nth LIMIT :limit;
