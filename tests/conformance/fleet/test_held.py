@@ -185,6 +185,31 @@ async def test_a_block_asks_once_about_more_than_one_batch(
     assert (await fleet.run_out(job_id)).status is JobStatus.SUCCESS
 
 
+async def test_ends_are_counted_while_the_job_waits_for_another_approval(store: Store) -> None:
+    """Else a look at jobs with ends would find it again and again."""
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(3)
+    held = await block(store, effect="hold", on_lift="reapprove")
+    rollout = RolloutRequest(waves=(), max_in_flight=2, order=HostOrder.NAME)
+    fields: dict[str, Any] = {"command_type": "shell", "command": "true", "rollout": rollout}
+    job_id = (await fleet.create(names, **fields)).job.id
+    approvals = Approvals(store, fleet.rules, fleet.bus)
+    await approvals.approve(job_id, BOB, By("user:bob", "yes"))
+    assert (await fleet.plan(job_id)).status is JobStatus.RUNNING
+    free = next(task for task in await fleet.queued(job_id) if task.held_by is None)
+    await fleet.succeed(free)
+    await Blocks(store).lift(held.id, BY)
+    await deadlines_of(fleet).release_held()
+    job = await fleet.plan(job_id)
+    assert (job.status, job.approval_state) == (JobStatus.RUNNING, ApprovalState.WAIT_APPROVAL)
+    assert counts_of(job) == {"succeeded": 1}
+    assert await fleet.statuses(job_id) == {"completed": 1, "queued": 2}
+    assert job_id not in await fleet.pipeline.due_jobs()
+    await approvals.approve(job_id, BOB, By("user:bob", "again"))
+    await deadlines_of(fleet).release_held()
+    assert (await fleet.run_out(job_id)).status is JobStatus.SUCCESS
+
+
 async def test_a_late_look_of_another_process_does_not_ask_again(store: Store) -> None:
     """It has read what is held before the first one has let it go."""
     fleet = FleetBench(store)

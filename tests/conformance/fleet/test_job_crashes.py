@@ -6,6 +6,7 @@ A crash before the commit loses the transaction; one after it loses the answer. 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -14,9 +15,9 @@ from holdfast.core.fleet.approval import Person
 from holdfast.core.fleet.model import ApprovalState, JobStatus
 from holdfast.core.fleet.rollout_policy import BudgetName, RolloutRequest
 from holdfast.fleet.blocks import Blocks, NewBlock
+from holdfast.fleet.jobs import deadlines
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.control import JobControl
-from holdfast.fleet.jobs.deadlines import Deadlines
 from holdfast.fleet.jobs.job_rows import counts_of
 from holdfast.queue.by import By
 from holdfast.store.script import Script
@@ -176,8 +177,7 @@ async def test_releases(store: Store) -> None:
     job_id = (await fleet.create(names)).job.id
     await fleet.plan(job_id)
     await Blocks(store).lift(held.id, BY)
-    released = await with_crashes(
-        fleet, lambda other: Deadlines(other.store, other.rules, other.bus).release_held()
-    )
-    assert released == 2
+    release = partial(deadlines._release, job_id=job_id, holder=held.id, rules=fleet.rules)
+    released = await with_crashes(fleet, lambda other: other.store.run(release))
+    assert released.count == 2
     assert (await fleet.run_out(job_id)).status is JobStatus.SUCCESS

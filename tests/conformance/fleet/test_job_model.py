@@ -16,7 +16,8 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort, Instruction
 from holdfast.core.fleet.approval import Person
-from holdfast.core.fleet.model import ApprovalState, Job
+from holdfast.core.fleet.job_status import may_move
+from holdfast.core.fleet.model import ApprovalState, Job, JobStatus
 from holdfast.core.fleet.rollout_policy import (
     BudgetName,
     HaltMode,
@@ -55,6 +56,7 @@ class World:
         self.runs: dict[str, Task] = {}
         self.admitted: set[str] = set()
         self.was_final = False
+        self.status = JobStatus.NEW
         self.blocks: list[str] = []
 
     async def make(self) -> None:
@@ -180,6 +182,8 @@ class World:
     async def check(self) -> Job:
         job = await self.fleet.job(self.job_id)
         state = rollout_of(job).state
+        assert may_move(self.status, job.status), f"{self.status} became {job.status}"
+        self.status = job.status
         tasks = await self.fleet.tasks(self.job_id)
         executions = await self.fleet.executions(self.job_id)
         admitted = {e.task_id for e in executions if e.wave is not None}

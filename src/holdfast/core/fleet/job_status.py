@@ -19,15 +19,16 @@ _BY_APPROVAL: Final = {
 
 
 def job_status(approval: ApprovalState, rollout: RolloutState | None) -> JobStatus:
-    """The status of a job. A job whose approval is void waits for another one. A job that was rejected after
-    its start halts; it is REJECTED when its hosts have ended."""
+    """The status of a job. A job whose approval is void waits for another one; if it has started, it stays
+    RUNNING meanwhile, and starts no further hosts. A job that was rejected after its start halts; it is
+    REJECTED when its hosts have ended."""
     if rollout is not None and rollout.finished is not None:
         return rollout.finished
     if rollout is not None and rollout.halt is not None:
         return JobStatus.HALTING if rollout.halt.is_final else JobStatus.PAUSED
-    if approval in _BY_APPROVAL:
-        return _BY_APPROVAL[approval]
-    return JobStatus.NEW if rollout is None or not rollout.wave else JobStatus.RUNNING
+    if rollout is not None and rollout.wave:
+        return JobStatus.RUNNING
+    return _BY_APPROVAL.get(approval, JobStatus.NEW)
 
 
 STEPS: Final[dict[JobStatus, frozenset[JobStatus]]] = {

@@ -88,18 +88,20 @@ def step(
     *,
     waiting: int = 0,
     most: int = ADMIT_MAX,
+    may_admit: bool = True,
 ) -> tuple[RolloutState, list[RolloutAction]]:
     """The next state and what to do. `seen` has the hosts that have ended since the step before. `unknown` is
     the number of hosts whose outcome is unknown: they count as lost while that lasts. `waiting` is the number
     of admitted hosts that cannot run now, e.g. because their agent is not reachable, and have no go: they do
-    not count as in flight, and a wave waits for them for `straggler_seconds` only."""
+    not count as in flight, and a wave waits for them for `straggler_seconds` only. `may_admit`: False while
+    people have to approve; ends are counted and budgets judged then too."""
     if state.finished is not None:
         return state, []
     actions: list[RolloutAction] = []
     state = _tallied(policy, state, seen)
     state = _judged(policy, state, unknown, actions)
     state = replace(state, in_flight=max(0, state.open - waiting))
-    if state.halt is None:
+    if state.halt is None and may_admit:
         state = _advanced(policy, state, now, most, actions)
     return _finished(state, actions), actions
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec.structs import replace
-
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.ids import Ids
 from holdfast.fleet.jobs.drift import void_if_drifted
@@ -41,21 +39,19 @@ def plan_step(
     rules: FleetRules,
     after: int = -1,
 ) -> Script[Planned]:
-    """One step of a job. A job that waits for people, or has ended, is left as it is."""
+    """One step of a job. One that waits for people counts what has ended; one that has ended is left as it
+    is."""
     job = yield from lock_job(job_id)
     if job is None or job.finished_at is not None:
         return Planned(job)
     step = JobStep(job, ids, rules, now)
-    if not step.is_halted:
-        if job.approval_state not in GRANTED:
-            return Planned((yield from write_job(job, replace(job, due_at=None))))
-        if job.started_at is None:
-            changed, events = yield from void_if_drifted(job, rules, ids, now)
-            if changed.approval_state not in GRANTED:
-                work = Work(now)
-                work.mention(events)
-                changed = yield from write_job(job, changed)
-                yield from work.save(dialect, ids.record(now))
-                return Planned(changed)
-            step.job = changed
+    if not step.is_halted and step.may_admit and job.started_at is None:
+        changed, events = yield from void_if_drifted(job, rules, ids, now)
+        if changed.approval_state not in GRANTED:
+            work = Work(now)
+            work.mention(events)
+            changed = yield from write_job(job, changed)
+            yield from work.save(dialect, ids.record(now))
+            return Planned(changed)
+        step.job = changed
     return (yield from step.run(dialect, after))

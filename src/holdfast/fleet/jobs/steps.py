@@ -47,6 +47,7 @@ from holdfast.core.task import Status, Task
 from holdfast.fleet.jobs import ending
 from holdfast.fleet.jobs.ending import Killed, Reason
 from holdfast.fleet.jobs.job_rows import (
+    GRANTED,
     counts_json,
     counts_of,
     executions,
@@ -123,6 +124,11 @@ class JobStep:
     def is_halted(self) -> bool:
         halted = self.rollout.state.halt
         return halted is not None and halted.is_final
+
+    @property
+    def may_admit(self) -> bool:
+        """Whether the job needs no approval or has one. Without it ends are counted, and no host starts."""
+        return self.job.approval_state in GRANTED
 
     @property
     def is_expired(self) -> bool:
@@ -209,6 +215,7 @@ class JobStep:
             self.now,
             waiting=rollout.waiting,
             most=self.rules.plan_batch,
+            may_admit=self.may_admit,
         )
         if given is not None and given is not rollout.state.halt:
             actions.insert(0, HaltJob(given))
@@ -273,13 +280,8 @@ class JobStep:
         """The next executions of a job that starts no further ones."""
         if not self.is_halted and not self.is_expired:
             return []
-        rows = yield call(
-            own("unended_executions"),
-            job_id=self.job.id,
-            after=after,
-            limit=most,
-        )
-        return executions(rows)
+        given = {"job_id": self.job.id, "after": after, "limit": most}
+        return executions((yield call(own("unended_executions"), **given)))
 
     def _end(self, found: Sequence[Execution]) -> None:
         halted = self.rollout.state.halt
@@ -334,7 +336,7 @@ class JobStep:
             self.job = replace(self.job, finished_at=self.now, due_at=None)
             self._say("job.finished", status=state.finished.value, **self._counts())
             return
-        if not self.is_expired:
+        if not self.is_expired and self.may_admit:
             wakes.append(self.job.not_after)
         if state.open:
             wakes.append(self.now + IDLE_LOOK_SECONDS)

@@ -320,6 +320,8 @@ def test_the_status_of_a_job() -> None:
         (ApprovalState.REJECTED, None, JobStatus.REJECTED),
         (ApprovalState.EXPIRED, None, JobStatus.EXPIRED),
         (free, running, JobStatus.RUNNING),
+        (waits, running, JobStatus.RUNNING),
+        (ApprovalState.VOID, running, JobStatus.RUNNING),
         (free, paused, JobStatus.PAUSED),
         (free, halting, JobStatus.HALTING),
         (ApprovalState.REJECTED, halting, JobStatus.HALTING),
@@ -336,3 +338,13 @@ def test_every_combination_of_a_job_has_a_status_and_an_ended_job_stays() -> Non
     for before, after in itertools.product(JOB_ENDED, JobStatus):
         assert job_may_move(before, after) == (before is after)
     assert not job_may_move(JobStatus.HALTING, JobStatus.RUNNING)
+
+
+def test_no_change_of_the_approval_takes_a_started_job_back() -> None:
+    running = replace(begin(1), waves=(WaveState(1, NOW),))
+    paused = halt(running, HaltMode.PAUSE, reason="r", actor="ann")
+    open_states = (ApprovalState.WAIT_APPROVAL, ApprovalState.VOID, ApprovalState.APPROVED)
+    for before, after in itertools.product(open_states, open_states):
+        for state, then in itertools.product((running, paused), (running, paused)):
+            assert job_may_move(job_status(before, state), job_status(after, then))
+            assert job_status(after, then) is not JobStatus.WAIT_APPROVAL
