@@ -59,7 +59,7 @@ class OutboxLoop(Loop):
 
     async def tick(self) -> float:
         """An entry that comes due before the next tick makes it come earlier."""
-        while await self._pipeline.publish_outbox(self):
+        while await self._pipeline.publish_outbox(self, runs=DRIVEN_MAX - len(self._driving)):
             pass
         if self.clock.monotonic() >= self._overdue_at:
             self._overdue_at = self.clock.monotonic() + OVERDUE_SECONDS
@@ -72,7 +72,8 @@ class OutboxLoop(Loop):
         return True
 
     async def run_execution(self, execution_id: str) -> bool:
-        """Drives it beside the loop. The entry is done when the execution does not wait any more."""
+        """Drives it beside the loop, if there is a place. The entry is done when the execution does not wait
+        any more."""
         if execution_id not in self._driving and len(self._driving) < DRIVEN_MAX:
             task = asyncio.create_task(self._drive(execution_id), name=f"fleet-{execution_id}")
             self._driving[execution_id] = task
@@ -84,7 +85,10 @@ class OutboxLoop(Loop):
         except Exception:
             log.exception("execution %s is driven again later", execution_id)
         finally:
+            was_full = len(self._driving) >= DRIVEN_MAX
             del self._driving[execution_id]
+            if was_full:
+                self.wake()
 
     async def stop(self) -> None:
         """Ends the drives of this process. The hosts go on; another process looks at them later."""

@@ -21,7 +21,7 @@ from holdfast.errors import HoldfastError, NotSupported
 from holdfast.fleet.hints import wake_hosts
 from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.job_rows import GRANTED, read_job
-from holdfast.fleet.jobs.outbox import Outbox, overdue_pushed
+from holdfast.fleet.jobs.outbox import BATCH, Outbox, overdue_pushed
 from holdfast.fleet.jobs.planning import JOBS_MAX, jobs_to_plan, plan_step
 from holdfast.fleet.jobs.steps import Planned
 from holdfast.fleet.jobs.waiting import open_execution, waiting_execution
@@ -65,18 +65,21 @@ class Pipeline:
         self._drives = dict(drives or {})
         self.meter: Meter = NullMeter() if meter is None else meter
 
-    async def publish_outbox(self, hosting: Hosting) -> int:
-        """Hands over what is due. Returns how many entries there were. An entry that fails is tried again
-        later; it stops no other."""
+    async def publish_outbox(self, hosting: Hosting, *, runs: int = BATCH) -> int:
+        """Hands over what is due, at most this number of runs: a claim keeps others from an entry, so it is
+        for those only that can begin now. Returns how many entries there were. An entry that fails is tried
+        again later; it stops no other."""
         count = 0
-        for kind, hand_over in (
-            (OutboxKind.PLAN_JOB, partial(self._plan, hosting)),
-            (OutboxKind.RUN_EXECUTION, partial(self._run, hosting)),
+        for kind, hand_over, most in (
+            (OutboxKind.PLAN_JOB, partial(self._plan, hosting), BATCH),
+            (OutboxKind.RUN_EXECUTION, partial(self._run, hosting), min(runs, BATCH)),
         ):
+            if most <= 0:
+                continue
             due_at = await self._outbox.next_due(kind)
             if due_at is None or due_at > self._store.now():
                 continue
-            entries = await self._outbox.claim(kind)
+            entries = await self._outbox.claim(kind, most)
             count += len(entries)
             await self._outbox.done([e for e in entries if await self._handed_over(e, hand_over)])
         return count

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core.fleet.model import ApprovalState, JobStatus, OutboxKind
+from holdfast.core.fleet.model import ApprovalState, HostDriver, JobStatus, OutboxKind
 from holdfast.fleet.blocks import Blocks, NewBlock
 from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.outbox import CLAIM_SECONDS, Outbox
@@ -248,3 +249,28 @@ async def test_a_job_whose_row_is_held_stops_no_other(store: Store, clock: Virtu
     await loops.rollouts.tick()
     assert (await fleet.job(other)).status is JobStatus.RUNNING, "by the rollouts"
     assert loops.rollouts.troubles == 0
+
+
+async def test_a_process_claims_no_more_runs_than_it_has_places_for(
+    store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may take the rest; a place that becomes free is used at once."""
+    monkeypatch.setattr("holdfast.fleet.loops.DRIVEN_MAX", 2)
+    fleet = FleetBench(store)
+    ends = asyncio.Event()
+
+    async def drive(_execution_id: str) -> None:
+        await ends.wait()
+
+    drives = {HostDriver.SSH: drive}
+    pipeline = Pipeline(store, fleet.rules, fleet.bus, owner="full", drives=drives)
+    loops = FleetLoops(store, fleet.rules, clock, fleet.bus, pipeline)
+    names = await fleet.add_hosts(5, driver="ssh", address="10.0.0.1")
+    await fleet.plan((await fleet.create(names)).job.id)
+    await loops.outbox.tick()
+    assert len(await Outbox(store, "other").claim(OutboxKind.RUN_EXECUTION)) == 3
+    assert not loops.outbox.is_woken
+    driven = list(loops.outbox._driving.values())
+    ends.set()
+    await asyncio.gather(*driven)
+    assert loops.outbox.is_woken
