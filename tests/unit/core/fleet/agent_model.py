@@ -326,7 +326,9 @@ class HonestAgent:
         self._forget(answer.acks)
         for ref in answer.probe:
             if ref.token not in self.journal:
+                # Its offer may still be on its way: what was called not started never starts.
                 self.asked[ref.token] = ref.execution
+                self.last_token = max(self.last_token, ref.token)
 
     def _take(self, offer: AgentOffer) -> None:
         if offer.token > self.last_token:
