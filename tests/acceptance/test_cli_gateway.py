@@ -186,6 +186,12 @@ CASES: dict[str, list[str]] = {
         "x --hosts fixed-1 --rate fast",
         "x --hosts fixed-1 --env A",
     ],
+    "rehearse": [
+        "uptime --hosts fixed-1,fixed-3 --order name --waves 1,rest --seed 7 --loss 10% --crash 2%",
+        "uptime --hosts fixed-1 --fail 100% --takes 2",
+        "x --hosts fixed-9",
+        "x --hosts fixed-1 --loss many",
+    ],
     "approve": [
         "foreign -m fine --expect-digest d1:other",
         "foreign -m fine --dry-run",
@@ -624,7 +630,7 @@ def is_read(path: str) -> bool:
 
 READING = {"list", "show", "why", "history", "groups", "tail", "status", "log", "verify", "stats",
            "interventions", "output", "checkpoints", "watch", "wait", "logs", "export", "select",
-           "plan", "executions", "deliveries",
+           "plan", "executions", "deliveries", "rehearse",
            "openapi"}  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 LENGTH = re.compile(r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+[smh]\b)?")

@@ -83,6 +83,15 @@ JOB_VERBS: Final = (
         ),
     ),
     Verb(
+        "rehearse",
+        "Show what a job would do, on simulated hosts",
+        f"{FLEET}.rehearse:rehearse",
+        (
+            "holdfast rehearse 'systemctl restart nginx' --hosts role=web --waves 1,5%,rest --loss 10%",
+            "holdfast run ./deploy.sh --hosts role=web --rehearse --takes 10..60 --fail 1% --seed 7",
+        ),
+    ),
+    Verb(
         "approve",
         "Vote for a job",
         f"{FLEET}.vote:approve",

@@ -73,11 +73,13 @@ def parse_share(name: str, text: str) -> float:
     return value
 
 
-def parse_delay(text: str) -> tuple[float, float]:
+def parse_delay(text: str, name: str = "delay") -> tuple[float, float]:
     """`0.05..0.5` or `0.2`, in seconds."""
     low, dots, high = text.strip().partition("..")
     try:
         pair = float(low), float(high if dots else low)
     except ValueError:
-        raise BadConfig(f"delay is '{text}': give seconds such as 0.2 or 0.05..0.5") from None
-    return check_faults(SimulatedFaults(delay=pair)).delay
+        pair = math.nan, math.nan
+    if not 0.0 <= pair[0] <= pair[1] < math.inf:
+        raise BadConfig(f"{name} is '{text}': give seconds such as 0.2 or 0.05..0.5")
+    return pair

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from holdfast.core.fleet.model import Host
+from holdfast.fleet.simulated.commands import Behaviour
 from holdfast.fleet.simulated.dice import Dice
 from holdfast.fleet.simulated.faults import NO_FAULTS, SimulatedFaults
 from holdfast.fleet.simulated.host import Process, SimulatedHost
@@ -45,7 +46,14 @@ class HostInSim:
     """A host with its link. Its faults can be ended."""
 
     def __init__(
-        self, loop: SimLoop, host: Host, desk: Desk, faults: SimulatedFaults, dice: Dice
+        self,
+        loop: SimLoop,
+        host: Host,
+        desk: Desk,
+        faults: SimulatedFaults,
+        dice: Dice,
+        *,
+        unknown: Behaviour | None = None,
     ) -> None:
         clock = clock_of(loop, faults, dice.stream("clock"))
         self.link = LossyLink(host.id, desk, faults, dice.stream("link"), clock)
@@ -57,6 +65,7 @@ class HostInSim:
             dice,
             boot=host.name,
             crash=faults.crash,
+            unknown=unknown,
             spawn=spawner(loop),
             keeps_history=True,
             true_time=loop.time,

@@ -131,7 +131,7 @@ def test_a_delay_is_one_time_or_two() -> None:
     assert parse_delay("0.2") == (0.2, 0.2)
 
 
-@pytest.mark.parametrize("text", ["", "x", "0.5..0.1", "-1", "0..61", "nan", "0..nan"])
+@pytest.mark.parametrize("text", ["", "x", "0.5..0.1", "-1", "0..inf", "nan", "0..nan"])
 def test_a_wrong_delay_is_named(text: str) -> None:
     with pytest.raises(BadConfig, match="delay is"):
         parse_delay(text)
@@ -144,6 +144,7 @@ def test_a_wrong_delay_is_named(text: str) -> None:
         SimulatedFaults(crash=-0.1),
         SimulatedFaults(loss=0.5, partition=0.5),
         SimulatedFaults(skew=-1.0),
+        SimulatedFaults(delay=(0.0, 61.0)),
     ],
 )
 def test_faults_that_cannot_be_are_refused(faults: SimulatedFaults) -> None:

@@ -24,12 +24,15 @@ from holdfast.cli.commands.fleet.job_view import (
     window_of,
 )
 from holdfast.cli.commands.fleet.progress import Progress
+from holdfast.cli.commands.fleet.rehearse import ASSUMED, Assumed, rehearsed
 from holdfast.cli.commands.fleet.run_request import Rollout, What
 from holdfast.cli.commands.fleet.watch import watch_job
 from holdfast.cli.options import COMMON, Common, Flag, Project, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Item
+from holdfast.cli.problem import Usage
 from holdfast.cli.session import with_queue
+from holdfast.cli.simulation import NO_FAULT_OPTIONS, FaultOptions
 from holdfast.core.fleet.model import JobStatus
 
 WHAT = What()
@@ -47,6 +50,9 @@ def run(
     plan: Annotated[
         bool, Parameter(name=("--plan", "--dry-run"), negative="", help="Only show the plan.")
     ] = False,
+    rehearse: Annotated[
+        Flag, Parameter(help="Only show what would happen, on simulated hosts.")
+    ] = False,
     watch: Annotated[Flag, Parameter(help="Show the job until it has ended.")] = False,
     progress: Annotated[
         Progress, Parameter(help="How --watch shows it; auto: by whether there is a terminal.")
@@ -55,6 +61,8 @@ def run(
     project: Project = None,
     what: What = WHAT,
     rollout: Rollout = ROLLOUT,
+    assumed: Assumed = ASSUMED,
+    faults: FaultOptions = NO_FAULT_OPTIONS,
     common: Common = COMMON,
 ) -> int:
     """Run a command on hosts. Exit code 8 if the job waits for an approval; with --watch how it ended."""
@@ -63,6 +71,10 @@ def run(
         body["rollout"] = request
     given = {"external_id": external_id, "project": project, "dry_run": plan or None}
     body |= {name: value for name, value in given.items() if value is not None}
+    if rehearse:
+        return rehearsed(common, body, assumed, faults)
+    if assumed != ASSUMED or faults != NO_FAULT_OPTIONS:
+        raise Usage("these are faults of simulated hosts: give --rehearse too")
     if plan:
         _print_plan(common, command, what.type, with_queue(common, lambda q: _post(q, body)))
         return 0
