@@ -23,7 +23,7 @@ from holdfast.sim.world import World
 
 CHUNK = 4
 SEEDS = int(os.environ.get("HOLDFAST_SIM_SEEDS", "200")) // 16
-"""Each takes as long as several others. `make fleet` runs 200 with 1,000 hosts each."""
+"""Each is long. A campaign: `holdfast simulate fleet --seeds 200 --set agents=1000`."""
 SHORT = Options(
     hours=0.03,
     recover_hours=0.5,
