@@ -58,9 +58,11 @@ def _unknown() -> list[Swap]:
 
 
 def _kept_results() -> list[Swap]:
-    async def forgetful(self: Any, report: Any, wait_seconds: float) -> Any:
+    async def forgetful(
+        self: Any, report: Any, wait_seconds: float, *, is_part: bool = False
+    ) -> Any:
         await self.runs.acked({result.id for result in report.results})
-        return await send(self, report, wait_seconds)
+        return await send(self, report, wait_seconds, is_part=is_part)
 
     send = Agent._sync
     return [(Agent, "_sync", forgetful)]

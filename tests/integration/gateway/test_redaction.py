@@ -91,10 +91,14 @@ async def test_no_frame_of_the_feed_has_a_secret(site: Site) -> None:
         proxy=None,
     ) as socket:
         frames = [str(await socket.recv())]
-        for id, position in (("replayed", f"{epoch}:0"), ("snapshot", None)):
+        # Events of the last moment come after the mark that says that the subscription is live.
+        for id, position, last in (
+            ("replayed", f"{epoch}:0", '"kind":"task.dead"'),
+            ("snapshot", None, '"live":true'),
+        ):
             wish = {"type": "subscribe", "channel": f"task:{task_id}", "id": id}
             await socket.send(json.dumps({**wish, "position": position} if position else wish))
-            while '"live":true' not in frames[-1]:
+            while last not in frames[-1]:
                 frames.append(str(await socket.recv()))
             frames.append("")
         wrong = {"type": "subscribe", "channel": f"x:token={CANARY}", "id": "wrong"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
@@ -67,10 +67,8 @@ class AgentMount:
             for end in ends:
                 end()
             stopping.cancel()
-            await self._agents.close()
             looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await looking
+            await self._agents.close()
 
     async def _stop(self) -> None:
         """A gateway that stops answers what it holds at once."""
