@@ -316,11 +316,17 @@ class Node:
 
     async def _wire(self) -> SyncWire:
         """The calls of this node, after it has registered this start."""
-        wire = SyncWire(self._http, self._identity.project, self._incarnation)
+        wire = SyncWire(self._http, self._identity.project, self._incarnation, self._forget_start)
         if self._incarnation is None:
             await self._register(wire)
             wire.incarnation = self._incarnation
         return wire
+
+    def _forget_start(self, incarnation: int | None) -> None:
+        """The server knows a later start: one that came late of an earlier process, or another process with
+        this identity. The node registers again with its next call; two that take turns are found out."""
+        if incarnation == self._incarnation:
+            self._incarnation = None
 
     async def _register(self, wire: SyncWire) -> None:
         identity = self._identity

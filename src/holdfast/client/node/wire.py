@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote
 
 from holdfast.client.http import Http
+from holdfast.core.errors import NodeFenced
 from holdfast.core.exchange.offline import Fields
 
 PREFIX: Final = "/api/v2/sync"
@@ -15,7 +17,15 @@ class SyncWire:
     """What a node asks the server. After the registration each call names the incarnation: a late one of an
     earlier process changes nothing."""
 
-    def __init__(self, http: Http, project: str, incarnation: int | None = None) -> None:
+    def __init__(
+        self,
+        http: Http,
+        project: str,
+        incarnation: int | None = None,
+        on_fenced: Callable[[int | None], None] = lambda _incarnation: None,
+    ) -> None:
+        """`on_fenced` is called with an incarnation that has ended for the server."""
+        self._on_fenced = on_fenced
         self._http = http
         self._project = quote(project, safe="")
         self.incarnation = incarnation
@@ -48,7 +58,11 @@ class SyncWire:
         return await self._post(f"/tasks/{quote(task_id, safe='')}/checkpoints", body)
 
     async def _post(self, path: str, body: Fields) -> Fields:
-        return await self._send(path, {**body, "incarnation": self.incarnation})
+        try:
+            return await self._send(path, {**body, "incarnation": self.incarnation})
+        except NodeFenced:
+            self._on_fenced(self.incarnation)
+            raise
 
     async def _send(self, path: str, body: Fields) -> Fields:
         answer = (await self._http.call("POST", PREFIX + path, body)).body
