@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from holdfast.agent import runs as agent_runs
 from holdfast.agent.agent import Agent
-from holdfast.core.fleet import agent_rules, rollout
-from holdfast.core.fleet.journal import Finding, recover
+from holdfast.core.fleet.agents import rules as agent_rules
+from holdfast.core.fleet.agents.journal import Finding, recover
+from holdfast.core.fleet.rollout import reducer as rollout
 from holdfast.fleet.agents.parts import NoBlocks
 from holdfast.fleet.agents.sources import StoredBlocks
 from holdfast.fleet.jobs import control

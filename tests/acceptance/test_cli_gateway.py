@@ -28,11 +28,11 @@ from holdfast.cli.session import actor
 from holdfast.cli.tree import BY_PATH, VERBS
 from holdfast.client import Node
 from holdfast.core.exchange.item import Item
-from holdfast.core.fleet.approval import Person
-from holdfast.core.fleet.host_entry import HostEntry
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.approvals.approval import Person
+from holdfast.core.fleet.hosts.entry import HostEntry
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.speaking import Voice
-from holdfast.fleet.blocks import NewBlock
+from holdfast.fleet.blocks.blocks import NewBlock
 from holdfast.fleet.fleet import Fleet
 from holdfast.fleet.pipeline import Pipeline
 from holdfast.queue.by import By

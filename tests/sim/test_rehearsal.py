@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from holdfast.core.errors import EmptySelection, UnknownHost
-from holdfast.core.fleet.host_entry import HostEntry
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.hosts.entry import HostEntry
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.model import JobStatus
 from holdfast.errors import BadConfig, InvalidInput
-from holdfast.fleet.blocks import NewBlock
+from holdfast.fleet.blocks.blocks import NewBlock
 from holdfast.fleet.simulated.faults import SimulatedFaults
 from holdfast.fleet.simulated.registration import entries_of
 from holdfast.sim.fleet.rehearsal import Assumptions, Rehearsal, rehearse

@@ -14,8 +14,8 @@ from holdfast.agent.journal import HostJournal
 from holdfast.agent.link import LocalHost
 from holdfast.bus.local import LocalBus
 from holdfast.clock import SystemClock
-from holdfast.core.fleet.command_type import command_types
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.commands.command_type import command_types
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.model import Host, Job
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.fleet.agents.agents import Agents

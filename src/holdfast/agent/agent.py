@@ -24,7 +24,8 @@ from holdfast.agent.runs import Runs
 from holdfast.agent.settings import AgentSettings, OnStop
 from holdfast.clock import Clock
 from holdfast.core.errors import Forbidden, NodeFenced, TooLarge, Unauthenticated
-from holdfast.core.fleet.agent_wire import (
+from holdfast.core.fleet.agents.journal import Step
+from holdfast.core.fleet.agents.wire import (
     WAIT_SECONDS_MAX,
     AgentCommandAck,
     AgentStart,
@@ -32,7 +33,6 @@ from holdfast.core.fleet.agent_wire import (
     AgentSyncAnswer,
     TokenRef,
 )
-from holdfast.core.fleet.journal import Step
 from holdfast.core.watching import backoff_seconds
 from holdfast.errors import HoldfastError, InvalidInput, NotFound
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.agent.settings import STALE_SECONDS
-from holdfast.core.fleet.agent_wire import AgentBlock
-from holdfast.core.fleet.selector_parse import glob_pattern
+from holdfast.core.fleet.agents.wire import AgentBlock
+from holdfast.core.fleet.hosts.selector_parse import glob_pattern
 
 
 class BlockView:

@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.agent.link import Host, HostGone
 from holdfast.agent.ports import ExitRecord, Sight, Work
-from holdfast.core.fleet.journal import ProcessEvidence, ProcessMark
+from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark
 from holdfast.errors import HoldfastError
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.client.http import Http
 from holdfast.core.errors import GatewayUnavailable
-from holdfast.core.fleet.agent_wire import (
+from holdfast.core.fleet.agents.wire import (
     AgentEnrol,
     AgentEnrolled,
     AgentStart,

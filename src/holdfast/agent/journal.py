@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.agent.link import Host, HostGone
-from holdfast.core.fleet import journal as records_of
-from holdfast.core.fleet.journal import Record, TokenLog
+from holdfast.core.fleet.agents import journal as records_of
+from holdfast.core.fleet.agents.journal import Record, TokenLog
 from holdfast.errors import DiskFull
 
 ID_FILE: Final = "journal-id"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.fleet.journal import Record, TokenLog
+from holdfast.core.fleet.agents.journal import Record, TokenLog
 
 
 class MemoryJournal:

@@ -16,7 +16,8 @@ from holdfast.agent.ports import Executor
 from holdfast.agent.run import Run
 from holdfast.agent.runs import Runs
 from holdfast.agent.spool import Piece
-from holdfast.core.fleet.agent_wire import (
+from holdfast.core.fleet.agents.journal import Step
+from holdfast.core.fleet.agents.wire import (
     ITEMS_MAX,
     AgentChunk,
     AgentCommandAck,
@@ -24,8 +25,7 @@ from holdfast.core.fleet.agent_wire import (
     AgentRun,
     TokenRef,
 )
-from holdfast.core.fleet.journal import Step
-from holdfast.core.fleet.secrets import context, redacted, settled
+from holdfast.core.fleet.commands.secrets import context, redacted, settled
 
 OUTPUT_BYTES_MAX: Final = 2 * 1024 * 1024
 """Bytes of output in one sync, before base64."""

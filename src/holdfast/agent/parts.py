@@ -15,7 +15,7 @@ from typing import Final
 from holdfast.agent.message import Report
 from holdfast.agent.run import result_of
 from holdfast.agent.runs import Runs
-from holdfast.core.fleet.agent_wire import AgentChunk
+from holdfast.core.fleet.agents.wire import AgentChunk
 
 NOTHING: Final = Report()
 UNKNOWN: Final = "unknown"

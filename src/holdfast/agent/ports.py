@@ -11,13 +11,13 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.fleet.agent_wire import (
+from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark, Record, TokenLog
+from holdfast.core.fleet.agents.wire import (
     AgentStart,
     AgentStarted,
     AgentSync,
     AgentSyncAnswer,
 )
-from holdfast.core.fleet.journal import ProcessEvidence, ProcessMark, Record, TokenLog
 
 
 class Transport(Protocol):

@@ -27,7 +27,7 @@ from holdfast.client.address import read_addresses
 from holdfast.client.http import Http
 from holdfast.clock import Clock
 from holdfast.core.address import shown_url
-from holdfast.core.fleet.agent_wire import AgentEnrol
+from holdfast.core.fleet.agents.wire import AgentEnrol
 from holdfast.core.ids import Ids
 from holdfast.core.watching import backoff_seconds
 from holdfast.errors import BadConfig, HoldfastError, InvalidInput

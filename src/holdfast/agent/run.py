@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.agent.ports import ExitRecord, Work
-from holdfast.core.fleet.agent_wire import AgentOffer, AgentResult, reason_of
-from holdfast.core.fleet.journal import ProcessMark, Step
+from holdfast.core.fleet.agents.journal import ProcessMark, Step
+from holdfast.core.fleet.agents.wire import AgentOffer, AgentResult, reason_of
 
 SHELL: Final = ("/bin/sh", "-c")
 

@@ -19,8 +19,7 @@ from holdfast.agent.run import Run, exited, result_of
 from holdfast.agent.settings import AgentSettings, StaleBlocks
 from holdfast.agent.spool import Spool
 from holdfast.clock import Clock
-from holdfast.core.fleet.agent_wire import AgentCommandAck, AgentOffer, AgentResult, TokenRef
-from holdfast.core.fleet.journal import (
+from holdfast.core.fleet.agents.journal import (
     AcceptedRecord,
     AckedRecord,
     DroppedRecord,
@@ -36,6 +35,7 @@ from holdfast.core.fleet.journal import (
     last_token,
     recover,
 )
+from holdfast.core.fleet.agents.wire import AgentCommandAck, AgentOffer, AgentResult, TokenRef
 from holdfast.errors import DiskFull
 
 log = logging.getLogger("holdfast.agent")

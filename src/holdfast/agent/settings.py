@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.fleet.selector_parse import glob_pattern
+from holdfast.core.fleet.hosts.selector_parse import glob_pattern
 
 ALL: Final = "*"
 STALE_SECONDS: Final = 300.0

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.fleet.agent_wire import CHUNK_BYTES_MAX, AgentSpool
+from holdfast.core.fleet.agents.wire import CHUNK_BYTES_MAX, AgentSpool
 
 ENTRIES_MAX: Final = 1_000
 BYTES_MAX: Final = 64 * 1024 * 1024

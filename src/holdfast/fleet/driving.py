@@ -22,7 +22,7 @@ from holdfast.bus.port import FEED, Bus
 from holdfast.clock import Clock
 from holdfast.core import codec
 from holdfast.core.errors import GatewayUnavailable
-from holdfast.core.fleet.agent_wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agents.wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
 from holdfast.core.fleet.model import Host
 from holdfast.core.ids import Ids
 from holdfast.errors import StoreUnavailable, WaitTimeout

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from holdfast.bus.local import LocalBus
 from holdfast.bus.port import Bus
 from holdfast.core.fleet.rules import RULES, FleetRules
-from holdfast.core.fleet.signature import TOLERANCE_SECONDS
-from holdfast.core.fleet.webhook_address import AddressRules
-from holdfast.fleet.blocks import Blocks
-from holdfast.fleet.groups import Groups
-from holdfast.fleet.host_details import HostReads
-from holdfast.fleet.hosts import Hosts
+from holdfast.core.fleet.webhooks.address import AddressRules
+from holdfast.core.fleet.webhooks.signature import TOLERANCE_SECONDS
+from holdfast.fleet.blocks.blocks import Blocks
+from holdfast.fleet.hosts.details import HostReads
+from holdfast.fleet.hosts.groups import Groups
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.control import JobControl
 from holdfast.fleet.jobs.create import Jobs
@@ -24,7 +24,7 @@ from holdfast.fleet.jobs.why import ExecutionReasons
 from holdfast.fleet.retention import FleetRetention
 from holdfast.fleet.secret_values import SecretValues
 from holdfast.fleet.ssh.target import SshOptions
-from holdfast.fleet.webhooks import Webhooks
+from holdfast.fleet.webhooks.webhooks import Webhooks
 from holdfast.store.store import Store
 
 

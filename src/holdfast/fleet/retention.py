@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.clock import Clock
+from holdfast.core.fleet.agents.run_output import blob_names, read_states
 from holdfast.core.fleet.model import SLOT
-from holdfast.core.fleet.run_output import blob_names, read_states
 from holdfast.core.ids import Ids
 from holdfast.core.retention import DAY_SECONDS
 from holdfast.engine.loop import Loop

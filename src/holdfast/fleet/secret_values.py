@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.errors import CommandRefused
-from holdfast.core.fleet.secrets import SECRET_BYTES_MAX, SecretRef, check_value, pinned
+from holdfast.core.fleet.commands.secrets import SECRET_BYTES_MAX, SecretRef, check_value, pinned
 from holdfast.errors import InvalidInput
 
 NAMES_SHOWN: Final = 20

@@ -15,12 +15,12 @@ from holdfast.clock import Clock
 from holdfast.core.redaction import DEFAULT, Redaction
 from holdfast.engine.loop import Loop
 from holdfast.engine.supervisor import Supervisor
-from holdfast.fleet.blocks import BlockLoop
+from holdfast.fleet.blocks.blocks import BlockLoop
 from holdfast.fleet.fleet import Fleet
 from holdfast.fleet.retention import FleetPruning, PruningLoop
-from holdfast.fleet.webhook_feed import WebhookFeed
-from holdfast.fleet.webhook_http import WebhookHttp
-from holdfast.fleet.webhook_sender import WebhookSender
+from holdfast.fleet.webhooks.feed import WebhookFeed
+from holdfast.fleet.webhooks.http import WebhookHttp
+from holdfast.fleet.webhooks.sender import WebhookSender
 from holdfast.store.backends import secret_ids
 from holdfast.store.store import Store
 

@@ -14,24 +14,24 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.check import check_choice, check_number, check_positive, check_whole, shown
-from holdfast.core.fleet import signature
-from holdfast.core.fleet.approval_rules import (
+from holdfast.core.fleet.approvals.rules import (
     EXPIRES_SECONDS_MAX,
     NO_APPROVAL,
     REQUIRED,
     ApprovalRule,
     check_rules,
 )
-from holdfast.core.fleet.command_type import (
+from holdfast.core.fleet.commands.command_type import (
     GRACE_SECONDS_MAX,
     HOSTS_MAX,
     TIMEOUT_SECONDS_MAX,
     command_types,
 )
-from holdfast.core.fleet.job_fields import BACKOFF_SECONDS_MAX, NOT_AFTER_SECONDS_MAX, RETRIES_MAX
+from holdfast.core.fleet.commands.secrets import SECRET_NAME, VERSION_MAX
+from holdfast.core.fleet.jobs.fields import BACKOFF_SECONDS_MAX, NOT_AFTER_SECONDS_MAX, RETRIES_MAX
 from holdfast.core.fleet.rules import RULES, FleetHosting, FleetRules
-from holdfast.core.fleet.secrets import SECRET_NAME, VERSION_MAX
-from holdfast.core.fleet.webhook_address import AddressRules
+from holdfast.core.fleet.webhooks import signature
+from holdfast.core.fleet.webhooks.address import AddressRules
 from holdfast.core.hub_rules import DAY_SECONDS
 from holdfast.errors import BadConfig, InvalidInput
 from holdfast.fleet.secret_values import SecretSource

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from holdfast.core.access import Principal
 from holdfast.core.errors import BadSignature, Unauthenticated
-from holdfast.core.fleet.signature import SIGNATURE_HEADER, read_headers
+from holdfast.core.fleet.webhooks.signature import SIGNATURE_HEADER, read_headers
 from holdfast.core.rights import PrincipalKind, Role
-from holdfast.fleet.webhooks import Incoming
+from holdfast.fleet.webhooks.webhooks import Incoming
 from holdfast.gateway.auth.addresses import AddressLimits
 from holdfast.gateway.auth.bearer import Authenticated, Authenticator, secret_of
 from holdfast.gateway.auth.cookies import LoginCodes

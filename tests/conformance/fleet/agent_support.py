@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from holdfast.core import codec
 from holdfast.core.decide import enqueued
-from holdfast.core.fleet.agent_facts import RunCommand
-from holdfast.core.fleet.agent_wire import (
+from holdfast.core.fleet.agents.facts import RunCommand
+from holdfast.core.fleet.agents.wire import (
     AgentChunk,
     AgentEnrol,
     AgentEnrolled,

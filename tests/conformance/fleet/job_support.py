@@ -9,14 +9,14 @@ from typing import Any
 from holdfast.bus.local import LocalBus
 from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.command import Command, Complete, Fail, Instruction, Report
-from holdfast.core.fleet.host_entry import HostEntry
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.hosts.entry import HostEntry
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.model import Execution, Job
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.start_once import RunPhase, phase_json
 from holdfast.core.task import Failure, FailureKind, Task
 from holdfast.core.transition import Transition
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.jobs.create import Created, Jobs
 from holdfast.fleet.jobs.job_rows import read_job
 from holdfast.fleet.pipeline import Pipeline

@@ -6,10 +6,10 @@ from typing import Any
 
 from holdfast.core.audit import AuditEntry
 from holdfast.core.event import Event
-from holdfast.core.fleet.host_entry import HostEntry
+from holdfast.core.fleet.hosts.entry import HostEntry
 from holdfast.core.fleet.model import Host
 from holdfast.fleet.block_epoch import read_epoch
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.queue.by import By
 from holdfast.store.scripts.feed import Page
 from holdfast.store.store import Store

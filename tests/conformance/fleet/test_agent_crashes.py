@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.fleet.agent_wire import AgentSyncAnswer
+from holdfast.core.fleet.agents.wire import AgentSyncAnswer
 from holdfast.core.task import Status
 from holdfast.fleet.agents.parts import AgentMessage
 from holdfast.store.store import Store

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.clock import SystemClock
 from holdfast.core.command import Abort, Instruction
 from holdfast.core.errors import NodeFenced
-from holdfast.core.fleet.agent_wire import AgentStart, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agents.wire import AgentStart, AgentSync, AgentSyncAnswer
 from holdfast.errors import InvalidInput
 from holdfast.fleet.agents.door import AgentDoor
 from holdfast.store.store import Store

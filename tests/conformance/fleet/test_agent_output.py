@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.fleet.agent_facts import RunCommand
-from holdfast.core.fleet.run_output import StreamState, read_states
+from holdfast.core.fleet.agents.facts import RunCommand
+from holdfast.core.fleet.agents.run_output import StreamState, read_states
 from holdfast.core.output import HEAD_BYTES, TAIL_BYTES
 from holdfast.store.store import Store
 from tests.conformance.fleet.agent_support import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.errors import Forbidden, NodeFenced, Unauthenticated
-from holdfast.core.fleet.agent_wire import AgentStart
+from holdfast.core.fleet.agents.wire import AgentStart
 from holdfast.core.node_identity import NodeState
 from holdfast.core.task import Status
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.store.store import Store
 from holdfast.sync.access.tokens import Tokens
 from holdfast.sync.nodes import Nodes

@@ -8,15 +8,15 @@ from msgspec.structs import replace
 
 from holdfast.core.command import Abort, Instruction
 from holdfast.core.errors import NodeFenced
-from holdfast.core.fleet.agent_facts import Run
-from holdfast.core.fleet.agent_wire import AgentCommandAck, AgentSyncAnswer
+from holdfast.core.fleet.agents.facts import Run
+from holdfast.core.fleet.agents.offer_rules import BlockVerdict
+from holdfast.core.fleet.agents.wire import AgentCommandAck, AgentSyncAnswer
 from holdfast.core.fleet.model import Block, BlockEffect
-from holdfast.core.fleet.offer_rules import BlockVerdict
 from holdfast.core.intervention import InterventionState, InterventionType, NewIntervention
 from holdfast.core.task import FailureKind, Priority, Status
 from holdfast.errors import NotFound
 from holdfast.fleet.agents.parts import NoBlocks
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.store.script import Script
 from holdfast.store.store import Store
 from tests.backends import Bench

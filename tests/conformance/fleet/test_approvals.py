@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from holdfast.clock import VirtualClock
 from holdfast.core.errors import ApprovalNeeded, ApprovalVoid, Forbidden, SelfApproval
-from holdfast.core.fleet.approval import Person
-from holdfast.core.fleet.approval_rules import ApprovalRule, VoterGroup
+from holdfast.core.fleet.approvals.approval import Person
+from holdfast.core.fleet.approvals.rules import ApprovalRule, VoterGroup
 from holdfast.core.fleet.model import ApprovalState, Job, JobStatus
 from holdfast.errors import AlreadyDecided, HoldfastError, IllegalTransition, InvalidInput
 from holdfast.fleet.jobs.approvals import Approvals

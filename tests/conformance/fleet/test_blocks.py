@@ -10,10 +10,10 @@ from holdfast.clock import VirtualClock
 from holdfast.core.errors import BadSelector, UnknownHost
 from holdfast.core.fleet.model import Block, BlockEffect, OnLift
 from holdfast.errors import BatchTooLarge, Conflict, InvalidInput, NotFound, VersionConflict
-from holdfast.fleet import block_scripts
-from holdfast.fleet.blocks import Blocks, NewBlock
-from holdfast.fleet.groups import Groups
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.blocks import scripts as block_scripts
+from holdfast.fleet.blocks.blocks import Blocks, NewBlock
+from holdfast.fleet.hosts.groups import Groups
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.queue.by import By
 from holdfast.store.audit import AuditStore
 from holdfast.store.store import Store

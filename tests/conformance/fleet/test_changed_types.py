@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.errors import ApprovalVoid, CommandRefused
-from holdfast.core.fleet.approval import Person
-from holdfast.core.fleet.command_type import command_types
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.approvals.approval import Person
+from holdfast.core.fleet.commands.command_type import command_types
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.task import Status
 from holdfast.errors import InvalidInput

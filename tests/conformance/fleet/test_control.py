@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.errors import ApprovalVoid, EmptySelection
-from holdfast.core.fleet.approval import Person
+from holdfast.core.fleet.approvals.approval import Person
 from holdfast.core.fleet.model import ApprovalState, JobStatus
-from holdfast.core.fleet.rollout_policy import BudgetName, GateMode, RolloutRequest
+from holdfast.core.fleet.rollout.policy import BudgetName, GateMode, RolloutRequest
 from holdfast.core.task import Status
 from holdfast.errors import IllegalTransition, NotFound, VersionConflict
 from holdfast.fleet.jobs.approvals import Approvals

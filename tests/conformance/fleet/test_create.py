@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import EmptySelection, UnknownHost
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.model import ApprovalState, HostState, JobStatus
 from holdfast.errors import IdempotencyConflict
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.store.audit import AuditStore
 from holdfast.store.store import Store
 from tests.backends import Bench

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.fleet.model import ApprovalState, HostDriver, JobStatus, OutboxKind
-from holdfast.fleet.blocks import Blocks, NewBlock
+from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.outbox import CLAIM_SECONDS, Outbox
 from holdfast.fleet.jobs.steps import Planned

@@ -6,9 +6,9 @@ import pytest
 
 from holdfast.core.errors import BadSelector, UnknownHost
 from holdfast.errors import BatchTooLarge, Conflict, InvalidInput, NotFound, VersionConflict
-from holdfast.fleet import groups as use_cases, host_scripts
-from holdfast.fleet.groups import Groups
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.hosts import groups as use_cases, scripts as host_scripts
+from holdfast.fleet.hosts.groups import Groups
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.queue.by import By
 from holdfast.store.audit import AuditStore
 from holdfast.store.store import Store

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core.fleet.approval import Person
+from holdfast.core.fleet.approvals.approval import Person
 from holdfast.core.fleet.model import ApprovalState, Block, JobStatus
-from holdfast.core.fleet.rollout_policy import HostOrder, RolloutRequest
-from holdfast.fleet.blocks import Blocks, NewBlock
+from holdfast.core.fleet.rollout.policy import HostOrder, RolloutRequest
+from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.jobs import deadlines
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.deadlines import Deadlines

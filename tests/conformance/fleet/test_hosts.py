@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core.fleet.host_entry import LABELS_MAX, HostEntry
+from holdfast.core.fleet.hosts.entry import LABELS_MAX, HostEntry
 from holdfast.core.fleet.model import HostDriver, HostState
 from holdfast.errors import BatchTooLarge, Conflict, InvalidInput, NotFound, VersionConflict
-from holdfast.fleet import host_scripts, hosts as use_cases
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.hosts import hosts as use_cases, scripts as host_scripts
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.queue.by import By
 from holdfast.store.audit import AuditStore
 from holdfast.store.store import Store

@@ -9,11 +9,11 @@ import msgspec
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from holdfast.clock import VirtualClock
-from holdfast.core.fleet.host_entry import HostEntry
+from holdfast.core.fleet.hosts.entry import HostEntry
 from holdfast.core.fleet.model import Host, HostState
 from holdfast.errors import Conflict, NotFound
-from holdfast.fleet.blocks import Blocks, NewBlock
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.blocks.blocks import Blocks, NewBlock
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.queue.by import By
 from holdfast.store.store import Store
 from tests.backends import Bench

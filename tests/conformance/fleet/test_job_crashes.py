@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from holdfast.core.fleet.approval import Person
+from holdfast.core.fleet.approvals.approval import Person
 from holdfast.core.fleet.model import ApprovalState, JobStatus
-from holdfast.core.fleet.rollout_policy import BudgetName, RolloutRequest
-from holdfast.fleet.blocks import Blocks, NewBlock
+from holdfast.core.fleet.rollout.policy import BudgetName, RolloutRequest
+from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.jobs import deadlines
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.control import JobControl

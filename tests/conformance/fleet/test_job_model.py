@@ -15,10 +15,10 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort, Instruction
-from holdfast.core.fleet.approval import Person
-from holdfast.core.fleet.job_status import may_move
+from holdfast.core.fleet.approvals.approval import Person
+from holdfast.core.fleet.jobs.status import may_move
 from holdfast.core.fleet.model import ApprovalState, Job, JobStatus
-from holdfast.core.fleet.rollout_policy import (
+from holdfast.core.fleet.rollout.policy import (
     BudgetName,
     HaltMode,
     HostOrder,
@@ -28,7 +28,7 @@ from holdfast.core.fleet.rollout_policy import (
 from holdfast.core.fleet.status import shown
 from holdfast.core.task import ENDED, FailureKind, Status, Task
 from holdfast.errors import Conflict, HoldfastError
-from holdfast.fleet.blocks import Blocks, NewBlock
+from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.control import JobControl, RolloutChange
 from holdfast.fleet.jobs.deadlines import Deadlines

@@ -7,7 +7,7 @@ import hashlib
 from hypothesis import given, strategies as st
 
 from holdfast.core import codec
-from holdfast.core.fleet.run_output import StreamState
+from holdfast.core.fleet.agents.run_output import StreamState
 from holdfast.fleet.jobs.outputs import JobOutputs, page_of
 from holdfast.fleet.jobs.reads import JobReads
 from holdfast.store.script import call, call_rows, one

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core.fleet.host_entry import HostEntry
+from holdfast.core.fleet.hosts.entry import HostEntry
 from holdfast.core.fleet.model import HostState, JobStatus
-from holdfast.core.fleet.rollout_policy import BudgetName, HostOrder, RolloutRequest
+from holdfast.core.fleet.rollout.policy import BudgetName, HostOrder, RolloutRequest
 from holdfast.errors import NotFound
-from holdfast.fleet.blocks import Blocks, NewBlock
-from holdfast.fleet.host_details import LATE_HEARTBEATS, HostReads
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.blocks.blocks import Blocks, NewBlock
+from holdfast.fleet.hosts.details import LATE_HEARTBEATS, HostReads
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.jobs.control import JobControl
 from holdfast.fleet.jobs.matrix import KINDS, LETTERS, JobMatrix
 from holdfast.fleet.jobs.reads import JobReads

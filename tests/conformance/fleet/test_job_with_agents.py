@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.clock import VirtualClock
 from holdfast.core.fleet.model import JobStatus
 from holdfast.fleet.agents.agents import Agents
-from holdfast.fleet.blocks import Blocks, NewBlock
+from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.jobs.control import JobControl
 from holdfast.fleet.jobs.deadlines import Deadlines
 from holdfast.fleet.jobs.job_rows import counts_of

@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.fleet.model import HostState, JobStatus
-from holdfast.core.fleet.rollout_policy import HostOrder, RolloutRequest
+from holdfast.core.fleet.rollout.policy import HostOrder, RolloutRequest
 from holdfast.core.task import FailureKind
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.jobs.job_rows import counts_of, rollout_of
 from holdfast.store.store import Store
 from tests.backends import Bench

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort
+from holdfast.core.fleet.agents.run_output import StreamState, write_states
 from holdfast.core.fleet.model import (
     FLEET_QUEUE,
     FLEET_TYPE,
@@ -20,10 +21,9 @@ from holdfast.core.fleet.model import (
     JobStatus,
     Vote,
 )
-from holdfast.core.fleet.run_output import StreamState, write_states
 from holdfast.core.retention import DAY_SECONDS, HubRetention
 from holdfast.fleet import retention
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.retention import FleetPruning, FleetRetention, PruningLoop
 from holdfast.fleet.rows import APPROVALS, EXECUTIONS, JOBS, VOTES
 from holdfast.store.store import Store

@@ -9,15 +9,15 @@ import asyncio
 
 import pytest
 
-from holdfast.core.fleet import retry_rule
-from holdfast.core.fleet.approval import Person
+from holdfast.core.fleet.approvals.approval import Person
+from holdfast.core.fleet.commands import retry_rule
+from holdfast.core.fleet.commands.retry_rule import RetryRule
 from holdfast.core.fleet.model import SLOT, ApprovalState, JobStatus, OutboxKind
-from holdfast.core.fleet.retry_rule import RetryRule
 from holdfast.core.fleet.status import shown
 from holdfast.core.task import Status
 from holdfast.errors import HoldfastError, IdempotencyConflict
 from holdfast.fleet.agents.agents import Agents
-from holdfast.fleet.blocks import Blocks, NewBlock
+from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.outbox import CLAIM_SECONDS, Outbox
 from holdfast.queue.by import By

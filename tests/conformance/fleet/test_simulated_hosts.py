@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.fleet.agent_wire import AgentStart
-from holdfast.core.fleet.host_entry import HostEntry
+from holdfast.core.fleet.agents.wire import AgentStart
+from holdfast.core.fleet.hosts.entry import HostEntry
 from holdfast.core.fleet.model import HostDriver
 from holdfast.errors import Conflict
 from holdfast.fleet.agents.agents import Agents
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.simulated.registration import entries_of, register
 from holdfast.store.store import Store
 from tests.conformance.fleet.support import BY, PROJECT

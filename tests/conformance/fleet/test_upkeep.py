@@ -7,8 +7,8 @@ import asyncio
 from holdfast.bus.local import LocalBus
 from holdfast.bus.port import FEED
 from holdfast.clock import SystemClock, VirtualClock
-from holdfast.core.fleet.webhook_address import AddressRules
-from holdfast.fleet.blocks import LOOK_SECONDS, BlockLoop, Blocks, NewBlock
+from holdfast.core.fleet.webhooks.address import AddressRules
+from holdfast.fleet.blocks.blocks import LOOK_SECONDS, BlockLoop, Blocks, NewBlock
 from holdfast.fleet.fleet import Fleet, FleetParts
 from holdfast.fleet.upkeep import FleetUpkeep
 from holdfast.store.store import Store

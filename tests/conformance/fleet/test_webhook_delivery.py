@@ -16,14 +16,14 @@ from standardwebhooks.webhooks import Webhook as Reference, WebhookVerificationE
 from holdfast.clock import VirtualClock
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet.model import Webhook, WebhookDirection, WebhookState
-from holdfast.core.fleet.webhook_address import AddressRules
-from holdfast.core.fleet.webhook_rules import BODY_BYTES_MAX, RETRY_SECONDS
+from holdfast.core.fleet.webhooks.address import AddressRules
+from holdfast.core.fleet.webhooks.rules import BODY_BYTES_MAX, RETRY_SECONDS
 from holdfast.errors import Conflict, NotFound
-from holdfast.fleet import webhook_feed, webhook_scripts
-from holdfast.fleet.webhook_feed import WebhookFeed
-from holdfast.fleet.webhook_http import WebhookHttp
-from holdfast.fleet.webhook_sender import CLAIM_SECONDS, WebhookSender
-from holdfast.fleet.webhooks import IssuedWebhook, Webhooks
+from holdfast.fleet.webhooks import feed as webhook_feed, scripts as webhook_scripts
+from holdfast.fleet.webhooks.feed import WebhookFeed
+from holdfast.fleet.webhooks.http import WebhookHttp
+from holdfast.fleet.webhooks.sender import CLAIM_SECONDS, WebhookSender
+from holdfast.fleet.webhooks.webhooks import IssuedWebhook, Webhooks
 from holdfast.store.scripts.work import Work
 from holdfast.store.store import Store
 from holdfast.sync.rows import event_of

@@ -10,8 +10,8 @@ from standardwebhooks.webhooks import Webhook as Reference
 from holdfast.clock import VirtualClock
 from holdfast.core.errors import BadSignature
 from holdfast.core.fleet.model import WebhookState
-from holdfast.core.fleet.webhook_address import AddressRules
-from holdfast.core.fleet.webhook_rules import KINDS_DEFAULT
+from holdfast.core.fleet.webhooks.address import AddressRules
+from holdfast.core.fleet.webhooks.rules import KINDS_DEFAULT
 from holdfast.errors import (
     BatchTooLarge,
     Conflict,
@@ -20,8 +20,8 @@ from holdfast.errors import (
     NotFound,
     VersionConflict,
 )
-from holdfast.fleet import webhook_scripts
-from holdfast.fleet.webhooks import Incoming, Webhooks
+from holdfast.fleet.webhooks import scripts as webhook_scripts
+from holdfast.fleet.webhooks.webhooks import Incoming, Webhooks
 from holdfast.queue.by import By
 from holdfast.store.audit import AuditStore
 from holdfast.store.script import Script

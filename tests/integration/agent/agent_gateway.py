@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.clock import SystemClock
-from holdfast.core.fleet.agent_wire import AgentEnrol, AgentEnrolled, AgentStart, AgentSync
+from holdfast.core.fleet.agents.wire import AgentEnrol, AgentEnrolled, AgentStart, AgentSync
 from holdfast.errors import HoldfastError
 from tests.unit.agent.agent_world import Server
 

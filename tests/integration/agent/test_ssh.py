@@ -11,15 +11,15 @@ import pytest
 
 from holdfast.clock import SystemClock
 from holdfast.core.command import Abort, Instruction
-from holdfast.core.fleet.host_entry import HostEntry
-from holdfast.core.fleet.job_request import JobRequest
-from holdfast.core.fleet.job_spec import check_request, stored
+from holdfast.core.fleet.hosts.entry import HostEntry
+from holdfast.core.fleet.jobs.request import JobRequest
+from holdfast.core.fleet.jobs.spec import check_request, stored
 from holdfast.core.fleet.rules import RULES
 from holdfast.core.task import Status, Task
 from holdfast.errors import BadConfig
 from holdfast.fleet.agents.agents import Agents
 from holdfast.fleet.agents.door import AgentDoor
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.ssh import driver as ssh_driver
 from holdfast.fleet.ssh.driver import SshDriver
 from holdfast.fleet.ssh.rows import orphans

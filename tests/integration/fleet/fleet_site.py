@@ -14,11 +14,11 @@ import msgspec
 from holdfast.bus.backends import bus_for
 from holdfast.bus.port import FEED, Bus
 from holdfast.clock import SystemClock
-from holdfast.core.fleet.host_entry import HostEntry
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.hosts.entry import HostEntry
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.model import Job
 from holdfast.core.fleet.rules import FleetRules
-from holdfast.fleet.hosts import Hosts
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.jobs.create import Jobs
 from holdfast.fleet.jobs.job_rows import read_job
 from holdfast.store.backends import store_for

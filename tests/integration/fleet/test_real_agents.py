@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.bus.local import LocalBus
 from holdfast.core.command import Abort, Instruction
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.rules import RULES
 from holdfast.core.start_once import RunPhase, phase_of
 from holdfast.core.task import ENDED, Status, Task

@@ -13,7 +13,7 @@ import pytest
 from holdfast.app import resources_for
 from holdfast.bus.port import FEED
 from holdfast.clock import SystemClock
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.model import Job, JobStatus
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.errors import BadConfig, InvalidInput

@@ -14,8 +14,8 @@ import pytest
 import websockets
 
 from holdfast.core.command import Abort, Admit, Instruction
-from holdfast.core.fleet.job_request import JobRequest
-from holdfast.core.fleet.job_spec import check_request, stored
+from holdfast.core.fleet.jobs.request import JobRequest
+from holdfast.core.fleet.jobs.spec import check_request, stored
 from holdfast.core.fleet.rules import RULES
 from holdfast.core.rights import Operation
 from holdfast.core.task import Status

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pytest
 
 from holdfast.app import TaskQueue
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.rights import Role
 from holdfast.fleet.fleet import Fleet
-from holdfast.fleet.whole_views import whole_host, whole_job
+from holdfast.fleet.views.whole import whole_host, whole_job
 from holdfast.gateway.feed.directory import StoreDirectory
 from holdfast.gateway.feed.fleet_directory import FleetDirectory
 from holdfast.gateway.feed.source import StoreSource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.fleet.approval_rules import ApprovalRule, VoterGroup
+from holdfast.core.fleet.approvals.rules import ApprovalRule, VoterGroup
 from holdfast.gateway.fleet_settings import FleetSettings
 from tests.integration.gateway.fleet_support import FleetSite
 from tests.integration.gateway.support import ADMIN, Site, open_site, problem

@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast.core.fleet import signature
-from holdfast.fleet.webhooks import IssuedWebhook
+from holdfast.core.fleet.webhooks import signature
+from holdfast.fleet.webhooks.webhooks import IssuedWebhook
 from holdfast.gateway.settings import BODY_BYTES
 from holdfast.queue.by import By
 from tests.integration.gateway.fleet_support import FleetSite

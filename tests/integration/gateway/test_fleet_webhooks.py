@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.fleet import signature
+from holdfast.core.fleet.webhooks import signature
 from tests.integration.gateway.fleet_support import FleetSite
 from tests.integration.gateway.support import Site, problem
 

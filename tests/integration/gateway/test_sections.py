@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from holdfast.config import TABLES, find_url
+from holdfast.core.fleet.commands.secrets import SecretRef
 from holdfast.core.fleet.rules import RULES, FleetRules
-from holdfast.core.fleet.secrets import SecretRef
 from holdfast.core.retention import HubRetention
 from holdfast.core.worker import wire
 from holdfast.errors import BadConfig

@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.agent.executor import HostExecutor
 from holdfast.agent.link import LocalHost
 from holdfast.agent.ports import ExitRecord, Sight, Work
-from holdfast.core.fleet.journal import ProcessEvidence, ProcessMark
+from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark
 
 
 @asynccontextmanager

@@ -15,7 +15,8 @@ from holdfast.agent.ports import ExitRecord, Sight, StreamEnd, Work
 from holdfast.agent.settings import AgentSettings
 from holdfast.clock import Clock
 from holdfast.core.errors import GatewayUnavailable, NodeFenced
-from holdfast.core.fleet.agent_wire import (
+from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark
+from holdfast.core.fleet.agents.wire import (
     AgentBlock,
     AgentCommand,
     AgentOffer,
@@ -27,7 +28,6 @@ from holdfast.core.fleet.agent_wire import (
     AgentWithdrawal,
     TokenRef,
 )
-from holdfast.core.fleet.journal import ProcessEvidence, ProcessMark
 from holdfast.sim.clock import NodeClock
 from holdfast.sim.draw import Draw
 

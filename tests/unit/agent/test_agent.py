@@ -11,8 +11,8 @@ from holdfast.agent.executor import CannotStart
 from holdfast.agent.memory import MemoryJournal
 from holdfast.agent.ports import Work
 from holdfast.core.errors import NodeFenced
-from holdfast.core.fleet.agent_wire import AgentBlock, AgentSync
-from holdfast.core.fleet.journal import Record
+from holdfast.core.fleet.agents.journal import Record
+from holdfast.core.fleet.agents.wire import AgentBlock, AgentSync
 from holdfast.errors import DiskFull
 from holdfast.sim.clock import NodeClock
 from holdfast.sim.draw import Draw

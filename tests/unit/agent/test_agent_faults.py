@@ -4,7 +4,7 @@ from hypothesis import given, settings, strategies as st
 
 from holdfast.agent.memory import MemoryJournal
 from holdfast.agent.ports import Work
-from holdfast.core.fleet.journal import ProcessMark, Record
+from holdfast.core.fleet.agents.journal import ProcessMark, Record
 from holdfast.sim.clock import NodeClock
 from holdfast.sim.draw import Draw
 from tests.unit.agent.agent_world import Host, Task, states

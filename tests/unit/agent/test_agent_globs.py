@@ -6,8 +6,8 @@ from hypothesis import given, strategies as st
 
 from holdfast.agent.blocks import BlockView
 from holdfast.agent.settings import AgentSettings
-from holdfast.core.fleet.agent_wire import AgentBlock
-from holdfast.core.fleet.block import matches_type
+from holdfast.core.fleet.agents.wire import AgentBlock
+from holdfast.core.fleet.blocks.block import matches_type
 from holdfast.core.fleet.model import Block
 
 TEXTS = st.text("ab[]!-*?", min_size=1, max_size=6)

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from holdfast.agent.files import Disk
 from holdfast.agent.journal import HostJournal
 from holdfast.agent.link import LocalHost
-from holdfast.core.fleet.journal import (
+from holdfast.core.fleet.agents.journal import (
     AcceptedRecord,
     ExitedRecord,
     GoRecord,

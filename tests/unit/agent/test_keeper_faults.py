@@ -16,7 +16,7 @@ from holdfast.agent.files import Disk, boot_id
 from holdfast.agent.keeper import Keeper
 from holdfast.agent.ports import Work
 from holdfast.agent.supervisor import NOT_STOPPED, Command, Output, start_of
-from holdfast.core.fleet.journal import ProcessMark
+from holdfast.core.fleet.agents.journal import ProcessMark
 from tests.unit.agent.agent_support import Watch, executor_in, output
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.agent.ports import ExitRecord
-from holdfast.core.fleet.agent_check import check_sync
-from holdfast.core.fleet.agent_wire import REASON_CHARS_MAX, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agents.check import check_sync
+from holdfast.core.fleet.agents.wire import REASON_CHARS_MAX, AgentSync, AgentSyncAnswer
 from holdfast.errors import InvalidInput
 from tests.unit.agent.agent_world import states
 from tests.unit.agent.test_agent import World, in_world

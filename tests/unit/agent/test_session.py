@@ -11,7 +11,7 @@ from holdfast.agent.executor import HostExecutor
 from holdfast.agent.link import LocalHost
 from holdfast.agent.ports import Work
 from holdfast.agent.session import Session, SessionEnded
-from holdfast.core.fleet.journal import ProcessEvidence
+from holdfast.core.fleet.agents.journal import ProcessEvidence
 
 
 def test_a_newer_session_ends_an_older_one(tmp_path: Path) -> None:

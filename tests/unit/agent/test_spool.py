@@ -4,7 +4,7 @@ from hypothesis import given, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from holdfast.agent.spool import RESULT_BYTES, Piece, Spool
-from holdfast.core.fleet.agent_wire import CHUNK_BYTES_MAX
+from holdfast.core.fleet.agents.wire import CHUNK_BYTES_MAX
 
 KB = 1024
 

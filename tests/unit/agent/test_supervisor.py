@@ -16,7 +16,7 @@ from holdfast.agent.executor import BASE_ENV, CannotStart, HostExecutor
 from holdfast.agent.link import LocalHost
 from holdfast.agent.ports import StreamEnd, Work
 from holdfast.agent.supervisor import FULL_SECONDS, Command, Output, find_program, start_of
-from holdfast.core.fleet.journal import ProcessEvidence, ProcessMark
+from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark
 from tests.unit.agent.agent_support import Watch, executor_in, output, run
 
 EMPTY = StreamEnd(0, sha256(b"").hexdigest())

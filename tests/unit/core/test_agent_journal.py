@@ -6,8 +6,7 @@ import zlib
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.core.fleet.agent_wire import AgentOffer, AgentResult
-from holdfast.core.fleet.journal import (
+from holdfast.core.fleet.agents.journal import (
     RECOVERY,
     STEPS,
     AcceptedRecord,
@@ -29,6 +28,7 @@ from holdfast.core.fleet.journal import (
     last_token,
     recover,
 )
+from holdfast.core.fleet.agents.wire import AgentOffer, AgentResult
 
 OFFER = AgentOffer(
     execution="e1", fence=1, token=7, job="job_1", command_type="exec", kind="argv", argv=["true"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.fleet.host_entry import (
+from holdfast.core.fleet.hosts.entry import (
     FACTS_BYTES_MAX,
     LABELS_MAX,
     HostEntry,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from holdfast.clock import SystemClock
-from holdfast.core.fleet.agent_wire import AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agents.wire import AgentSync, AgentSyncAnswer
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.fleet.agents.group_commit import BATCH_MAX, AgentCommit
 from holdfast.fleet.agents.parts import AgentMessage, SyncAnswer

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import CommandRefused
-from holdfast.core.fleet.secrets import SecretRef
+from holdfast.core.fleet.commands.secrets import SecretRef
 from holdfast.errors import InvalidInput
 from holdfast.fleet.secret_values import SecretSource, SecretValues
 

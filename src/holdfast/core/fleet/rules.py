@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.fleet.approval_rules import REQUIRED, ApprovalRule
-from holdfast.core.fleet.command_type import SHIPPED, CommandType
+from holdfast.core.fleet.approvals.rules import REQUIRED, ApprovalRule
+from holdfast.core.fleet.commands.command_type import SHIPPED, CommandType
 from holdfast.core.fleet.model import HostDriver
 
 

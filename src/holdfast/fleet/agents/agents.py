@@ -19,14 +19,14 @@ from holdfast.core import node_identity
 from holdfast.core.check import check_name, check_text
 from holdfast.core.errors import NodeFenced
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet.agent_wire import (
+from holdfast.core.fleet.agents.wire import (
     AgentEnrol,
     AgentEnrolled,
     AgentStart,
     AgentStarted,
     AgentSyncAnswer,
 )
-from holdfast.core.fleet.host_entry import check_facts, check_host_name, check_labels
+from holdfast.core.fleet.hosts.entry import check_facts, check_host_name, check_labels
 from holdfast.core.fleet.model import OUTAGE_SECONDS, SLOT
 from holdfast.core.fleet.rules import RULES, FleetRules
 from holdfast.core.gate import NODE
@@ -35,7 +35,6 @@ from holdfast.core.retry import unit_jitter
 from holdfast.core.rights import Role
 from holdfast.core.token import TokenKind, make_token, token_digest
 from holdfast.core.wire import check_project
-from holdfast.fleet import host_scripts
 from holdfast.fleet.agents import enrol as scripts, figures
 from holdfast.fleet.agents.batch import sync_batch
 from holdfast.fleet.agents.outputs import Redact
@@ -48,6 +47,7 @@ from holdfast.fleet.agents.parts import (
 )
 from holdfast.fleet.agents.rows import own
 from holdfast.fleet.agents.sources import JobCommands, SecretsOfJobs, StoredBlocks
+from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.secret_values import SecretValues
 from holdfast.metrics import Meter, NullMeter
 from holdfast.queue.by import By

@@ -2,7 +2,7 @@
 
 Promises: the rows of agents commit with the effects of their syncs, so a repeat changes nothing. An agent
 whose slot gets free is offered its next execution in the same transaction. One message of an agent is in a
-batch. Never: decides (`core.fleet.agent_rules`, `core.fleet.offer_rules`).
+batch. Never: decides (`core.fleet.agents.rules`, `core.fleet.agents.offer_rules`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from msgspec.structs import replace
 
 from holdfast.core.decide import ended
 from holdfast.core.errors import CommandRefused, NodeFenced
-from holdfast.core.fleet import agent_rules
-from holdfast.core.fleet.agent_facts import JobCommand, Run, SyncEffects
-from holdfast.core.fleet.agent_wire import (
+from holdfast.core.fleet.agents import rules as agent_rules
+from holdfast.core.fleet.agents.facts import JobCommand, Run, SyncEffects
+from holdfast.core.fleet.agents.offer_rules import Offered, next_offer, offer_of
+from holdfast.core.fleet.agents.wire import (
     AgentBlock,
     AgentCommand,
     AgentOffer,
@@ -26,7 +27,6 @@ from holdfast.core.fleet.agent_wire import (
     AgentSyncAnswer,
 )
 from holdfast.core.fleet.model import FLEET_QUEUE, Execution
-from holdfast.core.fleet.offer_rules import Offered, next_offer, offer_of
 from holdfast.core.gate import of_node
 from holdfast.core.ids import Ids
 from holdfast.core.intervention import (

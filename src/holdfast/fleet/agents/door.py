@@ -18,8 +18,8 @@ from itertools import count
 from typing import Final
 
 from holdfast.clock import Clock
-from holdfast.core.fleet.agent_check import check_sync
-from holdfast.core.fleet.agent_wire import WAIT_SECONDS_MAX, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agents.check import check_sync
+from holdfast.core.fleet.agents.wire import WAIT_SECONDS_MAX, AgentSync, AgentSyncAnswer
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.fleet.agents.agents import SERVE_SECONDS, Agents, HostNews
 from holdfast.fleet.agents.group_commit import GATHER_SECONDS, AgentCommit

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from holdfast.core import node_identity
 from holdfast.core.errors import Forbidden
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet.agent_wire import AgentEnrol, AgentStart
-from holdfast.core.fleet.host_entry import HostEntry
+from holdfast.core.fleet.agents.wire import AgentEnrol, AgentStart
+from holdfast.core.fleet.hosts.entry import HostEntry
 from holdfast.core.fleet.model import Agent, Host, HostDriver, HostState
 from holdfast.core.ids import Ids
 from holdfast.core.node_identity import NodeKind
 from holdfast.errors import NotFound
-from holdfast.fleet import host_scripts
 from holdfast.fleet.agents.rows import own, read_slots
+from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.rows import AGENTS
 from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect

@@ -14,10 +14,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet.agent_facts import EndedRun, JobCommand, PlacedChunk, RunCommand
-from holdfast.core.fleet.model import Execution
-from holdfast.core.fleet.result_rules import NO_START
-from holdfast.core.fleet.run_output import (
+from holdfast.core.fleet.agents.facts import EndedRun, JobCommand, PlacedChunk, RunCommand
+from holdfast.core.fleet.agents.result_rules import NO_START
+from holdfast.core.fleet.agents.run_output import (
     Assembled,
     StreamState,
     assembled,
@@ -28,6 +27,7 @@ from holdfast.core.fleet.run_output import (
     waiting,
     write_states,
 )
+from holdfast.core.fleet.model import Execution
 from holdfast.core.output import Piece, Placement, StreamName
 from holdfast.core.task import Task
 from holdfast.fleet.agents.rows import own

@@ -8,10 +8,10 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from holdfast.core.fleet.agent_facts import Run, RunCommand
-from holdfast.core.fleet.agent_wire import AgentBlock, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agents.facts import Run, RunCommand
+from holdfast.core.fleet.agents.offer_rules import BlockVerdict, EnvironmentOf
+from holdfast.core.fleet.agents.wire import AgentBlock, AgentSync, AgentSyncAnswer
 from holdfast.core.fleet.model import Job
-from holdfast.core.fleet.offer_rules import BlockVerdict, EnvironmentOf
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.errors import HoldfastError
 from holdfast.fleet.agents.outputs import Redact, keep_all

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.core.fleet.agent_facts import AgentStanding
+from holdfast.core.fleet.agents.facts import AgentStanding
 from holdfast.core.fleet.model import SLOT, Agent, Execution, HostState, Job
 from holdfast.core.lease import LeaseRow
 from holdfast.core.node_identity import NodeState

@@ -13,10 +13,13 @@ from typing import Final
 import msgspec
 
 from holdfast.core import codec
-from holdfast.core.fleet import block as rules
-from holdfast.core.fleet.agent_facts import Run, RunCommand
-from holdfast.core.fleet.agent_wire import AgentBlock, reason_of
-from holdfast.core.fleet.job_spec import (
+from holdfast.core.fleet.agents.facts import Run, RunCommand
+from holdfast.core.fleet.agents.offer_rules import BlockVerdict
+from holdfast.core.fleet.agents.wire import AgentBlock, reason_of
+from holdfast.core.fleet.blocks import block as rules
+from holdfast.core.fleet.commands.secrets import redacted
+from holdfast.core.fleet.hosts.selector_parse import Selector
+from holdfast.core.fleet.jobs.spec import (
     JobSpec,
     argv_of,
     probe_of,
@@ -24,12 +27,10 @@ from holdfast.core.fleet.job_spec import (
     with_definition,
 )
 from holdfast.core.fleet.model import Block, Host, Job
-from holdfast.core.fleet.offer_rules import BlockVerdict
-from holdfast.core.fleet.secrets import redacted
-from holdfast.core.fleet.selector_parse import Selector
 from holdfast.errors import HoldfastError
-from holdfast.fleet import block_scripts, host_scripts
-from holdfast.fleet.groups import read_selectors
+from holdfast.fleet.blocks import scripts as block_scripts
+from holdfast.fleet.hosts import scripts as host_scripts
+from holdfast.fleet.hosts.groups import read_selectors
 from holdfast.fleet.secret_values import SecretValues
 from holdfast.store.script import Script
 

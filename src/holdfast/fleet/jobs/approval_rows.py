@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet import approval as rules_of_approval
-from holdfast.core.fleet.approval import (
+from holdfast.core.fleet.approvals import approval as rules_of_approval
+from holdfast.core.fleet.approvals.approval import (
     ApprovalTally,
 )
 from holdfast.core.fleet.model import (

@@ -1,9 +1,9 @@
 """Use cases of approvals: approve, reject, withdraw, break the glass, review, and what ends by itself.
 
 Promises: a vote, the state of the request, the job, what is due next, the event and the audit are one
-transaction. The rules are those of `core.fleet.approval`: of an approval and a rejection at once, one
-counts. A rejection ends what has not got its go in the same transaction. If the job is not what people were
-asked about, its request is void and people are asked again, whatever the vote.
+transaction. The rules are those of `core.fleet.approvals.approval`: of an approval and a rejection at once,
+one counts. A rejection ends what has not got its go in the same transaction. If the job is not what people
+were asked about, its request is void and people are asked again, whatever the vote.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from holdfast.bus.port import Bus
 from holdfast.core.errors import ApprovalVoid
-from holdfast.core.fleet.approval import (
+from holdfast.core.fleet.approvals.approval import (
     Ballot,
     Person,
     VoteVerdict,

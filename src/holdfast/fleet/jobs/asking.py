@@ -11,16 +11,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.fleet import approval as rules_of_approval
-from holdfast.core.fleet.approval import RequestState
-from holdfast.core.fleet.approval_rules import (
+from holdfast.core.fleet.approvals import approval as rules_of_approval
+from holdfast.core.fleet.approvals.approval import RequestState
+from holdfast.core.fleet.approvals.rules import (
     DEFAULT_RULE,
     ApprovalRule,
     NotRequired,
     matching_in,
     rule_for,
 )
-from holdfast.core.fleet.job_spec import JobSpec
+from holdfast.core.fleet.jobs.spec import JobSpec
 from holdfast.core.fleet.model import (
     APPROVAL_PREFIX,
     ApprovalRequest,
@@ -31,7 +31,7 @@ from holdfast.core.fleet.model import (
 )
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.ids import Ids
-from holdfast.fleet.groups import read_selectors
+from holdfast.fleet.hosts.groups import read_selectors
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.rows import APPROVALS, VOTES, own as fleet_own
 from holdfast.store.script import Script, call

@@ -21,17 +21,17 @@ from holdfast.core import codec
 from holdfast.core.check import check_choice
 from holdfast.core.errors import ApprovalVoid, EmptySelection, UnknownCommandType
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet import rollout_control
-from holdfast.core.fleet.job_request import REQUEST_HASH_MARK
-from holdfast.core.fleet.job_spec import JobSpec, read_spec, with_definition
+from holdfast.core.fleet.jobs.request import REQUEST_HASH_MARK
+from holdfast.core.fleet.jobs.spec import JobSpec, read_spec, with_definition
 from holdfast.core.fleet.model import ApprovalState, HostState, Job
-from holdfast.core.fleet.rollout_policy import Amount, BudgetName, HaltMode, Policy, loosened
+from holdfast.core.fleet.rollout import control as rollout_control
+from holdfast.core.fleet.rollout.policy import Amount, BudgetName, HaltMode, Policy, loosened
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.fleet.status import Bucket, bucket
 from holdfast.core.ids import Ids
 from holdfast.errors import IllegalTransition, InvalidInput
-from holdfast.fleet import host_scripts
 from holdfast.fleet.hints import wake_hosts, wake_jobs
+from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs import asking
 from holdfast.fleet.jobs.create import Created, Jobs
 from holdfast.fleet.jobs.job_rows import (

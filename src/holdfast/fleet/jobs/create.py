@@ -18,9 +18,10 @@ from msgspec.structs import replace
 from holdfast.bus.port import Bus
 from holdfast.core import codec
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet import retry_rule
-from holdfast.core.fleet.job_request import JobRequest
-from holdfast.core.fleet.job_spec import JobSpec, check_request, check_targets, stored
+from holdfast.core.fleet.commands import retry_rule
+from holdfast.core.fleet.commands.retry_rule import RetryRule
+from holdfast.core.fleet.jobs.request import JobRequest
+from holdfast.core.fleet.jobs.spec import JobSpec, check_request, check_targets, stored
 from holdfast.core.fleet.model import (
     JOB_PREFIX,
     ApprovalRequest,
@@ -29,8 +30,7 @@ from holdfast.core.fleet.model import (
     Job,
     OutboxKind,
 )
-from holdfast.core.fleet.retry_rule import RetryRule
-from holdfast.core.fleet.rollout_state import begin as begin_rollout
+from holdfast.core.fleet.rollout.state import begin as begin_rollout
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.ids import Ids
 from holdfast.errors import IdempotencyConflict

@@ -16,9 +16,9 @@ import msgspec
 from holdfast.bus.port import Bus
 from holdfast.core.command import Abort, Instruction, Pause, Resume
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet import block as rules_of_blocks
-from holdfast.core.fleet.block import LiftAction, Refused
-from holdfast.core.fleet.job_spec import read_spec
+from holdfast.core.fleet.blocks import block as rules_of_blocks
+from holdfast.core.fleet.blocks.block import LiftAction, Refused
+from holdfast.core.fleet.jobs.spec import read_spec
 from holdfast.core.fleet.model import (
     APPROVAL_PREFIX,
     Block,
@@ -32,9 +32,9 @@ from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionKind, ends_as
 from holdfast.core.ids import Ids
 from holdfast.core.transition import Transition
-from holdfast.fleet import host_scripts
 from holdfast.fleet.attempts import Attempts
 from holdfast.fleet.hints import wake_hosts, wake_jobs
+from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs import ending
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.drift import ask_again, current_digest

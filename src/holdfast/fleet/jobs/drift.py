@@ -12,14 +12,14 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet import approval as rules_of_approval
-from holdfast.core.fleet.command_type import CommandType
-from holdfast.core.fleet.job_spec import JobSpec, read_spec, stored
+from holdfast.core.fleet.approvals import approval as rules_of_approval
+from holdfast.core.fleet.commands.command_type import CommandType
+from holdfast.core.fleet.commands.secrets import SecretRef
+from holdfast.core.fleet.jobs.spec import JobSpec, read_spec, stored
 from holdfast.core.fleet.model import ApprovalState, Host, Job
 from holdfast.core.fleet.rules import FleetRules
-from holdfast.core.fleet.secrets import SecretRef
 from holdfast.core.ids import Ids
-from holdfast.fleet import host_scripts
+from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs import asking
 from holdfast.fleet.jobs.asking import voided
 from holdfast.fleet.jobs.job_rows import job_event, rollout_of, with_rollout

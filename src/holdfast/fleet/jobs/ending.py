@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.core.command import Abort, Instruction
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet.agent_facts import taken_tokens
+from holdfast.core.fleet.agents.facts import taken_tokens
 from holdfast.core.fleet.model import Execution
 from holdfast.core.fleet.status import ExecutionKind, ends_as
 from holdfast.core.ids import Ids

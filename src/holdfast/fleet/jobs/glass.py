@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core import codec
-from holdfast.core.fleet import approval as rules_of_approval, break_glass as glass_rules
-from holdfast.core.fleet.break_glass import BreakGlass
+from holdfast.core.fleet.approvals import approval as rules_of_approval, break_glass as glass_rules
+from holdfast.core.fleet.approvals.break_glass import BreakGlass
 from holdfast.core.fleet.model import (
     ApprovalRequest,
     ApprovalState,

@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from holdfast.core import codec
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet.job_status import job_status
+from holdfast.core.fleet.jobs.status import job_status
 from holdfast.core.fleet.model import (
     JOB_ENDED,
     ApprovalState,
     Execution,
     Job,
 )
-from holdfast.core.fleet.rollout_policy import Policy
-from holdfast.core.fleet.rollout_state import RolloutState
+from holdfast.core.fleet.rollout.policy import Policy
+from holdfast.core.fleet.rollout.state import RolloutState
 from holdfast.core.task import DEFAULT_PROJECT, Task
 from holdfast.errors import NotFound, VersionConflict
 from holdfast.fleet.jobs.rows import own

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core import codec
 from holdfast.core.fleet.model import SLOT, Job
-from holdfast.core.fleet.rollout_policy import wave_of
+from holdfast.core.fleet.rollout.policy import wave_of
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionFacts, ExecutionKind, kind_of
 from holdfast.core.start_once import RunPhase

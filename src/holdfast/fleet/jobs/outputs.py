@@ -11,9 +11,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.core.check import check_choice, check_whole
-from holdfast.core.fleet.folded import GROUPS_SHOWN, FoldedOutput, HostOutput, fold_outputs
+from holdfast.core.fleet.agents.run_output import StreamState, read_states
+from holdfast.core.fleet.jobs.folded import GROUPS_SHOWN, FoldedOutput, HostOutput, fold_outputs
 from holdfast.core.fleet.model import Job
-from holdfast.core.fleet.run_output import StreamState, read_states
 from holdfast.core.output import StreamName
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.fleet.jobs.reads import ExecutionView

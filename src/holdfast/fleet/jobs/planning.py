@@ -1,8 +1,8 @@
 """Plans jobs: counts what has ended, and lets the next hosts start, halts the job, or ends it.
 
 Promises: a step is one transaction under the lock of the job's row, with the reducer of
-`core.fleet.rollout`. Nothing is admitted unless the job needs no approval or has one that fits its digest.
-Two planners of one job do no harm.
+`core.fleet.rollout.reducer`. Nothing is admitted unless the job needs no approval or has one that fits its
+digest. Two planners of one job do no harm.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import msgspec
 
 from holdfast.core.check import check_choice, check_page
 from holdfast.core.errors import AmbiguousId
-from holdfast.core.fleet.drift import HostDrift, PinnedHost, drift
-from holdfast.core.fleet.job_spec import JobSpec, read_spec
+from holdfast.core.fleet.jobs.drift import HostDrift, PinnedHost, drift
+from holdfast.core.fleet.jobs.spec import JobSpec, read_spec
 from holdfast.core.fleet.model import (
     JOB_PREFIX,
     SLOT,
@@ -27,8 +27,8 @@ from holdfast.core.fleet.model import (
     Job,
     JobStatus,
 )
-from holdfast.core.fleet.rollout_policy import place_of, wave_of
-from holdfast.core.fleet.rollout_state import BudgetUse, usage
+from holdfast.core.fleet.rollout.policy import place_of, wave_of
+from holdfast.core.fleet.rollout.state import BudgetUse, usage
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.fleet.status import (
     KINDS,
@@ -39,7 +39,7 @@ from holdfast.core.fleet.status import (
 )
 from holdfast.core.task import Status, Task
 from holdfast.errors import NotFound
-from holdfast.fleet import groups, host_scripts
+from holdfast.fleet.hosts import groups, scripts as host_scripts
 from holdfast.fleet.jobs.counts import count_kinds, eta_seconds
 from holdfast.fleet.jobs.job_rows import (
     Rollout,

@@ -17,9 +17,8 @@ from msgspec.structs import replace
 
 from holdfast.core.command import Admit, Instruction, Pause
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet import rollout as reducer
-from holdfast.core.fleet.block import Refused
-from holdfast.core.fleet.job_spec import read_spec
+from holdfast.core.fleet.blocks.block import Refused
+from holdfast.core.fleet.jobs.spec import read_spec
 from holdfast.core.fleet.model import (
     Execution,
     Host,
@@ -27,9 +26,10 @@ from holdfast.core.fleet.model import (
     Job,
     OutboxKind,
 )
-from holdfast.core.fleet.rollout_control import halt
-from holdfast.core.fleet.rollout_policy import HaltMode
-from holdfast.core.fleet.rollout_state import (
+from holdfast.core.fleet.rollout import reducer
+from holdfast.core.fleet.rollout.control import halt
+from holdfast.core.fleet.rollout.policy import HaltMode
+from holdfast.core.fleet.rollout.state import (
     ROLLOUT_ACTOR,
     AdmitHosts,
     AskGate,

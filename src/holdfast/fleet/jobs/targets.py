@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.core.errors import EmptySelection
+from holdfast.core.fleet.hosts.selector import pick
 from holdfast.core.fleet.model import Host, HostState
-from holdfast.core.fleet.selector import pick
-from holdfast.fleet import groups, host_scripts
+from holdfast.fleet.hosts import groups, scripts as host_scripts
 from holdfast.store.script import Script
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.fleet import block as rules
-from holdfast.core.fleet.block import Held, Refused
-from holdfast.core.fleet.command_type import CommandType
-from holdfast.core.fleet.job_spec import JobSpec, digest_of
+from holdfast.core.fleet.blocks import block as rules
+from holdfast.core.fleet.blocks.block import Held, Refused
+from holdfast.core.fleet.commands.command_type import CommandType
+from holdfast.core.fleet.commands.secrets import versions
+from holdfast.core.fleet.hosts.selector_parse import Selector
+from holdfast.core.fleet.jobs.spec import JobSpec, digest_of
 from holdfast.core.fleet.model import Block, Host, OnRunning
-from holdfast.core.fleet.secrets import versions
-from holdfast.core.fleet.selector_parse import Selector
 from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionKind
-from holdfast.fleet.groups import read_selectors
+from holdfast.fleet.hosts.groups import read_selectors
 from holdfast.fleet.jobs.ending import Reason
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.rows import BLOCKS

@@ -12,8 +12,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from holdfast.core.event import NewEvent
-from holdfast.core.fleet import approval as rules_of_approval
-from holdfast.core.fleet.approval import (
+from holdfast.core.fleet.approvals import approval as rules_of_approval
+from holdfast.core.fleet.approvals.approval import (
     JOB_STATES,
     Ballot,
     RequestState,
@@ -24,9 +24,9 @@ from holdfast.core.fleet.model import (
     OutboxKind,
     Vote,
 )
-from holdfast.core.fleet.rollout_control import halt
-from holdfast.core.fleet.rollout_policy import HaltMode
-from holdfast.core.fleet.rollout_state import ROLLOUT_ACTOR, HaltCause
+from holdfast.core.fleet.rollout.control import halt
+from holdfast.core.fleet.rollout.policy import HaltMode
+from holdfast.core.fleet.rollout.state import ROLLOUT_ACTOR, HaltCause
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.ids import Ids
 from holdfast.fleet.jobs import asking

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from holdfast.core.fleet.model import Execution, Host, HostDriver
 from holdfast.core.task import Status, Task
-from holdfast.fleet import host_scripts
 from holdfast.fleet.agents.rows import read_slots
+from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs.job_rows import tasks_of
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.rows import EXECUTIONS

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.fleet import block as rules_of_blocks
-from holdfast.core.fleet.job_spec import read_spec
+from holdfast.core.fleet.blocks import block as rules_of_blocks
+from holdfast.core.fleet.jobs.spec import read_spec
 from holdfast.core.fleet.model import Execution, HostState, Job
-from holdfast.core.fleet.rollout_policy import place_of, size_of, wave_of
+from holdfast.core.fleet.rollout.policy import place_of, size_of, wave_of
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.core.wire import time_text
-from holdfast.fleet import host_scripts
+from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs.job_rows import GRANTED, rollout_of
 from holdfast.fleet.jobs.reads import ExecutionView, HostStanding, standings
 from holdfast.fleet.jobs.verdicts import read_blocks

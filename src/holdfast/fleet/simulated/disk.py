@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from holdfast.core.fleet.journal import Record, TokenLog
+from holdfast.core.fleet.agents.journal import Record, TokenLog
 
 Before = Callable[[int, tuple[Record, ...]], Awaitable[None]]
 

@@ -17,7 +17,7 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.ports import Transport
 from holdfast.agent.settings import AgentSettings
 from holdfast.clock import Clock
-from holdfast.core.fleet.journal import Record
+from holdfast.core.fleet.agents.journal import Record
 from holdfast.core.fleet.model import Host
 from holdfast.errors import HoldfastError
 from holdfast.fleet.driving import Rig

@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.core.errors import GatewayUnavailable
-from holdfast.core.fleet.agent_wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agents.wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
 from holdfast.errors import HoldfastError
 from holdfast.fleet.simulated.dice import Dice
 from holdfast.fleet.simulated.faults import SimulatedFaults

@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.agent.ports import ExitRecord, Sight, StreamEnd, Work
 from holdfast.clock import Clock
-from holdfast.core.fleet.journal import ProcessEvidence, ProcessMark
+from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark
 from holdfast.fleet.simulated.commands import Behaviour, behaviour, flood_of
 from holdfast.fleet.simulated.dice import Dice
 

@@ -11,13 +11,13 @@ from functools import partial
 from typing import Final
 
 from holdfast.core import codec
-from holdfast.core.fleet.host_entry import HostEntry, check_entry
+from holdfast.core.fleet.hosts.entry import HostEntry, check_entry
 from holdfast.core.fleet.model import Host, HostDriver
 from holdfast.core.ids import Ids
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.errors import Conflict
-from holdfast.fleet import host_scripts
 from holdfast.fleet.agents.enrol import LOST_HEARTBEATS
+from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.simulated.dice import Dice
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.clock import Clock
 from holdfast.core.errors import GatewayUnavailable
-from holdfast.core.fleet.agent_wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agents.wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
 from holdfast.core.fleet.model import Host
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.errors import InvalidInput, StoreUnavailable

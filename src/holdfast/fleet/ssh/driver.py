@@ -22,14 +22,14 @@ from holdfast.agent.link import HostGone
 from holdfast.agent.settings import AgentSettings
 from holdfast.clock import Clock
 from holdfast.core.errors import NodeFenced
-from holdfast.core.fleet.agent_wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agents.wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
 from holdfast.core.fleet.model import Host, HostDriver
 from holdfast.core.ids import Ids
 from holdfast.core.watching import backoff_seconds
 from holdfast.errors import BadConfig, MissingExtra
-from holdfast.fleet import host_scripts
 from holdfast.fleet.agents.door import AgentDoor
 from holdfast.fleet.driving import Rig
+from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs.waiting import waiting_execution
 from holdfast.fleet.ssh.rows import orphans
 from holdfast.fleet.ssh.target import SshOptions, read_target

@@ -19,7 +19,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from holdfast.core import close_codes
 from holdfast.core.errors import Malformed, NodeFenced, TooLarge, Unauthenticated, UnknownNode
-from holdfast.core.fleet.agent_wire import SYNC_BYTES_MAX, AgentSync
+from holdfast.core.fleet.agents.wire import SYNC_BYTES_MAX, AgentSync
 from holdfast.errors import HoldfastError
 from holdfast.gateway.connections import Door, OpenSession
 from holdfast.gateway.feed.protocol import EXTENSION

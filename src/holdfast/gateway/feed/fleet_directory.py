@@ -16,7 +16,7 @@ from holdfast.core.errors import AmbiguousId
 from holdfast.core.fleet.model import Host, Job
 from holdfast.errors import NotFound
 from holdfast.fleet.fleet import Fleet
-from holdfast.fleet.whole_views import whole_host, whole_job
+from holdfast.fleet.views.whole import whole_host, whole_job
 
 
 class FleetDirectory:

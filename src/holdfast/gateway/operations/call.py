@@ -29,7 +29,7 @@ from holdfast.core.decide import Refusal, Transition
 from holdfast.core.errors import PreconditionFailed
 from holdfast.core.rights import Operation, PrincipalKind
 from holdfast.errors import InvalidInput, NotFound, VersionConflict
-from holdfast.fleet.webhooks import Incoming
+from holdfast.fleet.webhooks.webhooks import Incoming
 from holdfast.gateway.services import GatewayServices
 from holdfast.queue.by import By
 from holdfast.sync.access.recorded import Recorded, Repeatable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core.fleet.agent_wire import SYNC_BYTES_MAX, AgentEnrol, AgentStart, AgentSync
+from holdfast.core.fleet.agents.wire import SYNC_BYTES_MAX, AgentEnrol, AgentStart, AgentSync
 from holdfast.core.rights import Operation as O  # noqa: N817
 from holdfast.gateway.operations.fleet import agents
 from holdfast.gateway.rest.route import Route

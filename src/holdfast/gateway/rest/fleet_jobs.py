@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from holdfast.core.fleet.folded import GROUPS_SHOWN
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.jobs.folded import GROUPS_SHOWN
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.output import StreamName
 from holdfast.core.rights import Operation as O  # noqa: N817
 from holdfast.gateway.operations.fleet import approvals, job_control, jobs, webhooks

@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.fleet.block import matches
-from holdfast.core.fleet.job_spec import read_spec
+from holdfast.core.fleet.blocks.block import matches
+from holdfast.core.fleet.jobs.spec import read_spec
 from holdfast.core.fleet.model import FLEET_TYPE, ApprovalState, Execution
-from holdfast.core.fleet.rollout_policy import size_of
+from holdfast.core.fleet.rollout.policy import size_of
 from holdfast.core.fleet.status import ENDED_KINDS, ExecutionKind as K, may_follow, shown
 from holdfast.core.task import ENDED
 from holdfast.fleet.simulated.machine import RealRun

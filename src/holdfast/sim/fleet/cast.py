@@ -6,7 +6,7 @@ import contextvars
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from holdfast.core.fleet.approval_rules import ApprovalMatch, ApprovalRule
+from holdfast.core.fleet.approvals.rules import ApprovalMatch, ApprovalRule
 from holdfast.core.fleet.model import Host
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.ids import Ids

@@ -9,13 +9,13 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from holdfast.core.errors import GatewayUnavailable
-from holdfast.core.fleet.approval import Person
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.approvals.approval import Person
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.model import SLOT, BlockEffect, OnLift, OnRunning
-from holdfast.core.fleet.rollout_policy import RolloutRequest
+from holdfast.core.fleet.rollout.policy import RolloutRequest
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.errors import HoldfastError
-from holdfast.fleet.blocks import NewBlock
+from holdfast.fleet.blocks.blocks import NewBlock
 from holdfast.fleet.jobs.control import RolloutChange
 from holdfast.queue.by import By
 from holdfast.queue.queue import Queue

@@ -18,16 +18,16 @@ from msgspec.structs import replace
 
 from holdfast.app import resources_for
 from holdfast.core.event import Event
-from holdfast.core.fleet.approval_rules import NO_APPROVAL
-from holdfast.core.fleet.host_entry import HostEntry
-from holdfast.core.fleet.job_request import JobRequest
-from holdfast.core.fleet.job_spec import check_request
+from holdfast.core.fleet.approvals.rules import NO_APPROVAL
+from holdfast.core.fleet.hosts.entry import HostEntry
+from holdfast.core.fleet.jobs.request import JobRequest
+from holdfast.core.fleet.jobs.spec import check_request
 from holdfast.core.fleet.model import Host, HostDriver, Job, JobStatus
 from holdfast.core.fleet.rules import RULES, FleetRules
 from holdfast.core.fleet.status import KINDS, ExecutionKind
 from holdfast.core.ids import Ids
 from holdfast.errors import InvalidInput
-from holdfast.fleet.blocks import NewBlock
+from holdfast.fleet.blocks.blocks import NewBlock
 from holdfast.fleet.jobs.create import Excluded
 from holdfast.fleet.jobs.job_rows import counts_of, read_job, rollout_of
 from holdfast.fleet.simulated.commands import Behaviour

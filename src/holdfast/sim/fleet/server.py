@@ -9,12 +9,12 @@ from typing import Any, Final, TypeVar
 
 from holdfast.bus.port import FEED
 from holdfast.core.errors import GatewayUnavailable
-from holdfast.core.fleet.agent_wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agents.wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.errors import StoreUnavailable
 from holdfast.fleet.agents.agents import Agents
 from holdfast.fleet.agents.door import AgentDoor
-from holdfast.fleet.blocks import BlockLoop
+from holdfast.fleet.blocks.blocks import BlockLoop
 from holdfast.fleet.fleet import Fleet
 from holdfast.fleet.hints import FLEET, wake_jobs
 from holdfast.fleet.loops import FleetLoops

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from holdfast.core import codec, lease
 from holdfast.core.command import Abort, Command, Expire, Instruction
 from holdfast.core.decide import decide
-from holdfast.core.fleet.agent_facts import AgentStanding, JobCommand, Run, RunCommand
-from holdfast.core.fleet.agent_rules import fenced, judge
-from holdfast.core.fleet.agent_wire import (
+from holdfast.core.fleet.agents.facts import AgentStanding, JobCommand, Run, RunCommand
+from holdfast.core.fleet.agents.offer_rules import next_offer, offer_of
+from holdfast.core.fleet.agents.rules import fenced, judge
+from holdfast.core.fleet.agents.wire import (
     AgentOffer,
     AgentResult,
     AgentRun,
@@ -34,7 +35,6 @@ from holdfast.core.fleet.model import (
     Job,
     JobStatus,
 )
-from holdfast.core.fleet.offer_rules import next_offer, offer_of
 from holdfast.core.gate import of_node
 from holdfast.core.lease import LeaseRow
 from holdfast.core.node_identity import NodeState

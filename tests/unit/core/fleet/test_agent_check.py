@@ -2,8 +2,8 @@
 
 from hypothesis import given, strategies as st
 
-from holdfast.core.fleet.agent_check import check_sync
-from holdfast.core.fleet.agent_wire import (
+from holdfast.core.fleet.agents.check import check_sync
+from holdfast.core.fleet.agents.wire import (
     REASON_CHARS_MAX,
     AgentCommandAck,
     AgentResult,

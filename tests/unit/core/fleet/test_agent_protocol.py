@@ -9,7 +9,7 @@ from collections import Counter
 
 from hypothesis import example, given, settings, strategies as st
 
-from holdfast.core.fleet.agent_wire import AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agents.wire import AgentSync, AgentSyncAnswer
 from holdfast.core.task import ENDED
 from tests.unit.core.fleet.agent_model import (
     COMMAND,

@@ -9,9 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.command import Abort, Expire
-from holdfast.core.fleet.agent_facts import Run
-from holdfast.core.fleet.agent_rules import fenced, judge
-from holdfast.core.fleet.agent_wire import (
+from holdfast.core.fleet.agents.facts import Run
+from holdfast.core.fleet.agents.offer_rules import Ends, Waits, may_start, next_offer, offer_of
+from holdfast.core.fleet.agents.rules import fenced, judge
+from holdfast.core.fleet.agents.wire import (
     AgentChunk,
     AgentResult,
     AgentRun,
@@ -25,7 +26,6 @@ from holdfast.core.fleet.model import (
     HostState,
     JobStatus,
 )
-from holdfast.core.fleet.offer_rules import Ends, Waits, may_start, next_offer, offer_of
 from holdfast.core.node_identity import NodeState
 from holdfast.core.start_once import RunPhase, phase_of
 from holdfast.core.task import FailureKind, Status

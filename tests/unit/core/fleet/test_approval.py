@@ -18,7 +18,7 @@ from holdfast.core.errors import (
     JobRejected,
     SelfApproval,
 )
-from holdfast.core.fleet.approval import (
+from holdfast.core.fleet.approvals.approval import (
     JOB_STATES,
     Ballot,
     CastVote,
@@ -36,7 +36,8 @@ from holdfast.core.fleet.approval import (
     vote,
     withdraw,
 )
-from holdfast.core.fleet.approval_rules import (
+from holdfast.core.fleet.approvals.break_glass import break_glass, reviewed
+from holdfast.core.fleet.approvals.rules import (
     DEFAULT_RULE,
     ApprovalMatch,
     ApprovalRule,
@@ -46,7 +47,6 @@ from holdfast.core.fleet.approval_rules import (
     matching_in,
     rule_for,
 )
-from holdfast.core.fleet.break_glass import break_glass, reviewed
 from holdfast.core.fleet.model import ApprovalRequest, ApprovalState, Host, HostDriver, Vote
 from holdfast.errors import (
     AlreadyDecided,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.core.fleet.block import (
+from holdfast.core.fleet.blocks.block import (
     BlockAction,
     Held,
     LiftAction,
@@ -24,7 +24,8 @@ from holdfast.core.fleet.block import (
     next_change,
     verdict,
 )
-from holdfast.core.fleet.drift import NAMED_MAX, PinnedHost, drift
+from holdfast.core.fleet.hosts.selector_parse import parse
+from holdfast.core.fleet.jobs.drift import NAMED_MAX, PinnedHost, drift
 from holdfast.core.fleet.model import (
     Block,
     BlockEffect,
@@ -34,7 +35,6 @@ from holdfast.core.fleet.model import (
     OnLift,
     OnRunning,
 )
-from holdfast.core.fleet.selector_parse import parse
 from holdfast.core.pinned_rules import PinnedStage
 from holdfast.errors import InvalidInput
 

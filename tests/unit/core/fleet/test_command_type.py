@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.core.fleet.command_type import (
+from holdfast.core.fleet.commands.command_type import (
     SHIPPED,
     TYPES_MAX,
     CommandKind,

@@ -7,10 +7,10 @@ import tomllib
 
 import pytest
 
-from holdfast.core.fleet.command_type import SHIPPED, CommandType, command_types
-from holdfast.core.fleet.inventory import InventoryFormat, read_inventory
-from holdfast.core.fleet.job_request import JobRequest
-from holdfast.core.fleet.job_spec import argv_of, check_request
+from holdfast.core.fleet.commands.command_type import SHIPPED, CommandType, command_types
+from holdfast.core.fleet.hosts.inventory import InventoryFormat, read_inventory
+from holdfast.core.fleet.jobs.request import JobRequest
+from holdfast.core.fleet.jobs.spec import argv_of, check_request
 from holdfast.core.fleet.rules import RULES
 from tests.pages import page
 

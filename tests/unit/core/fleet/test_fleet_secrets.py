@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.core.fleet.secrets import (
+from holdfast.core.fleet.commands.secrets import (
     SECRET_BYTES_MAX,
     SecretRef,
     StreamRedactor,

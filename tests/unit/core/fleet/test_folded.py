@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.core.fleet.folded import GROUPS_MAX, FoldedOutput, HostOutput, fold_outputs
-from holdfast.core.fleet.names import unfold
+from holdfast.core.fleet.hosts.names import unfold
+from holdfast.core.fleet.jobs.folded import GROUPS_MAX, FoldedOutput, HostOutput, fold_outputs
 from holdfast.errors import InvalidInput
 
 outputs = st.lists(

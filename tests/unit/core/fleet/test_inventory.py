@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from holdfast.core import codec
-from holdfast.core.fleet import ansible, listing
-from holdfast.core.fleet.host_entry import HostEntry, check_entry
-from holdfast.core.fleet.inventory import InventoryFormat, read_inventory
-from holdfast.core.fleet.listing import Inventory, LineProblem, Lister
-from holdfast.core.fleet.names import unfold
-from holdfast.core.fleet.selector import parse
+from holdfast.core.fleet.hosts import ansible, listing
+from holdfast.core.fleet.hosts.entry import HostEntry, check_entry
+from holdfast.core.fleet.hosts.inventory import InventoryFormat, read_inventory
+from holdfast.core.fleet.hosts.listing import Inventory, LineProblem, Lister
+from holdfast.core.fleet.hosts.names import unfold
+from holdfast.core.fleet.hosts.selector import parse
 from holdfast.errors import InvalidInput
 
 

@@ -16,10 +16,11 @@ from holdfast.core.errors import (
     TooLarge,
     UnknownCommandType,
 )
-from holdfast.core.fleet.command_type import HOSTS_MAX, OnRestart, command_types
-from holdfast.core.fleet.job_fields import COMMAND_BYTES_MAX
-from holdfast.core.fleet.job_request import JobRequest, request_hash
-from holdfast.core.fleet.job_spec import (
+from holdfast.core.fleet.commands.command_type import HOSTS_MAX, OnRestart, command_types
+from holdfast.core.fleet.commands.secrets import SecretRef, versions
+from holdfast.core.fleet.jobs.fields import COMMAND_BYTES_MAX
+from holdfast.core.fleet.jobs.request import JobRequest, request_hash
+from holdfast.core.fleet.jobs.spec import (
     ARGV_MAX,
     JobSpec,
     argv_of,
@@ -31,9 +32,8 @@ from holdfast.core.fleet.job_spec import (
     stored,
 )
 from holdfast.core.fleet.model import Block, BlockEffect
-from holdfast.core.fleet.rollout_policy import PLAIN
+from holdfast.core.fleet.rollout.policy import PLAIN
 from holdfast.core.fleet.rules import RULES, FleetRules
-from holdfast.core.fleet.secrets import SecretRef, versions
 from holdfast.core.task import Priority
 from holdfast.errors import (
     BatchTooLarge,

@@ -9,8 +9,8 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 from hypothesis import given, strategies as st
 
 from holdfast.core.errors import BadSelector
-from holdfast.core.fleet.names import NAMES_MAX, fold, unfold
-from holdfast.core.fleet.selector_parse import parse
+from holdfast.core.fleet.hosts.names import NAMES_MAX, fold, unfold
+from holdfast.core.fleet.hosts.selector_parse import parse
 
 numbers = st.one_of(
     st.integers(0, 120).map(str),

@@ -10,7 +10,7 @@ from holdfast.core import command as c, retry
 from holdfast.core.codec import dumps
 from holdfast.core.command import Instruction
 from holdfast.core.decide import Transition, claim, decide
-from holdfast.core.fleet.retry_rule import (
+from holdfast.core.fleet.commands.retry_rule import (
     RetryRule,
     delay_seconds,
     max_attempts,

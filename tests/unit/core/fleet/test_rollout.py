@@ -8,9 +8,18 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from holdfast.core.fleet import rollout
 from holdfast.core.fleet.model import JobStatus
-from holdfast.core.fleet.rollout import (
+from holdfast.core.fleet.rollout import reducer as rollout
+from holdfast.core.fleet.rollout.policy import (
+    PLAIN,
+    BudgetName,
+    GateMode,
+    HostOrder,
+    nth_at,
+    size_of,
+    wave_of,
+)
+from holdfast.core.fleet.rollout.reducer import (
     AdmitHosts,
     AskGate,
     Bucket,
@@ -26,15 +35,6 @@ from holdfast.core.fleet.rollout import (
     WakeAt,
     begin,
     step,
-)
-from holdfast.core.fleet.rollout_policy import (
-    PLAIN,
-    BudgetName,
-    GateMode,
-    HostOrder,
-    nth_at,
-    size_of,
-    wave_of,
 )
 from holdfast.errors import IllegalTransition
 

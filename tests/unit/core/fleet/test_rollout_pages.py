@@ -6,11 +6,11 @@ import re
 
 import msgspec
 
-from holdfast.core.fleet.approval_rules import ApprovalMatch, ApprovalRule, VoterGroup
+from holdfast.core.fleet.approvals.rules import ApprovalMatch, ApprovalRule, VoterGroup
+from holdfast.core.fleet.blocks.window import PARTS, BlockWindow, check_window, read_window
 from holdfast.core.fleet.model import JOB_ENDED, Block
-from holdfast.core.fleet.rollout_policy import BUDGETS, RolloutRequest, policy_of
+from holdfast.core.fleet.rollout.policy import BUDGETS, RolloutRequest, policy_of
 from holdfast.core.fleet.status import KINDS
-from holdfast.core.fleet.window import PARTS, BlockWindow, check_window, read_window
 from tests.pages import page
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.core.fleet.rollout_policy import (
+from holdfast.core.fleet.rollout.policy import (
     PLAIN,
     BudgetName,
     HaltMode,

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from holdfast.core.errors import HOSTS_NAMED_MAX, BadSelector, EmptySelection, UnknownHost
-from holdfast.core.fleet.model import Host, HostDriver, HostState
-from holdfast.core.fleet.names import NAMES_MAX, quoted
-from holdfast.core.fleet.selector import (
+from holdfast.core.fleet.hosts.names import NAMES_MAX, quoted
+from holdfast.core.fleet.hosts.selector import (
     GROUP_DEPTH_MAX,
     check_groups,
     evaluate,
@@ -20,12 +19,13 @@ from holdfast.core.fleet.selector import (
     pick,
     selected,
 )
-from holdfast.core.fleet.selector_parse import (
+from holdfast.core.fleet.hosts.selector_parse import (
     SELECTOR_CHARS_MAX,
     SELECTOR_DEPTH_MAX,
     TESTS_MAX,
     glob_pattern,
 )
+from holdfast.core.fleet.model import Host, HostDriver, HostState
 from tests.unit.core.fleet.fleet_support import host
 
 HOSTS = [

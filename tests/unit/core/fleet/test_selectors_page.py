@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from holdfast.core.fleet.hosts.selector import fold, parse, selected
 from holdfast.core.fleet.model import Host, HostState
-from holdfast.core.fleet.selector import fold, parse, selected
 from holdfast.errors import HoldfastError
 from tests.pages import page
 from tests.unit.core.fleet.fleet_support import host

@@ -12,7 +12,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from holdfast.core import codec
 from holdfast.core.errors import BadSignature
-from holdfast.core.fleet.signature import (
+from holdfast.core.fleet.webhooks.signature import (
     ID_CHARS_MAX,
     SIGNATURES_MAX,
     TOLERANCE_SECONDS,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holdfast.core import codec, command as c
 from holdfast.core.command import Instruction
 from holdfast.core.decide import Transition, claim, decide
-from holdfast.core.fleet.job_status import job_status, may_move as job_may_move
+from holdfast.core.fleet.jobs.status import job_status, may_move as job_may_move
 from holdfast.core.fleet.model import (
     JOB_ENDED,
     ApprovalState,
@@ -21,8 +21,8 @@ from holdfast.core.fleet.model import (
     Job,
     JobStatus,
 )
-from holdfast.core.fleet.rollout import HaltMode, begin, halt
-from holdfast.core.fleet.rollout_state import WaveState
+from holdfast.core.fleet.rollout.reducer import HaltMode, begin, halt
+from holdfast.core.fleet.rollout.state import WaveState
 from holdfast.core.fleet.status import (
     BY_FAILURE,
     BY_PHASE,

@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 
 from holdfast.core.event import Event, Position
 from holdfast.core.event_kinds import TABLE, EventClass, TopicRule
-from holdfast.core.fleet.webhook_address import AddressRules, WebhookTarget, is_public
-from holdfast.core.fleet.webhook_rules import (
+from holdfast.core.fleet.webhooks.address import AddressRules, WebhookTarget, is_public
+from holdfast.core.fleet.webhooks.rules import (
     BODY_BYTES_MAX,
     KINDS_DEFAULT,
     RETRY_SECONDS,

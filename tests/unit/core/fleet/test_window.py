@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.core.fleet.window import (
+from holdfast.core.fleet.blocks.window import (
     BlockWindow,
     check_window,
     parse_rule,

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from holdfast.core.errors import GatewayUnavailable
-from holdfast.core.fleet.agent_wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agents.wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
 from holdfast.errors import BadConfig
 from holdfast.fleet.simulated.dice import Dice
 from holdfast.fleet.simulated.faults import (

@@ -11,14 +11,14 @@ from hypothesis import given, strategies as st
 
 from holdfast.agent.ports import ExitRecord, Sight, Work
 from holdfast.clock import VirtualClock
-from holdfast.core.fleet.agent_wire import AgentOffer
-from holdfast.core.fleet.journal import (
+from holdfast.core.fleet.agents.journal import (
     AcceptedRecord,
     AckedRecord,
     OfferedRecord,
     ProcessEvidence,
     Step,
 )
+from holdfast.core.fleet.agents.wire import AgentOffer
 from holdfast.fleet.simulated.commands import Behaviour, behaviour
 from holdfast.fleet.simulated.dice import Dice
 from holdfast.fleet.simulated.disk import MemoryJournal

@@ -20,7 +20,7 @@ from holdfast.cli.options import COMMON, Common, DryRun, ExpectVersion, Project,
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import with_queue
 from holdfast.client.calls import Calls
-from holdfast.core.fleet.host_entry import HostEntry, check_entry
+from holdfast.core.fleet.hosts.entry import HostEntry, check_entry
 from holdfast.core.fleet.model import HostDriver
 from holdfast.errors import Conflict, NotFound
 from holdfast.queue.problem import Problem

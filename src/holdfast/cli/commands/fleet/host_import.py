@@ -21,9 +21,9 @@ from holdfast.cli.problem import PARTIAL, Usage
 from holdfast.cli.session import remark, with_queue
 from holdfast.cli.values import STDIN
 from holdfast.client.calls import Calls
-from holdfast.core.fleet.host_entry import HostEntry
-from holdfast.core.fleet.inventory import InventoryFormat, read_inventory
-from holdfast.core.fleet.listing import Inventory
+from holdfast.core.fleet.hosts.entry import HostEntry
+from holdfast.core.fleet.hosts.inventory import InventoryFormat, read_inventory
+from holdfast.core.fleet.hosts.listing import Inventory
 from holdfast.errors import NotFound
 
 TEXT_BYTES_MAX: Final = 524_288

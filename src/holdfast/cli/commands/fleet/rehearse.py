@@ -27,12 +27,12 @@ from holdfast.cli.session import with_queue
 from holdfast.cli.simulation import NO_FAULT_OPTIONS, FaultOptions
 from holdfast.client.calls import Calls
 from holdfast.config import FILE_NAME, read_tables
-from holdfast.core.fleet.host_entry import HostEntry
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.hosts.entry import HostEntry
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.fleet.blocks import NewBlock
+from holdfast.fleet.blocks.blocks import NewBlock
 from holdfast.fleet.simulated.faults import parse_delay, parse_share
 from holdfast.gateway.settings import server_settings
 from holdfast.sim.fleet.rehearsal import (

@@ -16,8 +16,8 @@ from holdfast.cli import values
 from holdfast.cli.commands.fleet.job_change import amount, budgets, per_second
 from holdfast.cli.options import Flag
 from holdfast.cli.problem import Usage
-from holdfast.core.fleet.command_type import OnRestart
-from holdfast.core.fleet.rollout_policy import BUDGETS, GateMode, HaltMode, HostOrder
+from holdfast.core.fleet.commands.command_type import OnRestart
+from holdfast.core.fleet.rollout.policy import BUDGETS, GateMode, HaltMode, HostOrder
 
 Pairs = Annotated[list[str] | None, Parameter(negative="", help="")]
 

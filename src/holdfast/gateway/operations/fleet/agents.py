@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.errors import Forbidden
-from holdfast.core.fleet.agent_wire import AgentEnrol, AgentStart, AgentSync
+from holdfast.core.fleet.agents.wire import AgentEnrol, AgentStart, AgentSync
 from holdfast.core.rights import Operation, PrincipalKind
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.queue.by import By

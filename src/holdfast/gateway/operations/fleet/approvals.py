@@ -7,12 +7,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from holdfast.core.fleet.approval import Person, as_of
-from holdfast.core.fleet.break_glass import BreakGlass
+from holdfast.core.fleet.approvals.approval import Person, as_of
+from holdfast.core.fleet.approvals.break_glass import BreakGlass
 from holdfast.core.fleet.model import Job
 from holdfast.core.rights import Operation
-from holdfast.fleet import job_views as views
 from holdfast.fleet.jobs.approval_rows import ApprovalView
+from holdfast.fleet.views import jobs as views
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.fleet.job_control import OrderBody
 from holdfast.gateway.operations.fleet.jobs import NOUN, known, readable

@@ -13,8 +13,8 @@ from holdfast.core.fleet.model import Block, BlockEffect, OnLift, OnRunning
 from holdfast.core.rights import Operation
 from holdfast.core.wire import TIME_MAX, parse_time
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.fleet import views
-from holdfast.fleet.blocks import ANY_TYPE, NewBlock
+from holdfast.fleet.blocks.blocks import ANY_TYPE, NewBlock
+from holdfast.fleet.views import objects as views
 from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.gateway.operations.fleet.scope import own_host, page, place, project_of
 from holdfast.queue.by import By

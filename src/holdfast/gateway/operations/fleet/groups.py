@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.fleet.model import Group
 from holdfast.core.rights import Operation
-from holdfast.fleet import views
+from holdfast.fleet.views import objects as views
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.fleet.scope import page, place, project_of
 from holdfast.queue.by import By

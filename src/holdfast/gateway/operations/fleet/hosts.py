@@ -6,15 +6,15 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.fleet.host_entry import HostEntry
-from holdfast.core.fleet.inventory import InventoryFormat, read_inventory
-from holdfast.core.fleet.listing import Inventory
+from holdfast.core.fleet.hosts.entry import HostEntry
+from holdfast.core.fleet.hosts.inventory import InventoryFormat, read_inventory
+from holdfast.core.fleet.hosts.listing import Inventory
 from holdfast.core.fleet.model import Host
 from holdfast.core.rights import Operation
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.fleet import views
-from holdfast.fleet.host_details import HostDetails
-from holdfast.fleet.whole_views import whole_host
+from holdfast.fleet.hosts.details import HostDetails
+from holdfast.fleet.views import objects as views
+from holdfast.fleet.views.whole import whole_host
 from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.gateway.operations.fleet.scope import own_host, page, place, project_of
 from holdfast.queue.by import By

@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from holdfast.core.fleet.rollout_policy import Amount, BudgetName
+from holdfast.core.fleet.rollout.policy import Amount, BudgetName
 from holdfast.core.rights import Operation
-from holdfast.fleet import job_views as views
 from holdfast.fleet.jobs.control import AbortMode, Ordered, RetryOf, RolloutChange
+from holdfast.fleet.views import jobs as views
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.fleet.jobs import job_answer, new_job_by, readable, token_owners
 from holdfast.queue.by import By

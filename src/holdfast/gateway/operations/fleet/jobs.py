@@ -12,18 +12,18 @@ from msgspec.structs import replace
 
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.check import check_choice
-from holdfast.core.fleet.folded import GROUPS_SHOWN
-from holdfast.core.fleet.job_request import JobRequest
+from holdfast.core.fleet.jobs.folded import GROUPS_SHOWN
+from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.model import Job
 from holdfast.core.output import StreamName
 from holdfast.core.rights import Operation
 from holdfast.core.token import BOOTSTRAP
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.fleet import job_views as views, matrix_view
 from holdfast.fleet.jobs.create import Created
 from holdfast.fleet.jobs.reads import ExecutionView
-from holdfast.fleet.whole_views import whole_job
+from holdfast.fleet.views import jobs as views, matrix as matrix_view
+from holdfast.fleet.views.whole import whole_job
 from holdfast.gateway import redacting
 from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.gateway.operations.fleet.scope import own_host, page, place, project_of

@@ -15,7 +15,7 @@ from holdfast.core.fleet.model import OutboxEntry, Webhook, WebhookState
 from holdfast.core.rights import Operation
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.fleet import webhook_views as views
+from holdfast.fleet.webhooks import views
 from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.gateway.operations.fleet.job_control import OrderBody
 from holdfast.gateway.operations.fleet.scope import page, place, project_of

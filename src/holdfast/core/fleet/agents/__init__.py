@@ -1,0 +1,1 @@
+"""The protocol of agents: messages, offers, results, the journal."""

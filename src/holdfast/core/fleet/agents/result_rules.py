@@ -1,0 +1,74 @@
+"""What the end of a run means for its task, and how a late one is kept.
+
+Promises: a result has one meaning, whatever came before it. Only a refusal, and an end that nothing is known
+of, allow no further attempt; a task has others only if its command may run twice. Never: I/O, clocks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from holdfast.core import codec, failure as failures
+from holdfast.core.command import Complete, Fail, Release, RunnerCommand, Snooze
+from holdfast.core.fleet.agents.facts import Run
+from holdfast.core.fleet.agents.wire import AgentResult
+from holdfast.core.fleet.model import Execution
+from holdfast.core.task import FailureKind
+
+LATER_SECONDS: Final = 5.0
+"""When an offer that an agent does not take now is made again."""
+RERUN: Final = "rerun"
+NO_START: Final = frozenset({"never_started", "refused"})
+"""States of a result that say that nothing has started."""
+
+
+def command_of(run: Run, result: AgentResult, *, is_later: bool) -> RunnerCommand:
+    """What a result means for the task of its run."""
+    match result.state:
+        case "exited":
+            return _exited(run, result)
+        case "never_started" if is_later:
+            return Snooze(LATER_SECONDS, result.reason)
+        case "never_started":
+            return Release(result.reason or "the agent has not started it")
+        case "refused":
+            return _failed(
+                run, result, FailureKind.REJECTED, f"refused: {result.reason}", final=True
+            )
+        case _:
+            reason = result.reason or "the agent does not know how it ended"
+            may_rerun = run.job.command.on_restart == RERUN
+            return _failed(run, result, FailureKind.LOST, reason, final=not may_rerun)
+
+
+def _exited(run: Run, result: AgentResult) -> RunnerCommand:
+    if result.timed_out:
+        seconds = run.job.command.exec_timeout_seconds
+        message = f"it ran longer than {seconds:g} s and was ended"
+        return _failed(run, result, FailureKind.TIMEOUT, message)
+    if result.exit_code in run.job.command.ok_codes and not result.killed:
+        return Complete(codec.dumps({"exit_code": result.exit_code}), result.seconds)
+    how = (
+        f"signal {result.signal}" if result.signal is not None else f"exit code {result.exit_code}"
+    )
+    return _failed(run, result, FailureKind.ERROR, f"it ended with {how}")
+
+
+def _failed(
+    run: Run, result: AgentResult, kind: FailureKind, message: str, *, final: bool = False
+) -> Fail:
+    return Fail(failures.plain(run.task.type, kind, message), result.seconds, final)
+
+
+def with_outcome(execution: Execution, result: AgentResult) -> Execution:
+    """The execution of a task that the result has ended."""
+    outcome = "refused" if result.state == "refused" else None
+    return replace(execution, outcome=outcome, exit_code=result.exit_code, signal=result.signal)
+
+
+def late_json(result: AgentResult, now: float) -> str:
+    """A result as evidence beside the status."""
+    fields = ("state", "token", "exit_code", "signal", "timed_out", "killed", "seconds", "reason")
+    return codec.dumps({name: getattr(result, name) for name in fields} | {"at": now})

@@ -1,0 +1,1 @@
+"""Approvals: which one a job needs, votes, and break-glass."""

@@ -1,0 +1,1 @@
+"""Blocks: what keeps commands off hosts, and when."""

@@ -1,0 +1,1 @@
+"""Commands: command types, secrets by reference, retries."""

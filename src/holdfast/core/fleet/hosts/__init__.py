@@ -1,0 +1,1 @@
+"""Hosts: entries, folded names, selectors, and lists to import."""

@@ -1,0 +1,1 @@
+"""Jobs: the request, the specification and its digest, the status, equal outputs."""

@@ -1,0 +1,1 @@
+"""Webhooks: signatures, addresses, deliveries."""

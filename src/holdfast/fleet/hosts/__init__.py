@@ -1,0 +1,1 @@
+"""Use cases and transactions of hosts and groups."""

@@ -1,0 +1,1 @@
+"""Webhooks, in and out: use cases, transactions, the sender."""
