@@ -11,7 +11,7 @@ MINUTES ?= 60
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up web test check fmt demo sim chaos hub endurance bench lock clean
+.PHONY: help setup up web docs test check fmt demo sim chaos hub endurance bench lock clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/:/' | awk -F': +' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -21,6 +21,9 @@ setup:  ## create .venv with the locked tools and libraries, and holdfast itself
 
 web: setup  ## build the Control Center (needs Node.js, or brings it)
 	@$(BIN)/python scripts/web.py build
+
+docs: setup  ## build the documentation site (build/site/html/index.html)
+	@$(BIN)/python scripts/site.py
 
 up: web  ## try it: a server with a living sample, and the Control Center (ARGS="--open")
 	$(BIN)/holdfast dev $(ARGS)
@@ -63,7 +66,7 @@ lock: setup  ## resolve requirements/dev.txt again (UPGRADE=1 takes the newest v
 		--universal --python-version 3.11 --generate-hashes \
 		--extra postgres --extra redis --extra uvloop --extra metrics \
 		--extra gateway --extra grpc --extra client --extra ssh --extra celery \
-		--group build --group test --group lint \
+		--group build --group docs --group test --group lint \
 		--no-emit-index-url --no-emit-find-links --no-emit-index-annotation \
 		--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 	@! grep -nE '://|file:|index-url|find-links' requirements/dev.txt
