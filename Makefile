@@ -11,7 +11,7 @@ MINUTES ?= 60
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up web docs test check fmt demo sim chaos hub endurance bench lock clean
+.PHONY: help setup up web docs test check fmt demo sim fleet chaos hub endurance bench lock clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/:/' | awk -F': +' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ demo: setup  ## run the demo with failures, a killed worker and its recovery
 sim: setup  ## run the simulator in virtual time (SEEDS=200 or SIM_MINUTES=60, FIRST=0)
 	$(BIN)/holdfast simulate --seed $(FIRST) --processes $(WORKERS) \
 		$(if $(SIM_MINUTES),--minutes $(SIM_MINUTES),--seeds $(SEEDS))
+
+fleet: setup  ## 1,000 simulated agents over a bad network, every law checked (FIRST=0, SEEDS=200)
+	$(BIN)/python -m proof fleet --seed $(FIRST) --seeds $(SEEDS)
 
 chaos: setup  ## faults on real processes, with peers for comparison (about 25 minutes)
 	$(BIN)/python -m proof chaos

@@ -95,6 +95,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Operators who make jobs, approve, block, pause and abort."""
     fleet_act_seconds: float = 10.0
     """Mean time between two acts of such an operator."""
+    fleet_whole: bool = False
+    """Whether the first operator begins with a job on all hosts, and approves it."""
     agent_loss: float = 0.1
     """The share of messages between agents and servers that are lost. The next ones are like it."""
     agent_jitter_seconds: float = 0.5

@@ -56,16 +56,24 @@ class Cuts:
         self._share = share
         self._dice = dice
         self._is_cut = dice.chance(share)
-        self._until = 0.0 if share else float("inf")
+        self._until: float | None = None
 
     def is_cut(self, now: float) -> bool:
+        """Calls come in the order of their times."""
+        if not self._share:
+            return False
+        if self._until is None:
+            self._until = now + self._rest()
         while now >= self._until:
             self._is_cut = not self._is_cut
-            mean = CUT_SECONDS
-            if not self._is_cut:
-                mean *= (1.0 - self._share) / self._share
-            self._until += self._dice.wait(mean)
+            self._until += self._rest()
         return self._is_cut
+
+    def _rest(self) -> float:
+        """How long the present state lasts."""
+        share = self._share
+        mean = CUT_SECONDS if self._is_cut else CUT_SECONDS * (1.0 - share) / share
+        return self._dice.wait(mean)
 
 
 class LossyLink:

@@ -10,6 +10,7 @@ from holdfast.core.fleet.approvals.rules import ApprovalMatch, ApprovalRule
 from holdfast.core.fleet.model import Host
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.ids import Ids
+from holdfast.errors import HoldfastError
 from holdfast.fleet.simulated.dice import Dice
 from holdfast.fleet.simulated.faults import SimulatedFaults
 from holdfast.fleet.simulated.registration import entries_of, register
@@ -40,6 +41,7 @@ RULES: Final = FleetRules(
 """Short times: what takes hours elsewhere happens within minutes."""
 HELD_SLOTS: Final = """SELECT count(*) FROM holdfast_lease
     WHERE resource >= 'host:' AND resource < 'host;' AND claim_id IS NOT NULL"""
+AGAIN_SECONDS: Final = 1.0
 OPEN_JOBS: Final = "SELECT count(*) FROM holdfast_job WHERE finished_at IS NULL"
 PENDING: Final = "SELECT count(*) FROM holdfast_intervention WHERE ended_at IS NULL"
 
@@ -72,7 +74,13 @@ class FleetCast:
         for n in range(plan.fleet_operators):
             node = add(f"p{n}")
             own = draw.stream(node.name)
-            operator = FleetOperator(self._any, history, own, plan.fleet_act_seconds)
+            operator = FleetOperator(
+                self._any,
+                history,
+                own,
+                plan.fleet_act_seconds,
+                begins_with_all=plan.fleet_whole and n == 0,
+            )
             node.main, node.hears = operator.main, False
             self._operators.append(operator)
         starter = add("h0")
@@ -85,7 +93,13 @@ class FleetCast:
         database = self._cluster.database
         store = Store(database.driver, SqliteDialect(), Ids(self._draw.stream("hosts")))
         entries = entries_of(self._plan.agents, self._plan.seed)
-        hosts = await register(store, entries, heartbeat_seconds=RULES.heartbeat_seconds)
+        hosts: list[Host] = []
+        while not hosts:
+            try:
+                hosts = await register(store, entries, heartbeat_seconds=RULES.heartbeat_seconds)
+            except HoldfastError as error:  # e.g. the disk is full at the start
+                self._cluster.trace.step(f"hosts {error}")
+                await database.clock.sleep(AGAIN_SECONDS)
         # They belong to no node: what kills one does not kill them.
         contextvars.Context().run(self._start, hosts)
 
@@ -115,7 +129,11 @@ class FleetCast:
         trace = self._cluster.trace
         for kind in ("crashes", "power_losses"):
             trace.counts[f"agent {kind}"] += sum(getattr(made.host, kind) for made in self._hosts)
-        trace.counts["agent runs"] += sum(len(runs) for runs in self._history.runs.values())
+        runs = [run for runs in self._history.runs.values() for run in runs]
+        healed_at = self._plan.hours * 3600
+        trace.counts["agent runs"] += len(runs)
+        trace.counts["agent runs under faults"] += sum(run.started_at < healed_at for run in runs)
+        trace.counts["executions"] += len(self._history.executions)
 
     def end(self) -> None:
         for made in self._hosts:

@@ -33,6 +33,7 @@ COMMANDS: Final = (
     *("exit 3", "nonsense"),
 )
 ROLES: Final = ("role=web", "role=worker", "zone=a", "rack=r01,rack=r02,rack=r03", "*")
+LOOSE: Final = {"failed": "100%", "timeout": "100%", "lost": "100%", "unreachable": "100%"}
 MADE: Final = By(actor="user:ann")
 VOTER: Final = Person("user:bob", frozenset({"role:approver"}))
 ANOTHER: Final = Person("user:cleo", frozenset({"role:approver"}))
@@ -42,12 +43,19 @@ class FleetOperator:
     """The main of an operator's node."""
 
     def __init__(
-        self, server: AnyServer, history: FleetHistory, draw: Draw, act_seconds: float
+        self,
+        server: AnyServer,
+        history: FleetHistory,
+        draw: Draw,
+        act_seconds: float,
+        *,
+        begins_with_all: bool = False,
     ) -> None:
         self._server = server
         self._history = history
         self._draw = draw
         self._act_seconds = act_seconds
+        self._begins_with_all = begins_with_all
         self.is_calm = False
 
     async def main(self, node: Node, _: Queue) -> None:
@@ -58,14 +66,19 @@ class FleetOperator:
             *(acts.order, acts.block, acts.lift, acts.revoke, acts.cordon),
         )
         while not self.is_calm:
-            await node.clock.sleep(draw.wait(self._act_seconds))
-            verb = draw.pick(verbs)
+            begins = self._begins_with_all
+            await node.clock.sleep(1.0 if begins else draw.wait(self._act_seconds))
+            if not self._history.hosts:
+                continue  # They are not registered yet.
+            verb = acts.run_on_all if begins else draw.pick(verbs)
             try:
                 await verb()
             except HoldfastError as error:
                 if error.code in {"internal", "engine-failed"}:
                     raise
                 node.cluster.trace.sometimes(f"fleet operator {error.code}")
+            else:
+                self._begins_with_all = False
 
 
 class Acts:
@@ -112,14 +125,36 @@ class Acts:
             made = await self.until_answered(lambda s: s.fleet.jobs.create(request, MADE))
             self._history.made.setdefault(external_id, set()).add(made.job.id)
 
+    async def run_on_all(self) -> None:
+        """A job on all hosts that no budget halts, approved at once. It may be called again."""
+        request = JobRequest(
+            command_type="exec",
+            command="sleep 3",
+            external_id="all",
+            selector="*",
+            idempotent=False,
+            rollout=msgspec.convert(
+                {
+                    "waves": ("rest",),
+                    "max_in_flight": "50%",
+                    "budget": LOOSE,
+                    "canary_budget": None,
+                    "straggler_seconds": 30.0,
+                },
+                RolloutRequest,
+            ),
+        )
+        made = await self.until_answered(lambda s: s.fleet.jobs.create(request, MADE))
+        self._history.made.setdefault("all", set()).add(made.job.id)
+        await self.vote(made.job.id, VOTER, approves=True)
+
     def _rollout(self) -> RolloutRequest:
         draw = self._draw
-        loose = {"failed": "100%", "timeout": "100%", "lost": "100%", "unreachable": "100%"}
         return msgspec.convert(
             {
                 "waves": draw.pick(((1, "10%", "rest"), (2, "rest"), ("rest",))),
                 "max_in_flight": draw.pick((2, 5, 20, "50%")),
-                "budget": draw.pick(({}, loose)),
+                "budget": draw.pick(({}, LOOSE)),
                 "canary_budget": draw.pick((0, None)),
                 "on_breach": draw.pick(("drain", "abort", "pause")),
                 "straggler_seconds": 30.0,

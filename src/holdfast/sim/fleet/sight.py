@@ -6,6 +6,7 @@ Never: sends a message, draws a random number or changes anything.
 from __future__ import annotations
 
 import contextvars
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -26,11 +27,15 @@ VERSIONS: Final = (
 )
 SLOTS: Final = """SELECT resource, fence, claim_id FROM holdfast_lease
     WHERE resource >= 'host:' AND resource < 'host;' ORDER BY resource"""
-_TASK: Final = ", ".join(column.name for column in COLUMNS["task"])
 
 
 def _select(struct: type[msgspec.Struct], table: str) -> str:
     return f"SELECT {', '.join(struct.__struct_fields__)} FROM {table}"
+
+
+_TASK: Final = ", ".join(column.name for column in COLUMNS["task"])
+TASKS_OF: Final = f"SELECT {_TASK} FROM holdfast_task WHERE id"
+EXECUTIONS_OF: Final = f"{_select(Execution, 'holdfast_execution')} WHERE task_id"
 
 
 class Sight:
@@ -58,11 +63,10 @@ class Sight:
         if not changed:
             return
         self._versions.update(found)
-        executions = {e.task_id: e for e in self._read(EXECUTIONS, Execution, "holdfast_execution")}
         jobs = {job.id: job for job in self._read(JOBS, Job, "holdfast_job")}
-        tasks = self._tasks()
-        for id in changed:
-            self._note(tasks[id], executions[id], jobs[executions[id].job_id])
+        tasks = {row[0]: to_task(row) for row in self._of(TASKS_OF, changed)}
+        for execution in EXECUTIONS.read_all(self._of(EXECUTIONS_OF, changed)):
+            self._note(tasks[execution.task_id], execution, jobs[execution.job_id])
 
     def _note(self, task: Task, execution: Execution, job: Job) -> None:
         kind = shown(task, execution, job).kind
@@ -71,11 +75,10 @@ class Sight:
         if not sightings or sightings[-1][1:] != sighting[1:]:
             sightings.append(sighting)
 
-    def _tasks(self) -> dict[str, Task]:
-        rows: list[Any] = self._cluster.database.rows(
-            f"SELECT {_TASK} FROM holdfast_task WHERE type = 'fleet.run'"
-        )
-        return {row[0]: to_task(row) for row in rows}
+    def _of(self, text: str, ids: Sequence[str]) -> list[Any]:
+        """The rows of these tasks."""
+        listed = ", ".join(f"'{id}'" for id in ids)
+        return self._cluster.database.rows(f"{text} IN ({listed})")
 
     def _read(self, table: Table[S], struct: type[S], name: str) -> list[S]:
         return table.read_all(self._cluster.database.rows(_select(struct, name)))

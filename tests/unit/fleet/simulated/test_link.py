@@ -16,7 +16,7 @@ from holdfast.fleet.simulated.faults import (
     parse_delay,
     parse_share,
 )
-from holdfast.fleet.simulated.link import LossyLink
+from holdfast.fleet.simulated.link import Cuts, LossyLink
 from holdfast.fleet.simulated.skew import SkewedClock
 from holdfast.sim.clock import NodeClock
 from holdfast.sim.draw import Draw
@@ -150,3 +150,13 @@ def test_a_wrong_delay_is_named(text: str) -> None:
 def test_faults_that_cannot_be_are_refused(faults: SimulatedFaults) -> None:
     with pytest.raises(BadConfig):
         check_faults(faults)
+
+
+def test_hosts_are_cut_off_for_their_share_of_the_time_from_the_beginning() -> None:
+    cuts = [Cuts(0.1, Dice(seed, "cuts")) for seed in range(1_000)]
+    for now in (5.0, 6.0, 1_000.0):
+        assert 60 < sum(each.is_cut(now) for each in cuts) < 140
+
+
+def test_a_host_without_cuts_is_never_cut_off() -> None:
+    assert not Cuts(0.0, Dice(1)).is_cut(1e9)
