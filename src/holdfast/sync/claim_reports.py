@@ -27,10 +27,8 @@ from holdfast.store.script import Script, call
 from holdfast.store.scripts import apply, checkpoints
 from holdfast.store.scripts.live import REFUSED, OutputRows, Stream, output_event
 from holdfast.store.store import Store
-from holdfast.sync.claims import Sign, check_fence, holds, loaded, refuse_lost, why_lost
-from holdfast.sync.rows import read_project
-from holdfast.sync.speaking import heard
-from holdfast.sync.sync_task import SyncTask, view
+from holdfast.sync.node_task import ClaimRef, Reported, locked_for
+from holdfast.sync.sync_task import SyncTask
 from holdfast.sync.worker.live_rows import own
 
 
@@ -55,93 +53,67 @@ class ClaimReports:
         self._store = store
         self._rules = rules
 
-    async def output(self, voice: Voice, task_id: str, sign: Sign, part: OutputPart) -> Written:
+    async def output(
+        self, voice: Voice, task_id: str, claim: ClaimRef, part: OutputPart
+    ) -> Written:
         """Appends bytes to a stream of the run. A part that starts before the end is compared with what is
         stored; one that starts behind it is refused."""
         check_choice("stream", part.stream, StreamName)
         check_whole("start", part.start, least=0, most=WHOLE_MAX)
         if len(part.data) > CHUNK_BYTES_MAX:
             raise TooLarge(f"a chunk has at most {CHUNK_BYTES_MAX} bytes: send several")
-        return await self._store.run(
-            partial(_output, voice=voice, task_id=task_id, sign=sign, part=part, rules=self._rules)
-        )
+        request = Reported(voice, task_id, claim, self._rules)
+        return await self._store.run(partial(_output, request=request, part=part))
 
     async def checkpoint(
-        self, voice: Voice, task_id: str, sign: Sign, point: NamedPoint, data: object
+        self, voice: Voice, task_id: str, claim: ClaimRef, point: NamedPoint, data: object
     ) -> Written:
         """Adds a named checkpoint. Its data is what the next run of the task starts from."""
         point = named_point(check_new_id("checkpointId", point.id), point.type, point.note)
         text = encode_payload(data, what="checkpoint", limit=PAYLOAD_BYTES_MAX)
-        return await self._store.run(
-            partial(
-                _checkpoint,
-                voice=voice,
-                task_id=task_id,
-                sign=sign,
-                report=Report(checkpoint_json=text, point=point),
-                rules=self._rules,
-            )
-        )
+        report = Report(checkpoint_json=text, point=point)
+        request = Reported(voice, task_id, claim, self._rules)
+        return await self._store.run(partial(_checkpoint, request=request, report=report))
 
 
 def _output(
-    dialect: Dialect,
-    ids: Ids,
-    now: float,
-    *,
-    voice: Voice,
-    task_id: str,
-    sign: Sign,
-    part: OutputPart,
-    rules: HubRules,
+    dialect: Dialect, ids: Ids, now: float, *, request: Reported, part: OutputPart
 ) -> Script[Written]:
-    node = yield from heard(voice)
-    check_fence(node, sign.fence, rules)
-    work, task, row = yield from loaded(task_id, now)
-    is_held = holds(task, node, sign)
-    was_held = row.claim_node == node.id and row.claim_fence == sign.fence
-    fence = task.fence if is_held else sign.fence or 0
+    seen = yield from locked_for(request, dialect, ids, now)
+    task, row, claim = seen.task, seen.row, request.claim
+    is_held = seen.is_held(claim)
+    was_held = row.claim_node == seen.node.id and row.claim_fence == claim.fence
+    fence = task.fence if is_held else claim.fence or 0
     rows, stream = OutputRows(), Stream(task.id, fence, part.stream)
     placed = None
     if is_held or was_held:
         yield from rows.load([stream])
         placed = yield from rows.add(stream, part.start, part.data)
     if placed is not None and placed.outcome is Placement.DUPLICATE:
-        yield from apply.finish(work, ids.record(now), dialect)
-        return Written(view(task, row), fence, is_duplicate=True, end=placed.end)
+        yield from seen.finish()
+        return Written(seen.view, fence, is_duplicate=True, end=placed.end)
     if placed is None or not is_held:
-        clock = (yield from read_project(task.project)).clock
-        record = dialect, ids.record(now)
-        yield from refuse_lost("output", work, row, node, clock=clock, record=record)
-        return Written(view(task, row), fence, lost=why_lost(task, row, node))
+        why, _ = yield from seen.refuse_lost("output")
+        return Written(seen.view, fence, lost=why)
     if template := REFUSED.get(placed.outcome):
-        yield from apply.finish(work, ids.record(now), dialect)
-        why = template.format(start=part.start, end=placed.end)
-        return Written(view(task, row), fence, end=placed.end, refused=why)
-    work.mention([output_event(task, part.stream, placed, now, node=node.id)])
+        yield from seen.finish()
+        refused = template.format(start=part.start, end=placed.end)
+        return Written(seen.view, fence, end=placed.end, refused=refused)
+    seen.work.mention([output_event(task, part.stream, placed, now, node=seen.node.id)])
 
     def beside(now: float) -> Script[tuple[()]]:
         yield from rows.save(now)
         return ()
 
-    yield from apply.finish(work, ids.record(now), dialect, then=beside)
-    return Written(view(task, row), fence, end=placed.end)
+    yield from seen.finish(beside)
+    return Written(seen.view, fence, end=placed.end)
 
 
 def _checkpoint(
-    dialect: Dialect,
-    ids: Ids,
-    now: float,
-    *,
-    voice: Voice,
-    task_id: str,
-    sign: Sign,
-    report: Report,
-    rules: HubRules,
+    dialect: Dialect, ids: Ids, now: float, *, request: Reported, report: Report
 ) -> Script[Written]:
-    node = yield from heard(voice)
-    check_fence(node, sign.fence, rules)
-    work, task, row = yield from loaded(task_id, now)
+    seen = yield from locked_for(request, dialect, ids, now)
+    task, claim = seen.task, request.claim
     point, data_json = report.point, report.checkpoint_json
     assert point is not None
     assert data_json is not None
@@ -149,18 +121,16 @@ def _checkpoint(
     if owners:
         if owners[0][1] != task.id:
             raise Conflict(f"checkpoint {point.id} belongs to another task")
-        yield from apply.finish(work, ids.record(now), dialect)
-        return Written(view(task, row), sign.fence or task.fence, is_duplicate=True)
-    if not holds(task, node, sign):
-        clock = (yield from read_project(task.project)).clock
-        record = dialect, ids.record(now)
-        yield from refuse_lost("checkpoint", work, row, node, clock=clock, record=record)
-        return Written(view(task, row), sign.fence or 0, lost=why_lost(task, row, node))
-    apply.carry_out(work, Instruction(task.id, report, task.fence))
+        yield from seen.finish()
+        return Written(seen.view, claim.fence or task.fence, is_duplicate=True)
+    if not seen.is_held(claim):
+        why, _ = yield from seen.refuse_lost("checkpoint")
+        return Written(seen.view, claim.fence or 0, lost=why)
+    apply.carry_out(seen.work, Instruction(task.id, report, task.fence))
 
     def beside(now: float) -> Script[tuple[()]]:
         yield from checkpoints.add(task, point, data_json, now)
         return ()
 
-    yield from apply.finish(work, ids.record(now), dialect, then=beside)
-    return Written(view(work.tasks[task.id], row), task.fence)
+    yield from seen.finish(beside)
+    return Written(seen.view, task.fence)

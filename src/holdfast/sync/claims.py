@@ -13,31 +13,30 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core import codec, gate
+from holdfast.core import codec
 from holdfast.core.check import check_name, check_number, check_text, check_whole
 from holdfast.core.claim_by_id import ClaimById, implied_claim
-from holdfast.core.command import Expire, Instruction, Release, Report
+from holdfast.core.command import Instruction, Release, Report
 from holdfast.core.exchange import lamport
 from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
 from holdfast.core.speaking import NodeAct, Voice
-from holdfast.core.task import LEASED, Status, Task
+from holdfast.core.task import Task
 from holdfast.core.totals import check_totals, reported
 from holdfast.core.transition import Refusal, Transition
 from holdfast.core.wire import WHOLE_MAX
-from holdfast.errors import InvalidInput, NotFound
+from holdfast.errors import NotFound
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.claim_by_id import HeldAlready, claim_loaded
-from holdfast.store.scripts.work import Work
 from holdfast.store.store import Store
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
-from holdfast.sync.push_state import LogRow
-from holdfast.sync.rows import RegisteredNode, own, read_project
+from holdfast.sync.log import LogRow, write_log
+from holdfast.sync.node_task import ClaimRef, NodeTask, Reported, locked, locked_for
+from holdfast.sync.rows import own, read_project
 from holdfast.sync.speaking import heard
-from holdfast.sync.sync_task import SyncRow, SyncTask, progress_of, row_of, view
-from holdfast.sync.tally import write_tally
+from holdfast.sync.sync_task import SyncTask, progress_of, view
 
 
 class Locked(msgspec.Struct, frozen=True):
@@ -61,11 +60,9 @@ class Released(msgspec.Struct, frozen=True):
     is_released: bool
 
 
-class Sign(msgspec.Struct, frozen=True, kw_only=True):
-    """What a heartbeat reports."""
+class TaskHeartbeat(ClaimRef, frozen=True, kw_only=True):
+    """What the holder of a task reports while it runs."""
 
-    fence: int | None = None
-    claim_id: str | None = None
     lease_seconds: float | None = None
     progress: float | None = None
     phase: str | None = None
@@ -74,12 +71,10 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
     """Totals of this attempt."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_totals(self.metrics)
-        if self.claim_id is not None:
-            check_name("claimId", self.claim_id)
-        for field, value in (("fence", self.fence), ("iteration", self.iteration)):
-            if value is not None:
-                check_whole(field, value, least=0, most=WHOLE_MAX)
+        if self.iteration is not None:
+            check_whole("iteration", self.iteration, least=0, most=WHOLE_MAX)
         if self.progress is not None:
             check_number("progress", self.progress, most=1.0)
         if self.phase is not None:
@@ -143,11 +138,10 @@ class TaskClaims:
             return NotClaimable(refusal.message, refusal.reason or "")
         return NotFound(refusal.message)
 
-    async def beat(self, voice: Voice, task_id: str, sign: Sign) -> Beat:
+    async def beat(self, voice: Voice, task_id: str, beat: TaskHeartbeat) -> Beat:
         """Extends the lock, reports progress. A lost lock is answered with the reason."""
-        return await self._store.run(
-            partial(_beat, voice=voice, task_id=task_id, sign=sign, rules=self._rules)
-        )
+        request = Reported(voice, task_id, beat, self._rules)
+        return await self._store.run(partial(_beat, request=request, beat=beat))
 
     async def release(
         self,
@@ -160,45 +154,12 @@ class TaskClaims:
     ) -> Released:
         """Gives the task back. Nothing happens if the node does not hold it."""
         check_text("reason", reason)
-        sign = Sign(fence=fence, claim_id=claim_id)
-        released = await self._store.run(
-            partial(
-                _release,
-                voice=voice,
-                task_id=task_id,
-                sign=sign,
-                reason=reason,
-                rules=self._rules,
-            )
-        )
+        claim = ClaimRef(fence=fence, claim_id=claim_id)
+        request = Reported(voice, task_id, claim, self._rules)
+        released = await self._store.run(partial(_release, request=request, reason=reason))
         if released.is_released:
             self._on_changed()
         return released
-
-
-def check_fence(node: RegisteredNode, fence: int | None, rules: HubRules) -> None:
-    if fence is None and rules.must_fence(node.capabilities):
-        why = (
-            "this hub requires it (sync.require_fence)"
-            if rules.require_fence
-            else "the node registered the capability 'fence' and sends it always"
-        )
-        raise InvalidInput(f"fence is missing: {why}")
-
-
-def loaded(task_id: str, now: float) -> Script[tuple[Work, Task, SyncRow]]:
-    """Locks the task. A lease that has ended expires."""
-    work = Work(now)
-    work.load((yield call("lock_tasks", ids=[task_id])))
-    task = work.tasks.get(task_id)
-    if task is None:
-        raise NotFound(f"task {task_id} does not exist")
-    if task.status in LEASED and task.lease_until is not None and task.lease_until <= now:
-        ruling = apply.carry_out(work, Instruction(task.id, Expire(), task.fence))
-        work.expired.append(ruling)
-    rows = yield call(own("sync_rows"), ids=[task_id])
-    row = row_of(task, {found[2]: SyncRow(*found) for found in rows})
-    return work, work.tasks[task_id], row
 
 
 def _claim(
@@ -212,178 +173,92 @@ def _claim(
     lease_seconds: float,
 ) -> Script[Locked | Refusal]:
     node = yield from heard(voice, NodeAct.CLAIM)
-    work, task, row = yield from loaded(task_id, now)
+    seen = yield from locked(node, task_id, dialect, ids, now)
+    task = seen.task
     if claim_id is None:
         claim_id = implied_claim(task, node.id, node.incarnation)
     request = ClaimById(task_id, node.id, claim_id, lease_seconds)
-    answer = yield from claim_loaded(work, request)
+    answer = yield from claim_loaded(seen.work, request)
     clock = (yield from read_project(task.project)).clock
     if isinstance(answer, HeldAlready):
-        return Locked(view(answer.task, row), clock)
-    after, log = work.tasks[task.id], _log("claim", task, row, "refused", code="NOT_CLAIMABLE")
+        return Locked(view(answer.task, seen.row), clock)
     if isinstance(answer, Transition):
-        row = row.claimed(node.id, node.incarnation, after.fence, after.claim_id)
-        log = _log("claim", task, row, "accepted", after=after)
-    elif isinstance(answer, Refusal) and answer.code == "already-locked":
-        log = _log("claim", task, row, "refused", code="ALREADY_LOCKED")
-
-    def beside(now: float) -> Script[tuple[()]]:
-        nonlocal row, clock
-        row, clock = yield from _write(node, after, row, log, now)
-        return ()
-
-    yield from apply.finish(work, ids.record(now), dialect, then=beside)
-    if isinstance(answer, Transition):
-        return Locked(view(after, row), clock)
+        after = seen.after
+        seen.row = seen.row.claimed(node.id, node.incarnation, after.fence, after.claim_id)
+        clock = yield from _finish(seen, seen.log("claim", "accepted"))
+        return Locked(seen.view, clock)
     assert isinstance(answer, Refusal), "an ended lease has expired"
-    return replace(answer, current=after)
+    code = "ALREADY_LOCKED" if answer.code == "already-locked" else "NOT_CLAIMABLE"
+    yield from _finish(seen, seen.log("claim", "refused", code))
+    return replace(answer, current=seen.after)
 
 
 def _beat(
-    dialect: Dialect,
-    ids: Ids,
-    now: float,
-    *,
-    voice: Voice,
-    task_id: str,
-    sign: Sign,
-    rules: HubRules,
+    dialect: Dialect, ids: Ids, now: float, *, request: Reported, beat: TaskHeartbeat
 ) -> Script[Beat]:
-    node = yield from heard(voice)
-    check_fence(node, sign.fence, rules)
-    work, task, row = yield from loaded(task_id, now)
+    seen = yield from locked_for(request, dialect, ids, now)
+    task, node, work = seen.task, seen.node, seen.work
+    if not seen.is_held(beat):
+        why, clock = yield from seen.refuse_lost("heartbeat")
+        return Beat(seen.view, clock, why)
     clock = (yield from read_project(task.project)).clock
-    if not holds(task, node, sign):
-        record = dialect, ids.record(now)
-        yield from refuse_lost("heartbeat", work, row, node, clock=clock, record=record)
-        return Beat(view(task, row), clock, why_lost(task, row, node))
-    seconds = rules.lease_seconds(sign.lease_seconds, task.lease_seconds)
-    text = sign.progress_json(task)
+    seconds = request.rules.lease_seconds(beat.lease_seconds, task.lease_seconds)
+    text = beat.progress_json(task)
     if text is not None:
         apply.carry_out(
             work, Instruction(task.id, Report(progress_json=text, merge=True), task.fence)
         )
-    if sign.metrics:
-        work.mention([reported(work.tasks[task.id], node.id, task.fence, sign.metrics, now)])
-        rows = [(task.id, node.id, task.fence, *pair) for pair in sorted(sign.metrics.items())]
+    if beat.metrics:
+        work.mention([reported(seen.after, node.id, task.fence, beat.metrics, now)])
+        rows = [(task.id, node.id, task.fence, *pair) for pair in sorted(beat.metrics.items())]
         yield call_rows("put_metrics", rows)
-    if text is not None or sign.metrics:
-        yield from apply.finish(work, ids.record(now), dialect)
+    if text is not None or beat.metrics:
+        yield from seen.finish()
     yield call(
         own("extend_lock"), id=task.id, fence=task.fence, until=now + seconds, seconds=seconds
     )
-    after = replace(work.tasks[task.id], lease_until=now + seconds, lease_seconds=seconds)
-    return Beat(view(after, row), clock)
+    after = replace(seen.after, lease_until=now + seconds, lease_seconds=seconds)
+    return Beat(view(after, seen.row), clock)
 
 
 def _release(
-    dialect: Dialect,
-    ids: Ids,
-    now: float,
-    *,
-    voice: Voice,
-    task_id: str,
-    sign: Sign,
-    reason: str,
-    rules: HubRules,
+    dialect: Dialect, ids: Ids, now: float, *, request: Reported, reason: str
 ) -> Script[Released]:
-    node = yield from heard(voice)
-    check_fence(node, sign.fence, rules)
-    work, task, row = yield from loaded(task_id, now)
-    clock = (yield from read_project(task.project)).clock
-    if not holds(task, node, sign):
-        yield from apply.finish(work, ids.record(now), dialect)
-        return Released(view(work.tasks[task.id], row), clock, is_released=False)
-    command = Release(reason or f"node {node.id} released it")
-    apply.carry_out(work, Instruction(task.id, command, task.fence))
-    after = work.tasks[task.id]
-    log = _log("release", task, row, "accepted", after=after)
+    seen = yield from locked_for(request, dialect, ids, now)
+    task = seen.task
+    if not seen.is_held(request.claim):
+        clock = (yield from read_project(task.project)).clock
+        yield from seen.finish()
+        return Released(seen.view, clock, is_released=False)
+    command = Release(reason or f"node {seen.node.id} released it")
+    apply.carry_out(seen.work, Instruction(task.id, command, task.fence))
+    clock = yield from _finish(seen, seen.log("release", "accepted"))
+    return Released(seen.view, clock, is_released=True)
+
+
+def _finish(seen: NodeTask, entry: LogRow) -> Script[int]:
+    """Writes the task, its sync row and the log. A change raises the clock of the project. Returns it."""
+    project, node = seen.task.project, seen.node
+    clock = 0
 
     def beside(now: float) -> Script[tuple[()]]:
-        nonlocal row, clock
-        row, clock = yield from _write(node, after, row, log, now)
+        nonlocal clock
+        yield call(own("add_project"), id=project, now=now)
+        clock = (yield from read_project(project, lock=True)).clock
+        if entry.outcome == "accepted":
+            clock = lamport.advance(clock, node.clock).clock
+            yield call(own("set_clock"), id=project, clock=clock)
+            seen.row = replace(
+                seen.row,
+                clock=clock,
+                writer=node.id,
+                writer_kind=node.kind,
+                written_version=seen.after.version,
+            )
+            yield call_rows(own("add_sync_row"), [seen.row.values()])
+            yield call_rows(own("write_sync_rows"), [seen.row.values()])
+        yield from write_log([entry], project=project, node=node.id, clock=clock, now=now)
         return ()
 
-    yield from apply.finish(work, ids.record(now), dialect, then=beside)
-    return Released(view(after, row), clock, is_released=True)
-
-
-def holds(task: Task, node: RegisteredNode, sign: Sign) -> bool:
-    """Whether the node holds the task, under the fence and the claim that it names."""
-    return (
-        task.status in LEASED
-        and task.node == node.id
-        and sign.fence in (None, task.fence)
-        and sign.claim_id in (None, task.claim_id)
-    )
-
-
-def refuse_lost(
-    op: str,
-    work: Work,
-    row: SyncRow,
-    node: RegisteredNode,
-    *,
-    clock: int,
-    record: tuple[Dialect, int],
-) -> Script[None]:
-    """Writes the log of a report by a node that does not hold the task, and what the claim's end changed."""
-    dialect, record_id = record
-    task = work.tasks[row.task_id]
-    log = _log(op, task, row, "refused", code="LOCK_LOST")
-
-    def beside(now: float) -> Script[tuple[()]]:
-        rows = [log.values(clock)]
-        yield call_rows(own("add_log"), rows, project=task.project, node=node.id, now=now)
-        yield from write_tally(task.project, {"fenced": 1})
-        return ()
-
-    yield from apply.finish(work, record_id, dialect, then=beside)
-
-
-def why_lost(task: Task, row: SyncRow, node: RegisteredNode) -> str:
-    """Why the node does not hold the task any more."""
-    if task.status is Status.ABORTED:
-        return "aborted"
-    if task.status is Status.PAUSED or gate.is_held(task):
-        return "paused"
-    if task.status in (Status.COMPLETED, Status.FAILED):
-        return "forced"
-    if task.assigned_to is not None and task.assigned_to != node.id:
-        return "reassigned"
-    if task.status in LEASED and task.node != node.id:
-        return "reclaimed"
-    was_ours = row.claim_node == node.id
-    return "expired" if was_ours or task.deaths else "released"
-
-
-def _write(
-    node: RegisteredNode, task: Task, row: SyncRow, log: LogRow, now: float
-) -> Script[tuple[SyncRow, int]]:
-    """Writes the sync row and the log. A change raises the clock."""
-    project = task.project
-    yield call(own("add_project"), id=project, now=now)
-    clock = (yield from read_project(project, lock=True)).clock
-    if log.outcome == "accepted":
-        clock = lamport.advance(clock, node.clock).clock
-        yield call(own("set_clock"), id=project, clock=clock)
-        row = replace(
-            row, clock=clock, writer=node.id, writer_kind=node.kind, written_version=task.version
-        )
-        yield call_rows(own("add_sync_row"), [row.values()])
-        yield call_rows(own("write_sync_rows"), [row.values()])
-    yield call_rows(own("add_log"), [log.values(clock)], project=project, node=node.id, now=now)
-    return row, clock
-
-
-def _log(
-    op: str,
-    task: Task,
-    row: SyncRow,
-    outcome: str,
-    *,
-    code: str | None = None,
-    after: Task | None = None,
-) -> LogRow:
-    to_version = after.version if after is not None else None
-    return LogRow(op, row.client_id, None, outcome, code, None, task.version, to_version)
+    yield from seen.finish(beside)
+    return clock

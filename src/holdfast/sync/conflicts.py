@@ -33,7 +33,7 @@ from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.work import Work
 from holdfast.store.store import Store
-from holdfast.sync.rows import own
+from holdfast.sync.rows import own, read_sync_rows
 from holdfast.sync.sync_task import (
     SyncRow,
     SyncTask,
@@ -192,10 +192,10 @@ def _settle(
     conflict = yield from _get(conflict_id, "lock_conflict")
     _check_open(conflict, by)
     task = work.tasks.get(conflict.task_id)
-    rows = yield call(own("sync_rows"), ids=[conflict.task_id])
+    rows = yield from read_sync_rows([conflict.task_id])
     row = None
     if task is not None:
-        row = row_of(task, {found[2]: SyncRow(*found) for found in rows})
+        row = row_of(task, rows)
         if take is not Take.SERVER:
             row = _write(work, task, row, conflict, take=take, merged=merged, by=by)
         task = work.tasks[task.id]

@@ -31,13 +31,14 @@ from holdfast.core.speaking import Voice
 from holdfast.core.task import DEFAULT_PROJECT, Task
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor
 from holdfast.errors import BatchTooLarge, InvalidInput, StoreBusy
-from holdfast.store.script import Script, call, call_rows
+from holdfast.store.script import Script, call
 from holdfast.store.scripts.feed import Reset
 from holdfast.store.store import Store
 from holdfast.sync import push_script
+from holdfast.sync.log import LogRow, write_log
 from holdfast.sync.push_script import Push, Pushed, Raced, Undone, resolve
-from holdfast.sync.rows import RegisteredNode, own, read_project
-from holdfast.sync.sync_task import SyncRow, SyncTask, row_of, view
+from holdfast.sync.rows import RegisteredNode, own, read_project, read_sync_rows
+from holdfast.sync.sync_task import SyncTask, row_of, view
 from holdfast.sync.tally import write_tally
 
 PUSH_MAX: Final = 500
@@ -309,14 +310,8 @@ def read_page(project: str, after: str, limit: int) -> Script[list[SyncTask]]:
 
 
 def views_of(tasks: Sequence[Task]) -> Script[list[SyncTask]]:
-    by_id = yield from read_rows([task.id for task in tasks])
-    return [view(task, row_of(task, by_id)) for task in tasks]
-
-
-def read_rows(ids: Sequence[str]) -> Script[dict[str, SyncRow]]:
-    """The sync rows of tasks, by their ids. A task that no node has named has none."""
-    rows = (yield call(own("sync_rows"), ids=list(ids))) if ids else []
-    return {row[2]: SyncRow(*row) for row in rows}
+    rows = yield from read_sync_rows([task.id for task in tasks])
+    return [view(task, row_of(task, rows)) for task in tasks]
 
 
 def _hash(task: SyncTask, entry: ClientEntry | None) -> str | None:
@@ -352,5 +347,5 @@ def _list_cursor(cursor: str, project: str) -> tuple[str, int, str]:
 def _log_handshake(
     node: RegisteredNode, project: str, outcome: str, clock: int, now: float
 ) -> Script[None]:
-    row = ("handshake", None, None, outcome, None, None, None, None, clock)
-    yield call_rows(own("add_log"), [row], project=project, node=node.id, now=now)
+    row = LogRow("handshake", outcome)
+    yield from write_log([row], project=project, node=node.id, clock=clock, now=now)

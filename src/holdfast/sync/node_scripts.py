@@ -16,7 +16,6 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core import codec, node_identity as rules
-from holdfast.core.command import Expire, Instruction
 from holdfast.core.errors import Forbidden, Unauthenticated
 from holdfast.core.event import NewEvent
 from holdfast.core.exchange import lamport
@@ -32,6 +31,7 @@ from holdfast.store.scripts import apply
 from holdfast.store.scripts.nodes import open_preferred
 from holdfast.store.scripts.work import Work
 from holdfast.sync.access.token import Token
+from holdfast.sync.log import LogRow, write_log
 from holdfast.sync.rows import RegisteredNode, event_of, own, read_project
 from holdfast.sync.speaking import heard
 
@@ -163,8 +163,8 @@ def _judged(
 
 
 def _log_start(new: NewNode, clock: int, now: float) -> Script[tuple[()]]:
-    row = ("register", None, None, "accepted", None, None, None, None, clock)
-    yield call_rows(own("add_log"), [row], project=new.project, node=new.id, now=now)
+    row = LogRow("register", "accepted")
+    yield from write_log([row], project=new.project, node=new.id, clock=clock, now=now)
     return ()
 
 
@@ -206,8 +206,7 @@ def fence_claims(
     lost = [task for task in mine if resume.get(task.id) != task.fence]
     # The process that held the lease is gone: the lease ends now.
     work.load(replace(task, lease_until=min(task.lease_until or 0.0, work.now)) for task in lost)
-    expired = [apply.carry_out(work, Instruction(task.id, Expire(), task.fence)) for task in lost]
-    work.expired += expired
+    apply.expire_ended(work, [task.id for task in lost])
     return kept, lost
 
 

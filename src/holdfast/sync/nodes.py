@@ -29,9 +29,9 @@ from holdfast.store.script import Script, call
 from holdfast.store.store import Store
 from holdfast.sync import node_scripts as scripts
 from holdfast.sync.access.token import Token
-from holdfast.sync.claims import why_lost
 from holdfast.sync.errors import NodeFenced
 from holdfast.sync.node_scripts import NewNode
+from holdfast.sync.node_task import why_lost
 from holdfast.sync.rows import RegisteredNode, names_of, own, read_node
 from holdfast.sync.speaking import check_voice
 from holdfast.sync.sync_task import SyncRow
@@ -187,7 +187,7 @@ class Nodes:
         """With the ids of the tasks that the node names."""
         names = [name for name, _ in registration.resume]
         rows = await self._store.read(lambda: scripts.named(registration.project, names))
-        ids = dict.fromkeys(names, "") | {name: name for name in names} | dict(rows)
+        ids = {name: name for name in names} | dict(rows)
         return NewNode(
             id=registration.node,
             project=registration.project,

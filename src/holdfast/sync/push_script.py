@@ -1,9 +1,9 @@
 """The transaction of a push: lock, judge each item, carry out, write what goes beside it.
 
 Promises: one transaction for the judgement of the sender and all items with their answers, conflicts, log and
-figures. Only the server makes
-versions. The logical clock rises once for each push that changed something. Ids are arguments, so a second
-run writes the same. Never: lets one item fail another, unless the push is atomic.
+figures. Only the server makes versions. The logical clock rises once for each push that changed something.
+Ids are arguments, so a second run writes the same. Never: lets one item fail another, unless the push is
+atomic.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.command import Expire, Instruction
 from holdfast.core.event import NewEvent
 from holdfast.core.exchange import lamport
 from holdfast.core.exchange.conflict import judge
@@ -26,7 +25,7 @@ from holdfast.core.exchange.verdict import Action, Resolution, Verdict
 from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
 from holdfast.core.speaking import Voice
-from holdfast.core.task import LEASED, Status, Task
+from holdfast.core.task import Status, Task
 from holdfast.errors import InvalidInput
 from holdfast.store.columns import new_values
 from holdfast.store.port import Dialect
@@ -35,6 +34,7 @@ from holdfast.store.scripts import apply
 from holdfast.store.scripts.holders import fences_of
 from holdfast.store.scripts.work import Work
 from holdfast.sync import push_effects as effects
+from holdfast.sync.log import write_log
 from holdfast.sync.push_conflicts import record_conflict
 from holdfast.sync.push_effects import Sender, Stopped
 from holdfast.sync.push_state import (
@@ -42,7 +42,7 @@ from holdfast.sync.push_state import (
     PushState,
     Snapshot,
 )
-from holdfast.sync.rows import ProjectRow, own, read_project
+from holdfast.sync.rows import ProjectRow, own, read_project, read_sync_rows
 from holdfast.sync.speaking import heard
 from holdfast.sync.sync_task import SyncRow, current_of
 from holdfast.sync.tally import write_tally
@@ -116,13 +116,8 @@ def _read(request: Push, now: float) -> Script[tuple[PushState, ProjectRow]]:
         ids |= yield from resolve(request.project, new)
     work = Work(now)
     work.load((yield call("lock_tasks", ids=sorted(set(ids.values())))))
-    expired = [
-        apply.carry_out(work, Instruction(task.id, Expire(), task.fence))
-        for task in list(work.tasks.values())
-        if task.status in LEASED and task.lease_until is not None and task.lease_until <= now
-    ]
-    work.expired += expired
-    rows = yield call(own("sync_rows"), ids=sorted(work.tasks))
+    apply.expire_ended(work, list(work.tasks))
+    rows = yield from read_sync_rows(sorted(work.tasks))
     gone = [name for name in names if ids.get(name) not in work.tasks]
     stones = yield call(own("tombstones"), project=request.project, client_ids=gone)
     mutation_ids = sorted({item.mutation_id for item in request.items if item.mutation_id})
@@ -131,7 +126,7 @@ def _read(request: Push, now: float) -> Script[tuple[PushState, ProjectRow]]:
     state = PushState(
         work,
         names=ids,
-        rows={row[2]: SyncRow(*row) for row in rows},
+        rows=rows,
         tombstones={row[0]: Tombstone(row[1], row[2]) for row in stones},
         answers={row[0]: (row[1], row[2]) for row in kept},
         strategies=project.strategies,
@@ -327,9 +322,7 @@ def _write(
         yield call_rows(
             own("add_mutations"), state.mutations, project=project, node=sender.node, now=now
         )
-    rows = [row.values(tick.clock) for row in state.log]
-    if rows:
-        yield call_rows(own("add_log"), rows, project=project, node=sender.node, now=now)
+    yield from write_log(state.log, project=project, node=sender.node, clock=tick.clock, now=now)
     if state.metrics:
         yield call_rows("put_metrics", state.metrics)
     yield from write_tally(project, state.tally)

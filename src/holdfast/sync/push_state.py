@@ -6,7 +6,6 @@ Promises: the effect of one item is undone as a whole if a later part of it is r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,10 +16,11 @@ from holdfast.core.exchange.item import Item
 from holdfast.core.exchange.item_wire import InvalidItem
 from holdfast.core.exchange.strategy import Strategies
 from holdfast.core.exchange.sync_errors import SyncError
-from holdfast.core.exchange.verdict import Action, Resolution
+from holdfast.core.exchange.verdict import Resolution
 from holdfast.core.task import Task
 from holdfast.core.totals import reported
 from holdfast.store.scripts.work import Work
+from holdfast.sync.log import LogRow
 from holdfast.sync.sync_task import SyncRow, SyncTask, row_of, view
 
 
@@ -43,22 +43,6 @@ class ItemResult(msgspec.Struct, frozen=True, omit_defaults=True):
     deleted_at: float | None = None
     state: SyncTask | None = None
     """The authoritative state, in every refusal of a task that exists."""
-
-
-class LogRow(msgspec.Struct, frozen=True, array_like=True):
-    """A row of the log, without its clock."""
-
-    op: str
-    task_id: str | None
-    mutation_id: str | None
-    outcome: str
-    code: str | None
-    resolution: str | None
-    from_version: int | None
-    to_version: int | None
-
-    def values(self, clock: int) -> tuple[Any, ...]:
-        return (*(getattr(self, name) for name in self.__struct_fields__), clock)
 
 
 class PushState:
@@ -131,13 +115,13 @@ class PushState:
         self.log.append(
             LogRow(
                 "push",
-                item.id or None,
-                item.mutation_id,
                 outcome,
-                result.error,
-                result.resolution,
-                from_version,
-                result.new_version,
+                task_id=item.id or None,
+                mutation_id=item.mutation_id,
+                code=result.error,
+                resolution=result.resolution,
+                from_version=from_version,
+                to_version=result.new_version,
             )
         )
 
@@ -207,10 +191,3 @@ def change_json(item: Item) -> str:
             "remove": sorted(change.labels_removed),
         }
     return codec.dumps(side)
-
-
-ACCEPTED: Sequence[Action] = tuple(
-    action
-    for action in Action
-    if action not in (Action.REFUSE, Action.KEEP_EVIDENCE, Action.DUPLICATE)
-)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from holdfast.core.node_identity import Boot, NodeIdentity, NodeState
 from holdfast.core.task import DEFAULT_PROJECT, Task
 from holdfast.store.script import Script, call
 from holdfast.sync.errors import UnknownNode
+from holdfast.sync.sync_task import SyncRow
 
 
 def own(statement: str) -> str:
@@ -99,7 +100,13 @@ def names_of(tasks: Iterable[Task]) -> Script[dict[str, str]]:
     """The name of each task, by its id. A task that no node has named is called by its id."""
     ids = [task.id for task in tasks]
     rows = (yield call("clients_of", ids=ids)) if ids else []
-    return dict.fromkeys(ids, "") | {id: id for id in ids} | {row[0]: row[1] for row in rows}
+    return {id: id for id in ids} | {row[0]: row[1] for row in rows}
+
+
+def read_sync_rows(ids: Sequence[str]) -> Script[dict[str, SyncRow]]:
+    """The sync rows of tasks, by their ids. A task that no node has named has none."""
+    rows = (yield call(own("sync_rows"), ids=list(ids))) if ids else []
+    return {row.task_id: row for row in (SyncRow(*values) for values in rows)}
 
 
 def event_of(kind: str, now: float, project: str, data: dict[str, Any]) -> NewEvent:

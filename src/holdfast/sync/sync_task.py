@@ -75,9 +75,6 @@ def content_of(task: Task, row: SyncRow) -> Content:
     version = task.version
     if stamps.payload is not None and stamps.payload[1] == codec.digest(task.payload_json):
         version = stamps.payload[0]
-    elif stamps.payload is None and not row.written_version:
-        # No node has written yet: nothing is known about earlier versions.
-        version = task.version
     metadata = {
         key: Stamped(Stamp(*stamps.metadata.get(key, (0, ""))), codec.dumps(value))
         for key, value in task.metadata.items()

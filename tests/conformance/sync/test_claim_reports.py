@@ -14,7 +14,7 @@ from holdfast.core.worker.wire import CHUNK_BYTES_MAX
 from holdfast.errors import Conflict, InvalidInput
 from holdfast.store.store import Store
 from holdfast.sync.claim_reports import ClaimReports, Written
-from holdfast.sync.claims import Sign
+from holdfast.sync.node_task import ClaimRef
 from holdfast.sync.worker import reads
 from tests.conformance.sync.support import Plugin
 from tests.conformance.tasks.helpers import get, read_all
@@ -26,25 +26,25 @@ class Run:
     def __init__(self, plugin: Plugin, task_id: str, fence: int) -> None:
         self.plugin = plugin
         self.task_id = task_id
-        self.sign = Sign(fence=fence)
+        self.claim = ClaimRef(fence=fence)
         self.reports = ClaimReports(plugin.store)
 
     async def write(self, start: int, data: bytes, stream: str = "stdout", **other: Any) -> Written:
-        sign = Sign(**other) if other else self.sign
+        claim = ClaimRef(**other) if other else self.claim
         part = OutputPart(stream, start, data)
-        return await self.reports.output(self.plugin.voice, self.task_id, sign, part)
+        return await self.reports.output(self.plugin.voice, self.task_id, claim, part)
 
     async def point(self, id: str, data: object = None, type: str = "plan") -> Written:
         point = NamedPoint(id, type, "note")
         return await self.reports.checkpoint(
-            self.plugin.voice, self.task_id, self.sign, point, data
+            self.plugin.voice, self.task_id, self.claim, point, data
         )
 
     async def stored(self, stream: str = "stdout") -> bytes:
         task = await get(self.plugin.store, self.task_id)
         return (
             await reads.output_page(
-                self.plugin.store, task, stream, fence=self.sign.fence, start=0, size=1_000_000
+                self.plugin.store, task, stream, fence=self.claim.fence, start=0, size=1_000_000
             )
         ).data
 
@@ -115,7 +115,7 @@ async def test_only_the_holder_writes(store: Store, a: Plugin, clock: VirtualClo
     await run.point("ckp_1", 1)
     version = (await get(store, run.task_id)).version
     b = await Plugin(store, "plugin-b").start()
-    stranger = Run(b, run.task_id, run.sign.fence or 0)
+    stranger = Run(b, run.task_id, run.claim.fence or 0)
     assert (await stranger.write(4, b"no")).lost == "reclaimed"
     assert (await stranger.write(0, b"kept")).lost == "reclaimed"
     assert (await run.write(4, b"no", fence=99)).lost is not None
@@ -154,7 +154,7 @@ async def test_wrong_reports(store: Store, a: Plugin) -> None:
         await run.point("")
     part = OutputPart("stdout", 0, b"x")
     with pytest.raises(NodeFenced):
-        await run.reports.output(Voice("plugin-a", 0), run.task_id, run.sign, part)
+        await run.reports.output(Voice("plugin-a", 0), run.task_id, run.claim, part)
     assert await run.stored() == b""
 
 

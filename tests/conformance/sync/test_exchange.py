@@ -20,7 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.queue.by import By
 from holdfast.store.store import Store
-from holdfast.sync.claims import Sign
+from holdfast.sync.claims import TaskHeartbeat
 from holdfast.sync.conflicts import Conflicts, Take
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
 from holdfast.sync.projects import Projects
@@ -228,7 +228,9 @@ async def test_a_heartbeat_extends_and_reports(
     locked = await a.claim(lease_seconds=60.0)
     clock.set(clock.now() + 30)
     task_id = await a.id_of("task-1")
-    beat = await a.claims.beat(a.voice, task_id, Sign(progress=0.5, phase="edit", iteration=3))
+    beat = await a.claims.beat(
+        a.voice, task_id, TaskHeartbeat(progress=0.5, phase="edit", iteration=3)
+    )
     assert beat.lost is None
     assert beat.task.lock is not None
     assert beat.task.lock.expires_at == clock.now() + 60
@@ -257,7 +259,7 @@ async def test_a_lost_lock_says_why(
         await store.apply([Instruction(task_id, Pause("user:ann"))])
     if act == "abort":
         await store.apply([Instruction(task_id, Abort("user:ann"))])
-    beat = await a.claims.beat(a.voice, task_id, Sign(fence=1))
+    beat = await a.claims.beat(a.voice, task_id, TaskHeartbeat(fence=1))
     assert beat.lost == reason
 
 
@@ -279,7 +281,7 @@ async def test_a_node_that_promised_fences_sends_them(store: Store) -> None:
     locked = await node.claim()
     task_id = await node.id_of("task-1")
     with pytest.raises(InvalidInput, match="fence"):
-        await node.claims.beat(node.voice, task_id, Sign())
+        await node.claims.beat(node.voice, task_id, TaskHeartbeat())
     assert (await node.one(id="task-1", expected_version=2, progress=0.5)).error == "NOT_RUNNER"
     fence = locked.task.fence
     assert (await node.one(id="task-1", expected_version=2, progress=0.5, fence=fence)).success

@@ -16,7 +16,7 @@ from holdfast.queue.by import By
 from holdfast.store.scripts import retention
 from holdfast.store.store import Store
 from holdfast.sync import push_conflicts
-from holdfast.sync.claims import Sign
+from holdfast.sync.claims import TaskHeartbeat
 from holdfast.sync.conflicts import Conflicts, Take
 from holdfast.sync.projects import Projects
 from holdfast.sync.push_state import ItemResult
@@ -198,7 +198,7 @@ async def test_totals_have_an_event_whichever_way_they_come(store: Store, a: Plu
     locked = await a.claim()
     assert (await a.one(id="task-1", expected_version=1, metrics={"cost": 5.0})).success
     task_id = await a.id_of("task-1")
-    await a.claims.beat(a.voice, task_id, Sign(metrics={"cost": 9.0}))
+    await a.claims.beat(a.voice, task_id, TaskHeartbeat(metrics={"cost": 9.0}))
     events = [event for event in await read_all(store) if event.kind == "task.metrics"]
     expected = {"node": "plugin-a", "fence": locked.task.fence}
     assert [event.data["totals"] for event in events] == [{"cost": 5.0}, {"cost": 9.0}]
@@ -206,7 +206,7 @@ async def test_totals_have_an_event_whichever_way_they_come(store: Store, a: Plu
     assert [event.project for event in events] == [PROJECT] * 2
     too_many = {f"m{n}": 1.0 for n in range(METRICS_MAX + 1)}
     with pytest.raises(InvalidInput):
-        Sign(metrics=too_many)
+        TaskHeartbeat(metrics=too_many)
     refused = await a.one(id="task-1", expected_version=1, progress=0.1)
     assert refused.success
     history = await store.feed.history(task_id)

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.store.postgres.driver import PostgresDriver
 from holdfast.store.store import Store
-from holdfast.sync.claims import Sign
+from holdfast.sync.claims import TaskHeartbeat
 from holdfast.sync.status import Monitor
 from tests.backends import PostgresBench
 from tests.conformance.sync.support import PROJECT, Plugin
@@ -25,12 +25,14 @@ async def test_a_reader_of_the_log_misses_no_entry_that_commits_late(
     first, second = await Plugin(store, "n1").start(), Plugin(await bench.open(), "n2")
     await first.create()
     task_id, log = await first.id_of("task-1"), Monitor(store).log
-    await first.claims.beat(first.voice, task_id, Sign(fence=9))
+    await first.claims.beat(first.voice, task_id, TaskHeartbeat(fence=9))
     connection = await asyncpg.connect(bench.dsn)
     try:
         async with connection.transaction(), asyncio.timeout(20):
             await connection.execute("UPDATE holdfast_tally SET n = n WHERE name = 'fenced'")
-            sign = asyncio.create_task(first.claims.beat(first.voice, task_id, Sign(fence=9)))
+            sign = asyncio.create_task(
+                first.claims.beat(first.voice, task_id, TaskHeartbeat(fence=9))
+            )
             while await connection.fetchval(WAITING) < 1:
                 pass
             start = asyncio.create_task(second.start())

@@ -16,7 +16,7 @@ from holdfast.errors import InvalidInput
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.sync_call import named_task, refused, speaker
 from holdfast.sync.claim_reports import Written
-from holdfast.sync.claims import Sign
+from holdfast.sync.node_task import ClaimRef
 
 
 class OutputBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -45,9 +45,9 @@ async def output(call: Call, name: str, body: OutputBody) -> Answer:
     """Appends to a stream of a run. A repeat changes nothing; a part behind the end is refused."""
     row, voice = await speaker(call, body.node_id, Operation.SYNC_RUN, incarnation=body.incarnation)
     found = await named_task(call, name, row.project)
-    sign = Sign(fence=body.fence, claim_id=body.claim_id)
+    claim = ClaimRef(fence=body.fence, claim_id=body.claim_id)
     part = OutputPart(body.stream, body.start, _bytes(body))
-    written = await call.services.claim_reports.output(voice, found.task_id, sign, part)
+    written = await call.services.claim_reports.output(voice, found.task_id, claim, part)
     if written.lost is not None:
         return _lost(call, row.id, written)
     if written.refused is not None:
@@ -60,10 +60,10 @@ async def checkpoint(call: Call, name: str, body: CheckpointBody) -> Answer:
     """Adds a named checkpoint to a task. A repeat with its id changes nothing."""
     row, voice = await speaker(call, body.node_id, Operation.SYNC_RUN, incarnation=body.incarnation)
     found = await named_task(call, name, row.project)
-    sign = Sign(fence=body.fence, claim_id=body.claim_id)
+    claim = ClaimRef(fence=body.fence, claim_id=body.claim_id)
     point = NamedPoint(body.checkpoint_id, body.type, body.note)
     written = await call.services.claim_reports.checkpoint(
-        voice, found.task_id, sign, point, body.data
+        voice, found.task_id, claim, point, body.data
     )
     if written.lost is not None:
         return _lost(call, row.id, written)

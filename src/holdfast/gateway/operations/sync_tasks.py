@@ -24,9 +24,9 @@ from holdfast.gateway.operations.sync_call import (
 )
 from holdfast.queue.by import By
 from holdfast.store.interventions import Issued
-from holdfast.sync.claims import Sign
+from holdfast.sync.claims import TaskHeartbeat
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
-from holdfast.sync.exchange import read_rows
+from holdfast.sync.rows import read_sync_rows
 from holdfast.sync.sync_task import row_of, view
 
 O = Operation  # noqa: E741
@@ -122,7 +122,7 @@ async def heartbeat(call: Call, name: str, body: BeatBody) -> Answer:
     row, voice = await speaker(call, body.node_id, O.SYNC_RUN, incarnation=body.incarnation)
     found = await named_task(call, name, row.project)
     await acknowledge(call, voice, body.acks)
-    sign = Sign(
+    report = TaskHeartbeat(
         fence=body.fence,
         claim_id=body.claim_id,
         lease_seconds=_seconds("lockDuration", body.lock_duration),
@@ -131,7 +131,7 @@ async def heartbeat(call: Call, name: str, body: BeatBody) -> Answer:
         iteration=body.iteration,
         metrics=body.metrics,
     )
-    beat = await call.services.claims.beat(voice, found.task_id, sign)
+    beat = await call.services.claims.beat(voice, found.task_id, report)
     brought = await commands(call, row)
     if beat.lost is not None:
         detail = f"node '{row.id}' does not hold the task any more: {beat.lost}"
@@ -187,7 +187,7 @@ async def intervene(call: Call, body: InterveneBody) -> Answer:
         requested_by=check_text("requestedBy", body.requested_by, most=200),
         fallback_seconds=call.services.rules.reassign_fallback_seconds,
     )
-    rows = await call.services.store.read(lambda: read_rows([found.task_id]))
+    rows = await call.services.store.read(lambda: read_sync_rows([found.task_id]))
 
     def answer(issued: Issued) -> Answer:
         state = view(issued.task, row_of(issued.task, rows))

@@ -115,8 +115,9 @@ class WorkerService:
         self._nodes = nodes or Nodes(store)
         self._on_scheduled = on_scheduled
         self._announced: dict[str, float] = {}
-        self._notices: dict[str, str] = {}
         """When the schedules of a node are announced again."""
+        self._notices: dict[str, str] = {}
+        """Why a node gets no tasks."""
         self._sessions: dict[str, Ending] = {}
         self._left = asyncio.Event()
         self.taken = TakenRuns(store, clock)

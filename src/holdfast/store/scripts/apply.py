@@ -8,11 +8,12 @@ task that does not exist, that another transaction holds, or that is being reviv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from holdfast.core.command import Instruction, Report
+from holdfast.core.claim_by_id import has_expired
+from holdfast.core.command import Expire, Instruction, Report
 from holdfast.core.decide import Refusal, Ruling, Transition, decide
 from holdfast.core.event import NewEvent
 from holdfast.core.transition import HELD
@@ -118,6 +119,14 @@ def carry_out(work: Work, instruction: Instruction) -> Ruling:
     else:
         work.mention(ruling.events)
     return ruling
+
+
+def expire_ended(work: Work, task_ids: Iterable[str]) -> None:
+    """Expires the runs of these loaded tasks whose leases have ended. The log of the exchange names them."""
+    for task_id in task_ids:
+        task = work.tasks[task_id]
+        if has_expired(task, work.now):
+            work.expired.append(carry_out(work, Instruction(task.id, Expire(), task.fence)))
 
 
 def finish(
