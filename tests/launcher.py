@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import ctypes
 import functools
 import os
 import pkgutil
@@ -32,6 +33,7 @@ import msgspec
 ROOT: Final = Path(__file__).resolve().parent.parent
 LENGTH: Final = struct.Struct("!Q")
 NUMBER: Final = struct.Struct("!i")
+CLONE_NEWNET: Final = 0x40000000
 SERVER: Final = ("gateway.rest.app", "gateway.rest.live", "gateway.worker.grpc", "queue.queue")
 DRIVERS: Final = ("store.sqlite.driver", "store.postgres.driver", "cli.session", "client.http")
 
@@ -42,6 +44,8 @@ class Request(msgspec.Struct, frozen=True):
     args: list[str]
     folder: str
     env: dict[str, str]
+    network: str = ""
+    """The file of a network namespace. Empty: that of this process."""
 
 
 class Child:
@@ -119,11 +123,12 @@ class Launcher:
         folder: Path,
         env: Mapping[str, str],
         streams: tuple[IO[str] | IO[bytes] | int, ...],
+        network: str = "",
     ) -> Child:
-        """Starts a command with these files as stdin, stdout and stderr."""
+        """Starts a command with these files as stdin, stdout and stderr. `network`: see `Request`."""
         status, reporting = os.pipe()
         numbers = [stream if isinstance(stream, int) else stream.fileno() for stream in streams]
-        body = msgspec.json.encode(Request(list(args), str(folder), dict(env)))
+        body = msgspec.json.encode(Request(list(args), str(folder), dict(env), network))
         try:
             with self._sending:
                 socket.send_fds(self._socket, [LENGTH.pack(len(body))], [*numbers, reporting])
@@ -134,13 +139,18 @@ class Launcher:
 
     @contextmanager
     def running(
-        self, args: Sequence[str], folder: Path, env: Mapping[str, str], stderr: IO[str]
+        self,
+        args: Sequence[str],
+        folder: Path,
+        env: Mapping[str, str],
+        stderr: IO[str],
+        network: str = "",
     ) -> Iterator[Child]:
         """A command whose stdout can be read. It is killed at the end."""
         reading, writing = os.pipe()
         with Path(os.devnull).open() as stdin, os.fdopen(reading) as stdout:
             try:
-                child = self.start(args, folder, env, (stdin, writing, stderr))
+                child = self.start(args, folder, env, (stdin, writing, stderr), network)
             finally:
                 os.close(writing)
             child.stdout = stdout
@@ -227,12 +237,22 @@ def become(request: Request, streams: list[int]) -> Request:
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as long as the process
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    if request.network:
+        enter(request.network)
     os.chdir(request.folder)
     os.environ.clear()
     os.environ.update(request.env)
     sys.path[0] = request.folder
     sys.argv = ["holdfast", *request.args]
     return request
+
+
+def enter(network: str) -> None:
+    """Moves this process to a network namespace. `os.setns` is new in Python 3.12."""
+    number = os.open(network, os.O_RDONLY)
+    if ctypes.CDLL(None, use_errno=True).setns(number, CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), f"the namespace {network} cannot be entered")
+    os.close(number)
 
 
 def preload() -> None:

@@ -213,6 +213,11 @@ class Postgres(Server):
     def dsn(self, database: str = "postgres") -> str:
         return f"postgresql://postgres@{HOST}:{self.port}/{database}"
 
+    def socket_dsn(self, database: str = "postgres") -> str:
+        """The same over a Unix socket, for processes in other network namespaces. It needs
+        `Postgres(unix_socket_directories=".")`."""
+        return f"postgresql://postgres@/{database}?host={self.data}&port={self.port}"
+
     def _initialise(self, *flags: str) -> None:
         subprocess.run(
             launched(
@@ -225,11 +230,8 @@ class Postgres(Server):
         )
 
     def _command(self) -> Sequence[str | Path]:
-        settings = self._settings | {
-            "listen_addresses": HOST,
-            "port": str(self.port),
-            "unix_socket_directories": "",
-        }
+        settings = {"unix_socket_directories": ""} | self._settings
+        settings |= {"listen_addresses": HOST, "port": str(self.port)}
         flags = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
         return [self._bin / "postgres", "-D", self.data, *flags]
 

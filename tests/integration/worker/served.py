@@ -114,13 +114,15 @@ def make_ca(folder: Path, name: str = "ca") -> Certificate:
     return made
 
 
-def make_certificate(folder: Path, ca: Certificate, name: str) -> Certificate:
-    """A certificate for this machine, signed by the authority."""
+def make_certificate(
+    folder: Path, ca: Certificate, name: str, names: str = "DNS:localhost,IP:127.0.0.1"
+) -> Certificate:
+    """A certificate signed by the authority, for this machine or for other names."""
     made = Certificate(folder / f"{name}.pem", folder / f"{name}.key")
     _openssl(
         *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
         *("-nodes", "-days", "2", "-subj", f"/CN={name}"),
-        *("-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"),
+        *("-addext", f"subjectAltName={names}"),
         *("-addext", "basicConstraints=critical,CA:FALSE"),
         *("-CA", str(ca.certificate), "-CAkey", str(ca.key)),
         *("-keyout", str(made.key), "-out", str(made.certificate)),
