@@ -18,7 +18,7 @@ queue = TaskQueue(os.environ.get("HOLDFAST_URL", "sqlite:///holdfast.db"))
 
 
 @queue.task(priority="critical", max_attempts=5, key_concurrency=1)
-async def charge(order: int, amount: int, ctx: Context) -> str:
+async def charge(ctx: Context, order: int, amount: int) -> str:
     """At most one charge at a time per customer (the key). A bad amount is never retried."""
     if amount <= 0:
         raise Reject(f"an amount of {amount} can never be charged")
@@ -28,7 +28,7 @@ async def charge(order: int, amount: int, ctx: Context) -> str:
 
 
 @queue.task(rate="20/s")
-async def send_receipt(order: int, ctx: Context) -> str:
+async def send_receipt(ctx: Context, order: int) -> str:
     """Waits for the charge and reads its result."""
     [paid] = (await ctx.parents()).values()
     return f"receipt for {paid.result}"
@@ -41,7 +41,7 @@ def render_label(order: int) -> str:
 
 
 @queue.task
-async def ship(order: int, ctx: Context) -> str | Snooze:
+async def ship(ctx: Context, order: int) -> str | Snooze:
     """A snooze spends no attempt while the van is away."""
     if ctx.saved is None:
         await ctx.save({"asked_for_a_van": True})

@@ -17,6 +17,7 @@ from typing import get_type_hints
 from holdfast import (
     BlockingContext,
     Context,
+    TaskFunction,
     TaskHandle,
     TaskQueue,
 )
@@ -48,6 +49,7 @@ PRODUCT = {
     "TaskQueue": TaskQueue,
     "Context": Context,
     "BlockingContext": BlockingContext,
+    "TaskFunction": TaskFunction,
     "TaskHandle": TaskHandle,
 }
 

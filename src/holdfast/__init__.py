@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from holdfast.core.task import Priority, Status, Task
     from holdfast.engine.blocking_context import BlockingContext
     from holdfast.engine.context import Context
+    from holdfast.engine.handle import TaskHandle
     from holdfast.engine.handlers import Reject
     from holdfast.errors import HoldfastError
-    from holdfast.queue.handle import TaskHandle
+    from holdfast.queue.function import TaskFunction
 else:
     __getattr__ = lazily(
         __name__,
@@ -36,9 +37,10 @@ else:
             "holdfast.core.task": ("Priority", "Status", "Task"),
             "holdfast.engine.blocking_context": ("BlockingContext",),
             "holdfast.engine.context": ("Context",),
+            "holdfast.engine.handle": ("TaskHandle",),
             "holdfast.engine.handlers": ("Reject",),
             "holdfast.errors": ("HoldfastError",),
-            "holdfast.queue.handle": ("TaskHandle",),
+            "holdfast.queue.function": ("TaskFunction",),
         },
         submodules=_FACES,
     )
@@ -59,6 +61,7 @@ __all__ = [
     "Snooze",
     "Status",
     "Task",
+    "TaskFunction",
     "TaskHandle",
     "TaskQueue",
 ]

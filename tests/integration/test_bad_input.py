@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Task, TaskQueue
-from holdfast.queue.handle import TaskHandle
+from holdfast.engine.handle import TaskHandle
 from holdfast.queue.settings import Settings
 from tests.bad_input import Surface, answer, cases
 from tests.error_tree import in_order

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import asyncpg
 import pytest
 
 from holdfast import Status, Task, TaskQueue
-from holdfast.queue.handle import TaskHandle
+from holdfast.engine.handle import TaskHandle
 from tests.acceptance.apps import journal
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.harness import Worker
@@ -72,7 +73,7 @@ async def test_an_open_enqueue_of_a_child_costs_no_task_its_lease(
     await producer.stop()
 
 
-async def renewed(task: TaskHandle, end: float) -> float:
+async def renewed(task: TaskHandle[Any], end: float) -> float:
     """Waits until the lease of a task ends later than this."""
     while (found := (await task.get()).lease_until or 0.0) <= end:
         pass

@@ -7,7 +7,7 @@ import itertools
 from typing import Any
 
 from holdfast import Status, TaskQueue
-from holdfast.queue.handle import TaskHandle
+from holdfast.engine.handle import TaskHandle
 from tests.acceptance.apps import journal
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.harness import Worker
@@ -16,7 +16,7 @@ from tests.acceptance.apps.jobs import make_queue
 SETTINGS = {"max_workers": 3, "lease_seconds": 3.0}
 
 
-async def all_at_first_attempt(tasks: list[TaskHandle]) -> None:
+async def all_at_first_attempt(tasks: list[TaskHandle[Any]]) -> None:
     for task in tasks:
         done = await task.wait(30)
         assert (done.status, done.attempts, done.deaths) == (Status.COMPLETED, 1, 0)
@@ -133,7 +133,7 @@ async def test_a_limit_is_freed_by_whatever_ends_a_task(shared_url: str) -> None
     producer = TaskQueue(shared_url, **settings)
     async with Gate() as gate, Worker(shared_url, "one_by_one", **settings) as worker:
 
-        async def hold(name: str) -> TaskHandle:
+        async def hold(name: str) -> TaskHandle[Any]:
             task = await producer.enqueue("one_by_one", {"gate": gate.address, "name": name})
             await gate.arrived(1, name)
             return task

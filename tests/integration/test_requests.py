@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Task, TaskQueue
+from holdfast import Priority, Task, TaskQueue
 from holdfast.core import codec
 from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.request import EnqueueRequest, is_same_request
@@ -71,7 +71,12 @@ async def test_equal_requests_in_another_form_are_the_same_request(queue: TaskQu
         "echo", {"a": 1, "b": 2}, priority="high", delay=3, metadata={}, idempotency_key="k"
     )
     again = await queue.enqueue(
-        "echo", {"b": 2, "a": 1}, priority=1, delay=3.0, depends_on=[], idempotency_key="k"
+        "echo",
+        {"b": 2, "a": 1},
+        priority=Priority.HIGH,
+        delay=3.0,
+        depends_on=[],
+        idempotency_key="k",
     )
     assert (again, again.created) == (first, False)
 

@@ -9,6 +9,7 @@ from importlib import import_module
 
 import pytest
 
+from holdfast import TaskQueue
 from holdfast.errors import FeedReset
 from tests.public import FACES, PUBLIC
 
@@ -76,6 +77,20 @@ def test_completion_shows_the_public_names_and_the_faces() -> None:
     names = dir(import_module("holdfast"))
     assert {*PUBLIC["holdfast"], "locks", "kv", "orders"} <= {*names}
     assert "annotations" not in names
+
+
+async def test_completion_of_a_handle_and_of_a_task_shows_their_names() -> None:
+    queue = TaskQueue("sqlite://")
+
+    @queue.task
+    async def add(a: int) -> int:
+        return a
+
+    handle = await add.enqueue(1)
+    assert {"get", "result", "wait", "status"} <= {*dir(handle)}
+    assert not {"upper", "split", "join"} & {*dir(handle)}
+    assert {"enqueue", "options", "request", "type"} <= {*dir(add)}
+    await queue.stop()
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLIC if name.endswith("errors")])

@@ -6,7 +6,7 @@ names it.
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from holdfast.core import limit as limits, priority as priorities
 from holdfast.core.check import (
@@ -17,6 +17,7 @@ from holdfast.core.check import (
     check_whole,
     shown,
 )
+from holdfast.core.keywords import PriorityName
 from holdfast.core.limit import LIMIT_MAX, LimitRule
 from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import ATTEMPTS_MAX, encode_payload
@@ -32,7 +33,7 @@ class TypeOptions(TypedDict, total=False):
     # The string below an option is its row in docs/reference/queue.md: 'default: meaning'.
     queue: str
     """`default`: the queue of the tasks. Workers choose queues with `--queues`."""
-    priority: Priority | str | int
+    priority: Priority | PriorityName
     """`normal`: `critical`, `high`, `normal` or `low`."""
     max_attempts: int | None
     """setting `default_max_attempts` (3): runs before a failing task becomes a dead letter."""
@@ -56,7 +57,7 @@ class TypeOptions(TypedDict, total=False):
     """none: as `concurrency`, for each `key` separately."""
     burst: int
     """1: starts that a rate allows at once after a pause. Needs `rate` or `key_rate`."""
-    isolation: str | None
+    isolation: Literal["loop", "thread", "process"] | None
     """`loop` for an async function, `thread` for a plain one: `process` runs it in a process that a timeout
     kills."""
     cron: str | None

@@ -12,10 +12,10 @@ from typing import Any, Final
 from holdfast.core.check import check_name, shown
 from holdfast.core.pressure import ACCEPTED, Pressure
 from holdfast.core.submit import BATCH_MAX, Submission, submit, submit_like
+from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.handlers import TypeConfig
 from holdfast.engine.parameters import check_payload
 from holdfast.errors import BatchTooLarge, InvalidInput, QueueFull
-from holdfast.queue.handle import Source, TaskHandle
 from holdfast.queue.pressure import Backpressure
 from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.settings import Settings, SettingsInForce
@@ -90,7 +90,7 @@ class Producer:
         tx: object,
         *,
         beside: MakeBeside | None = None,
-    ) -> TaskHandle:
+    ) -> TaskHandle[Any]:
         """Enqueues one task. `beside` writes further rows in its transaction."""
         session = self._sessions.ready or await self._sessions.opened()
         resources = session.resources or session.open_resources
@@ -127,7 +127,7 @@ class Producer:
 
     async def enqueue_many(
         self, tasks: Iterable[Mapping[str, Any]], tx: object, *, beside: MakeBeside | None = None
-    ) -> list[TaskHandle]:
+    ) -> list[TaskHandle[Any]]:
         """Enqueues all tasks, or none. `beside` writes further rows in their transaction."""
         resources = await self._sessions.open()
         session = self._sessions.here

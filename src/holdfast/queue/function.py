@@ -1,29 +1,30 @@
-"""The decorator `@queue.task`, and the function that it returns."""
+"""A function that is also a task type."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, Unpack
 
-from holdfast.engine.handlers import Handler, for_arguments
+from holdfast.core.keywords import EnqueueKeywords
+from holdfast.engine.handle import TaskHandle
+from holdfast.engine.handlers import Handler
 from holdfast.engine.parameters import bind_payload
-from holdfast.queue.define import TypeOptions, type_config
 from holdfast.queue.enqueue import check_options
-from holdfast.queue.handle import TaskHandle
 
 P = ParamSpec("P")
-R = TypeVar("R")
-Enqueue: TypeAlias = Callable[..., Awaitable[TaskHandle]]
+Q = ParamSpec("Q")
+R_co = TypeVar("R_co", covariant=True)
+S_co = TypeVar("S_co", covariant=True)
+Enqueue: TypeAlias = Callable[..., Awaitable[TaskHandle[Any]]]
 """`TaskQueue.enqueue` of the queue that the function was defined on."""
-Define: TypeAlias = Callable[[Handler, TypeOptions], None]
-"""Adds a handler to a queue."""
 
 
-class TaskFunction(Generic[P, R]):
-    """A function that is also a task type: call it directly, or `enqueue` it."""
+class TaskFunction(Generic[P, R_co]):
+    """A function that is also a task type: call it directly, or `enqueue` it. `P` are its parameters without
+    the context, `R_co` is the type of the result."""
 
-    def __init__(self, enqueue: Enqueue, handler: Handler, function: Callable[P, R]) -> None:
+    def __init__(self, enqueue: Enqueue, handler: Handler, function: Callable[..., Any]) -> None:
         self.function = function
         self.type = handler.type
         self._enqueue = enqueue
@@ -33,17 +34,18 @@ class TaskFunction(Generic[P, R]):
         self._options: dict[str, Any] = {}
         functools.update_wrapper(self, function)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function itself, here and now."""
         return self.function(*args, **kwargs)
 
-    def options(self, **options: Any) -> TaskFunction[P, R]:
+    def options(self, **options: Unpack[EnqueueKeywords]) -> TaskFunction[P, R_co]:
         """Returns a copy that enqueues with these options, which are those of `TaskQueue.enqueue`."""
         check_options(options, allowed=("id", "tx"))
-        other = TaskFunction(self._enqueue, self._handler, self.function)
+        other: TaskFunction[P, R_co] = TaskFunction(self._enqueue, self._handler, self.function)
         other._options = {**self._options, **options}
         return other
 
-    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle:
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R_co]:
         """Enqueues a task that calls the function with these arguments."""
         payload = bind_payload(self._parameters, args, kwargs)
         return await self._enqueue(self.type, payload, **self._options)
@@ -54,36 +56,11 @@ class TaskFunction(Generic[P, R]):
         return {"type": self.type, "payload": payload, **self._options}
 
 
-class TaskDecorator:
-    """Makes functions task types of one queue. Bad options raise before a function is decorated."""
+class DefinedTask(TaskFunction[P, R_co], Generic[P, R_co, Q, S_co]):
+    """What `@queue.task` returns. A direct call takes the parameters `Q` of the function and returns `S_co`,
+    e.g. a coroutine."""
 
-    def __init__(self, define: Define, enqueue: Enqueue) -> None:
-        self._define = define
-        self._enqueue = enqueue
-
-    # Parameters are not typed: a context parameter is not part of the payload.
-    @overload
-    def __call__(self, function: Callable[..., R], /) -> TaskFunction[..., R]: ...
-
-    @overload
-    def __call__(
-        self, function: None = None, /, *, name: str | None = None, **options: Unpack[TypeOptions]
-    ) -> Callable[[Callable[..., R]], TaskFunction[..., R]]: ...
-
-    def __call__(
-        self,
-        function: Callable[..., R] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        **options: Unpack[TypeOptions],
-    ) -> Any:
-        config = type_config(options)
-
-        def decorate(function: Callable[..., R]) -> TaskFunction[..., R]:
-            task_type = name if name is not None else str(getattr(function, "__name__", ""))
-            handler = for_arguments(task_type, function, config, options.get("isolation"))
-            self._define(handler, options)
-            return TaskFunction(self._enqueue, handler, function)
-
-        return decorate if function is None else decorate(function)
+    def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> S_co:
+        """Calls the function itself, here and now."""
+        answer: S_co = self.function(*args, **kwargs)
+        return answer

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast.core.check import check_choice, check_name, check_positive, shown
 from holdfast.core.dependency import DependencyPolicy, Edge
+from holdfast.core.keywords import DependsOn
 from holdfast.core.limit import LimitRule, name_of
 from holdfast.core.request import EnqueueRequest
 from holdfast.core.task import EXTERNAL, NO_TIMEOUT, Priority, TaskOptions
@@ -29,7 +30,6 @@ TYPES_SECONDS: Final = 60.0
 TYPE: Final = msgspec.json.Decoder(TypeConfig)
 OF_NODES: Final = TypeConfig(queue=EXTERNAL)
 """The configuration of tasks that no worker runs: nodes claim them by their ids."""
-DependsOn: TypeAlias = Iterable[str | Edge] | Mapping[str, str]
 
 
 class EnqueueOptions(msgspec.Struct, frozen=True, gc=False):

@@ -18,12 +18,12 @@ from holdfast.core.dependency import Edge
 from holdfast.core.pressure import Pressure
 from holdfast.core.submit import BATCH_MAX, encode_payload
 from holdfast.core.task import DEFAULT_PROJECT, Priority, Status
+from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.handlers import Handlers
 from holdfast.engine.parameters import check_payload
 from holdfast.errors import BatchTooLarge, InvalidInput, NotSupported, QueueStopping
 from holdfast.queue.batcher import Batcher
 from holdfast.queue.enqueue import check_options
-from holdfast.queue.handle import Source, TaskHandle
 from holdfast.queue.settings import SettingsInForce
 from holdfast.queue.types import EnqueueOptions
 from holdfast.store.store import Inserted
@@ -57,7 +57,7 @@ class RemoteProducer:
 
     async def enqueue(
         self, type: str, payload: object, id: str | None, options: EnqueueOptions, tx: object
-    ) -> TaskHandle:
+    ) -> TaskHandle[Any]:
         """Enqueues one task."""
         self._check(tx)
         await self._register()
@@ -67,7 +67,7 @@ class RemoteProducer:
 
     async def enqueue_many(
         self, tasks: Iterable[Mapping[str, Any]], tx: object
-    ) -> list[TaskHandle]:
+    ) -> list[TaskHandle[Any]]:
         """Enqueues all tasks, or none."""
         self._check(tx)
         items = list(tasks)

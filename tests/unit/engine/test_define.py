@@ -6,15 +6,17 @@ import importlib
 import inspect
 import sys
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from holdfast import Task, TaskQueue
+from holdfast.core.keywords import EnqueueKeywords, PriorityName
 from holdfast.core.limit import LimitRule
 from holdfast.core.task import Priority
 from holdfast.errors import BadConfig, InvalidInput
 from holdfast.queue.define import TypeOptions
+from holdfast.queue.types import EnqueueOptions
 
 
 async def send(task: Task) -> None: ...
@@ -135,4 +137,10 @@ def test_both_ways_to_define_take_the_same_options(queue: TaskQueue) -> None:
 def test_options_of_an_enqueue_are_checked_where_they_are_given(queue: TaskQueue) -> None:
     task = queue.task(name="send")(other)
     with pytest.raises(InvalidInput, match=r"'delai'.*delay"):
-        task.options(delai=3)
+        task.options(delai=3)  # type: ignore[call-arg]
+
+
+def test_the_options_of_an_enqueue_have_types() -> None:
+    """Type checkers read `EnqueueKeywords`, the producer reads `EnqueueOptions`."""
+    assert {*EnqueueKeywords.__annotations__} == {*EnqueueOptions.__struct_fields__, "id", "tx"}
+    assert set(get_args(PriorityName)) == {each.name.lower() for each in Priority}

@@ -84,7 +84,7 @@ async def test_the_context_cannot_be_given(queue: TaskQueue) -> None:
     async with harness(queue):
         for call in (
             work.enqueue(n=1, ctx=2),
-            any_name.enqueue(ctx=2),
+            any_name.enqueue(ctx=2),  # type: ignore[arg-type]
             queue.enqueue("work", {"n": 1, "ctx": 2}),
             queue.enqueue("any_name", {"ctx": 2}),
         ):

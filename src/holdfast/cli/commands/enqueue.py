@@ -24,8 +24,8 @@ from holdfast.cli.use_cases import Tasks
 from holdfast.core.codec import dumps
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
+from holdfast.engine.handle import TaskHandle, no_result
 from holdfast.errors import TaskFailed
-from holdfast.queue.handle import TaskHandle, no_result
 from holdfast.queue.types import EnqueueOptions
 
 
@@ -109,7 +109,7 @@ async def _parents(tasks: Tasks, texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _note(printer: Printer, handle: TaskHandle) -> None:
+def _note(printer: Printer, handle: TaskHandle[Any]) -> None:
     if not handle.created:
         printer.note(f"an earlier request created it; it is {handle.status}")
     if handle.pressure is not Pressure.ACCEPTED:

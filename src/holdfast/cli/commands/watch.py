@@ -29,8 +29,8 @@ from holdfast.cli.use_cases import UseCases
 from holdfast.client.calls import Calls
 from holdfast.core.check import check_choice
 from holdfast.core.task import ENDED, TERMINAL, Status, Task
+from holdfast.engine.handle import no_result
 from holdfast.errors import Conflict, TaskFailed, WaitTimeout
-from holdfast.queue.handle import no_result
 
 FOR: Final = "status="
 UNTIL_ENDED: Final = FOR + ",".join(sorted(ENDED))

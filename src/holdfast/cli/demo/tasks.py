@@ -55,7 +55,7 @@ async def charge(n: int) -> dict[str, int]:
 
 
 @queue.task(name="demo.email", queue=NAME, priority="high")
-async def email(n: int, ctx: Context) -> str:
+async def email(ctx: Context, n: int) -> str:
     """Every fourth mail fails on its first attempt."""
     await busy(n)
     if n % 4 == 0 and ctx.attempt == 1:
@@ -64,7 +64,7 @@ async def email(n: int, ctx: Context) -> str:
 
 
 @queue.task(name="demo.resize", queue=NAME)
-async def resize(n: int, ctx: Context) -> int:
+async def resize(ctx: Context, n: int) -> int:
     """Reports progress."""
     await ctx.progress(0.5, "half of the pixels")
     await busy(n, 0.3)
@@ -86,7 +86,7 @@ async def fetch(n: int) -> int:
 
 
 @queue.task(name="demo.merge", queue=NAME)
-async def merge(n: int, ctx: Context) -> int:
+async def merge(ctx: Context, n: int) -> int:
     """Adds up the results of its parents."""
     parents = await ctx.parents()
     return sum(parent.result for parent in parents.values())

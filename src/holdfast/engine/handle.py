@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol, Self
+from typing import Final, Generic, Protocol, Self, TypeVar
 
-from holdfast.core.codec import Json
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
 from holdfast.errors import TaskFailed
 from holdfast.store.store import Inserted
+
+_OF_TEXT: Final = frozenset(name for name in dir(str) if not name.startswith("_"))
+R_co = TypeVar("R_co", covariant=True)
 
 
 class Source(Protocol):
@@ -29,8 +31,9 @@ def no_result(task: Task) -> str:
     return f"task {task.id} ({task.type}) {verb} {task.status}: {task.why_ended}"
 
 
-class TaskHandle(str):
-    """The id of a task, as a `str` with methods that read the task and wait for it."""
+class TaskHandle(str, Generic[R_co]):
+    """The id of a task, as a `str` with methods that read the task and wait for it. `R_co` is the type of
+    the result."""
 
     __slots__ = ("_inserted", "_source", "pressure")
     _source: Source
@@ -69,13 +72,18 @@ class TaskHandle(str):
         `timeout` seconds."""
         return await self._source.wait(self.id, timeout)
 
-    async def result(self, timeout: float | None = None) -> Json:
+    async def result(self, timeout: float | None = None) -> R_co:
         """Waits until the task has completed, and returns the value of its handler. Raises TaskFailed if the
         task failed or was aborted, and WaitTimeout after `timeout` seconds."""
         task = await self.wait(timeout)
         if task.status is not Status.COMPLETED:
             raise TaskFailed(no_result(task))
-        return task.result
+        result: R_co = task.result
+        return result
+
+    def __dir__(self) -> list[str]:
+        """The names of a handle, for completion: those of `str` would hide them."""
+        return sorted(name for name in super().__dir__() if name not in _OF_TEXT)
 
     def __repr__(self) -> str:
         return f"TaskHandle({self.id!r}, {self.pressure.value})"

@@ -1,0 +1,33 @@
+"""The options of an enqueue as keywords, for type checkers and editors.
+
+Promises: the names are those of `queue.types.EnqueueOptions`, with `id` and `tx` (a test compares them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias, TypedDict
+
+from holdfast.core.dependency import Edge
+from holdfast.core.task import Priority
+
+PriorityName: TypeAlias = Literal["critical", "high", "normal", "low"]
+DependsOn: TypeAlias = Iterable[str | Edge] | Mapping[str, str]
+
+
+class EnqueueKeywords(TypedDict, total=False):
+    """All options are optional."""
+
+    id: str | None
+    queue: str | None
+    priority: Priority | PriorityName | None
+    max_attempts: int | None
+    metadata: dict[str, object] | None
+    depends_on: DependsOn
+    delay: float
+    timeout: float | None
+    progress_timeout: float | None
+    key: str | None
+    idempotency_key: str | None
+    project: str | None
+    tx: object

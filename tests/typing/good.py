@@ -1,0 +1,72 @@
+"""What type checkers see of correct calls. `make check` runs mypy on it, `test_types.py` pyright."""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+from holdfast import (
+    BlockingContext,
+    Cancel,
+    Context,
+    Priority,
+    Snooze,
+    TaskFunction,
+    TaskHandle,
+    TaskQueue,
+)
+
+queue = TaskQueue()
+
+
+@queue.task
+async def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+@queue.task(timeout=3, priority="high", name="fetch_page")
+async def fetch(ctx: Context, url: str, *, depth: int = 0) -> dict[str, int] | Snooze | Cancel:
+    await ctx.progress(0.5)
+    return {url: depth}
+
+
+@queue.task(isolation="process")
+def render(ctx: BlockingContext, pages: list[str]) -> str:
+    ctx.progress(0.5)
+    return "".join(pages)
+
+
+@queue.task
+async def late(url: str, ctx: Context) -> str:
+    """The context is not the first parameter: the result has its type, the arguments are not checked."""
+    return f"{url}{ctx.attempt}"
+
+
+@queue.task
+def loose(value: object, n: int) -> str:
+    """As above: the first parameter takes any object, a context too."""
+    return f"{value}{n}"
+
+
+@queue.task
+def nothing() -> None: ...
+
+
+def takes_any(task: TaskFunction[[int, int], int]) -> None:
+    """A task is a value: it may be passed on."""
+    assert_type(task.type, str)
+
+
+async def main() -> None:
+    assert_type(await add.enqueue(1, b=2), TaskHandle[int])
+    assert_type(await (await add.enqueue(1)).result(timeout=5), int)
+    assert_type(await (await fetch.enqueue("u", depth=2)).result(), dict[str, int])
+    assert_type(
+        await render.options(priority=Priority.LOW, delay=3).enqueue(["a"]), TaskHandle[str]
+    )
+    assert_type(await (await late.enqueue("u")).result(), str)
+    assert_type(await (await loose.enqueue(1, 2)).result(), str)
+    assert_type(await (await nothing.enqueue()).result(), None)
+    assert_type(await add(1, 2), int)
+    assert_type(await queue.enqueue("add", {"a": 1}), TaskHandle[Any])
+    await queue.enqueue_many([add.request(1, 2), fetch.request("u")])
+    takes_any(add)

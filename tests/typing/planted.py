@@ -1,0 +1,60 @@
+"""Mistakes that mypy and pyright find: the lines that end with WRONG, and no others (`test_types.py`)."""
+
+from __future__ import annotations
+
+from holdfast import BlockingContext, Context, TaskHandle, TaskQueue
+
+queue = TaskQueue()
+
+
+@queue.task
+async def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+@queue.task(timeout=3)
+async def fetch(ctx: Context, url: str, *, depth: int = 0) -> dict[str, int]:
+    return {url: depth}
+
+
+@queue.task
+def render(ctx: BlockingContext, pages: list[str]) -> str:
+    return "".join(pages)
+
+
+@queue.task(priority="hihg")  # WRONG
+async def misspelt() -> None: ...
+
+
+@queue.task(timeuot=3)  # WRONG
+async def unknown() -> None: ...
+
+
+@queue.task(timeout="30s")  # WRONG
+async def text() -> None: ...
+
+
+@queue.task(isolation="fiber")  # WRONG
+async def isolated() -> None: ...
+
+
+async def main(ctx: Context) -> None:
+    await add.enqueue("one")  # WRONG
+    await add.enqueue()  # WRONG
+    await add.enqueue(1, 2, 3)  # WRONG
+    await add.enqueue(1, c=2)  # WRONG
+    await fetch.enqueue(ctx, "u")  # WRONG
+    await fetch.enqueue("u", depth="deep")  # WRONG
+    await fetch.enqueue("u", 3)  # WRONG
+    await render.enqueue([1])  # WRONG
+    await add.options(priority="urgent").enqueue(1)  # WRONG
+    await add.options(prioritty="high").enqueue(1)  # WRONG
+    await add.options(delay="5m").enqueue(1)  # WRONG
+    await add.options(priority=2).enqueue(1)  # WRONG
+    await queue.enqueue("add", {"a": 1}, priority="urgent")  # WRONG
+    await queue.enqueue("add", {"a": 1}, dealy=3)  # WRONG
+    handle = await add.enqueue(1)
+    number: str = await handle.result()  # WRONG
+    page: TaskHandle[str] = await fetch.enqueue("u")  # WRONG
+    add.request("one")  # WRONG
+    print(number, page, add(1).real)  # WRONG
