@@ -34,6 +34,11 @@ def test_all_claims_of_the_demo_hold(cli: Cli, pg_empty_dsn: str) -> None:
     assert answer["retries"] > 0
     assert answer["recovered"] == len(answer["held"]) > 0
     assert answer["script"]["replayed"] == len(plan.imports)
+    fleet = answer["fleet"]
+    assert [claim["name"] for claim in fleet["claims"] if not claim["holds"]] == []
+    assert sum(fleet["counts"].values()) == fleet["hosts"] == 1_000
+    assert fleet["counts"]["BLOCKED"] == len(fleet["blocked"]) > 0
+    assert fleet["counts"]["FAILED"] > 0
     assert answer["script"]["seconds"] < SECONDS_MAX
     waits = answer["median_wait_seconds"]
     assert waits["critical"] < waits["high"] < waits["normal"] < waits["low"]
@@ -62,6 +67,8 @@ def test_the_demo_leaves_a_store_and_no_process(cli: Cli) -> None:
         "no task is lost",
         "no task was completed twice",
         "all of them ran again and ended",
+        "nothing started before the approval",
+        "each host has one outcome",
     ):
         assert f"proved  {claim}" in text
     [url] = {word for word in text.split() if word.startswith("HOLDFAST_URL=")}

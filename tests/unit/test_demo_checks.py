@@ -6,6 +6,7 @@ import pytest
 
 from holdfast import TaskQueue
 from holdfast.cli.demo.checks import CheckReport, KilledWorker, ScriptResult, check_claims
+from holdfast.cli.demo.fleet_checks import FleetRun, SeenExecution, fleet_claims
 from holdfast.cli.demo.progress import FeedProgress
 from holdfast.cli.demo.tasks import Plan
 from holdfast.core.event import Position
@@ -95,3 +96,68 @@ async def test_each_false_claim_fails(wrong: str, claim: str) -> None:
     await queue.stop()
     assert claim in false_claims(report)
     assert not report.holds
+
+
+def fleet_run() -> FleetRun:
+    return FleetRun(
+        "job_1",
+        3,
+        blocked=["c"],
+        before={"NEW": 3},
+        waited=True,
+        refused_requester=True,
+        executions=[
+            SeenExecution("a", "SUCCESS", "succeeded", has_started=True),
+            SeenExecution("b", "FAILED", "failed", has_started=True, reason="exit code 1"),
+            SeenExecution("c", "BLOCKED", "blocked", has_started=False, reason="new switches"),
+        ],
+        exit_code=0,
+    )
+
+
+def test_true_claims_about_hosts_hold() -> None:
+    run = fleet_run()
+    assert [claim.name for claim in fleet_claims(run) if not claim.holds] == []
+    assert dict(run.reasons) == {"failed": 1, "blocked": 1}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "claim"),
+    [
+        ("early", "nothing started before the approval"),
+        ("not asked", "nothing started before the approval"),
+        ("requester", "the requester could not approve the job"),
+        ("open", "each host has one outcome"),
+        ("twice", "each host has one outcome"),
+        ("missing", "each host has one outcome"),
+        ("blocked", "nothing started on a blocked host"),
+        ("no block", "nothing started on a blocked host"),
+        ("reason", "each host that did not succeed says why"),
+        ("exit", "the server stopped cleanly"),
+    ],
+)
+def test_each_false_claim_about_hosts_fails(wrong: str, claim: str) -> None:
+    run = fleet_run()
+    a, b, c = run.executions
+    match wrong:
+        case "early":
+            run.before = {"NEW": 2, "RUNNING": 1}
+        case "not asked":
+            run.waited = False
+        case "requester":
+            run.refused_requester = False
+        case "open":
+            run.executions = [SeenExecution("a", "RUNNING", "running", has_started=True), b, c]
+        case "twice":
+            run.executions = [a, a, c, b]
+        case "missing":
+            run.executions = [a, c]
+        case "blocked":
+            run.executions = [a, b, SeenExecution("c", "SUCCESS", "succeeded", has_started=True)]
+        case "no block":
+            run.blocked = []
+        case "reason":
+            run.executions = [a, SeenExecution("b", "FAILED", "failed", has_started=True), c]
+        case "exit":
+            run.exit_code = 1
+    assert claim in [each.name for each in fleet_claims(run) if not each.holds]

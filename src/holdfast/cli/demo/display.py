@@ -11,14 +11,15 @@ import os
 import shlex
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TextIO
 
 import msgspec
 
-from holdfast.cli.demo.checks import CheckReport, KilledWorker, ScriptResult
+from holdfast.cli.demo.checks import CheckReport, Claim, KilledWorker, ScriptResult
+from holdfast.cli.demo.fleet_checks import EXTERNAL_ID, FleetRun
 from holdfast.cli.demo.progress import FeedProgress
 from holdfast.core.address import shown_url
 from holdfast.core.task import Priority, Status
@@ -166,9 +167,7 @@ def summary_json(
     }
 
 
-def summary(
-    report: CheckReport, progress: FeedProgress, result: ScriptResult, url: str, *, keep: bool
-) -> Iterator[str]:
+def summary(report: CheckReport, progress: FeedProgress, result: ScriptResult) -> Iterator[str]:
     """The summary as lines of text."""
     events = sum(progress.kinds.values())
     yield f"{len(progress.tasks)} tasks, {events} events in {result.seconds:.1f} s"
@@ -190,12 +189,36 @@ def summary(
     )
     yield f"Median wait for the first start: {medians}."
     yield ""
-    for claim in report.claims:
+    yield from _claims(report.claims)
+
+
+def _claims(claims: Sequence[Claim]) -> Iterator[str]:
+    for claim in claims:
         observed = "" if claim.observed == "0" else f" ({claim.observed})"
         yield f"  {'proved' if claim.holds else 'FALSE '}  {claim.name}{observed}"
-    if keep:
-        yield ""
-        yield from _next(url, report)
+
+
+def fleet_summary(run: FleetRun, claims: Sequence[Claim]) -> Iterator[str]:
+    """The second part as lines of text."""
+    yield f"one command on {run.hosts:,} hosts in {run.seconds:.1f} s: the job ended as {run.status}"
+    yield ""
+    for status, count in run.counts.items():
+        kinds = [f"{kind} {n}" for kind, n in run.reasons if run.is_of(status, kind)]
+        yield f"  {status:<16} {count:>4}  {', '.join(kinds)}".rstrip()
+    yield ""
+    yield from _claims(claims)
+
+
+def fleet_json(run: FleetRun, claims: Sequence[Claim], url: str) -> dict[str, Any]:
+    """The second part as JSON, without its 1,000 executions."""
+    view: dict[str, Any] = msgspec.to_builtins(run)
+    del view["executions"]
+    return {
+        **view,
+        "url": shown_url(url),
+        "kinds": dict(run.reasons),
+        "claims": msgspec.to_builtins(list(claims)),
+    }
 
 
 def _replays(progress: FeedProgress, result: ScriptResult) -> str:
@@ -213,7 +236,8 @@ def _about_the_kill(report: CheckReport, killed: KilledWorker) -> Iterator[str]:
     yield f"Its parent replaced it with worker {killed.new_pid} after {killed.back_after:.1f} s."
 
 
-def _next(url: str, report: CheckReport) -> Iterator[str]:
+def next_steps(url: str, report: CheckReport, fleet: str | None) -> Iterator[str]:
+    """`fleet`: the store of the second part, if there was one."""
     task = report.held[0] if report.held else "@last"
     yield "Try next:"
     is_secret = shown_url(url) != url
@@ -222,3 +246,7 @@ def _next(url: str, report: CheckReport) -> Iterator[str]:
     yield f"  holdfast task history {task}    # a task of the killed worker"
     yield "  holdfast dlq groups"
     yield "  holdfast events tail"
+    if fleet is not None:
+        of = "" if is_secret or fleet == url else f" --url {shlex.quote(fleet)}"
+        yield f"  holdfast job show {EXTERNAL_ID}{of}    # the job on 1,000 hosts"
+        yield f"  holdfast job executions {EXTERNAL_ID} --status FAILED{of}"
