@@ -73,7 +73,7 @@ FAMILIES: Final = (
     Family(
         LATE,
         Kind.COUNTER,
-        "Results that came after the run had lost its task, by who ran it: engine, worker, plugin.",
+        "Results that came after the run had lost its task, by who ran it: engine, worker, plugin, agent.",
         ("kind",),
     ),
 )

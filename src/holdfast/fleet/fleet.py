@@ -25,6 +25,7 @@ from holdfast.fleet.retention import FleetRetention
 from holdfast.fleet.secret_values import SecretValues
 from holdfast.fleet.ssh.target import SshOptions
 from holdfast.fleet.webhooks.webhooks import Webhooks
+from holdfast.metrics import Meter
 from holdfast.store.store import Store
 
 
@@ -53,9 +54,11 @@ class Fleet:
         rules: FleetRules = RULES,
         parts: FleetParts = NO_PARTS,
         bus: Bus | None = None,
+        meter: Meter | None = None,
     ) -> None:
         """`bus`: tells loops and agents of other processes about new work. Without it they look by
         themselves."""
+        self.meter = meter
         hints = bus or LocalBus()
         self.rules = replace(rules, secret_versions=parts.secrets.versions)
         self.parts = parts
@@ -64,9 +67,11 @@ class Fleet:
         self.host_reads = HostReads(store)
         self.groups = Groups(store)
         self.blocks = Blocks(store)
-        self.webhooks = Webhooks(store, parts.addresses, tolerance_seconds=parts.tolerance_seconds)
+        self.webhooks = Webhooks(
+            store, parts.addresses, tolerance_seconds=parts.tolerance_seconds, meter=meter
+        )
         self.jobs = Jobs(store, self.rules, hints)
-        self.approvals = Approvals(store, self.rules, hints)
+        self.approvals = Approvals(store, self.rules, hints, meter=meter)
         self.job_control = JobControl(store, self.rules, hints)
         self.job_reads = JobReads(store, self.rules)
         self.job_outputs = JobOutputs(store)

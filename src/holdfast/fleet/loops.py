@@ -150,17 +150,18 @@ class DeadlineLoop(Loop):
 
 
 class FigureLoop(Loop):
-    """Sets the gauges of jobs, approvals and the outbox."""
+    """Sets the gauges of hosts, approvals and the outbox."""
 
     name = "fleet-figures"
 
-    def __init__(self, clock: Clock, store: Store, meter: Meter) -> None:
+    def __init__(self, clock: Clock, store: Store, rules: FleetRules, meter: Meter) -> None:
         super().__init__(clock)
         self._store = store
+        self._rules = rules
         self._meter = meter
 
     async def tick(self) -> float:
-        await figures.look(self._meter, self._store)
+        await figures.look(self._meter, self._store, self._rules)
         return FIGURE_SECONDS
 
 
@@ -181,8 +182,8 @@ class FleetLoops:
         left out if Celery has them (`holdfast.fleet.celery`)."""
         self.outbox = OutboxLoop(clock, store, pipeline, rules)
         self.rollouts = RolloutLoop(clock, store, pipeline)
-        self.deadlines = DeadlineLoop(clock, Deadlines(store, rules, bus))
-        self.figures = FigureLoop(clock, store, pipeline.meter)
+        self.deadlines = DeadlineLoop(clock, Deadlines(store, rules, bus, meter=pipeline.meter))
+        self.figures = FigureLoop(clock, store, rules, pipeline.meter)
         self._clock = clock
         self._bus = bus
         self._more = tuple(more)

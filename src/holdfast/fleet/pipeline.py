@@ -22,8 +22,8 @@ from holdfast.fleet.hints import wake_hosts
 from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.job_rows import GRANTED, read_job
 from holdfast.fleet.jobs.outbox import BATCH, Outbox, overdue_pushed
+from holdfast.fleet.jobs.planned import Planned
 from holdfast.fleet.jobs.planning import JOBS_MAX, jobs_to_plan, plan_step
-from holdfast.fleet.jobs.steps import Planned
 from holdfast.fleet.jobs.waiting import open_execution, waiting_execution
 from holdfast.metrics import Meter, NullMeter
 from holdfast.store.port import RowHeld

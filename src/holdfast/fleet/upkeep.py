@@ -39,6 +39,7 @@ class FleetUpkeep:
         self._bus = bus
         self._rules = fleet.parts.addresses
         self._store = store
+        self._meter = fleet.meter
         self.blocks = BlockLoop(fleet.blocks, store, clock)
         self.pruning = PruningLoop(FleetPruning(store, fleet.parts.keep), clock)
         self.feed = WebhookFeed(store, clock, redaction)
@@ -57,7 +58,7 @@ class FleetUpkeep:
         """Runs the loops in the background."""
         http = WebhookHttp(self._rules)
         owner = f"webhooks-{secret_ids().token()}"
-        sender = WebhookSender(self._store, http, self._clock, owner=owner)
+        sender = WebhookSender(self._store, http, self._clock, owner=owner, meter=self._meter)
         self.feed.on_added = sender.wake
         leave = self._bus.subscribe(self._hint, FEED)
         supervisor = Supervisor(self._clock, lambda failure: log.critical("%s", failure))

@@ -66,13 +66,14 @@ def new_metrics() -> Metrics:
     """The metrics of a server, for its queue."""
     from holdfast.fleet.agents.figures import FAMILIES as AGENT_FAMILIES
     from holdfast.fleet.jobs.figures import FAMILIES as JOB_FAMILIES
+    from holdfast.fleet.webhooks.figures import FAMILIES as WEBHOOK_FAMILIES
     from holdfast.gateway.feed.metrics import FAMILIES as FEED_FAMILIES
     from holdfast.gateway.figures import FAMILIES as HUB_FAMILIES
     from holdfast.sync.worker.figures import FAMILIES as WORKER_FAMILIES
 
     return Metrics(
         *(FAMILIES, REQUEST_FAMILIES, FEED_FAMILIES, HUB_FAMILIES, WORKER_FAMILIES),
-        *(AGENT_FAMILIES, JOB_FAMILIES),
+        *(AGENT_FAMILIES, JOB_FAMILIES, WEBHOOK_FAMILIES),
     )
 
 

@@ -103,7 +103,7 @@ class GatewayServices:
         self.projects = Projects(resources.store)
         self.conflicts = Conflicts(resources.store)
         self.live_reads = LiveReads(resources.store)
-        self.fleet = Fleet(resources.store, rules.fleet, rules.fleet_parts, resources.bus)
+        self.fleet = Fleet(resources.store, rules.fleet, rules.fleet_parts, resources.bus, metrics)
         self.agents = AgentDoor(
             Agents(
                 resources.store,

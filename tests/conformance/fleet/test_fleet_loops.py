@@ -13,7 +13,7 @@ from holdfast.core.fleet.model import ApprovalState, HostDriver, JobStatus, Outb
 from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.outbox import CLAIM_SECONDS, Outbox
-from holdfast.fleet.jobs.steps import Planned
+from holdfast.fleet.jobs.planned import Planned
 from holdfast.fleet.loops import FleetLoops
 from holdfast.fleet.pipeline import Pipeline
 from holdfast.metrics import NullMeter
@@ -128,7 +128,7 @@ async def test_jobs_executions_approvals_and_the_outbox_are_measured(
     await fleet.create(names, command_type="shell", command="true")
     job_id = (await fleet.create(names)).job.id
     clock.pause(3.0)
-    await figures.look(meter, store)
+    await figures.look(meter, store, fleet.rules)
     assert meter.gauges[figures.APPROVALS, ()] == 1
     assert meter.gauges[figures.OUTBOX, ("PLAN_JOB",)] == 1
     assert meter.gauges[figures.OLDEST, ("PLAN_JOB",)] == 3.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from holdfast.engine.meters import LATE
 from holdfast.metrics import Family, Kind, Meter
 from holdfast.sync.worker.figures import REJECTIONS
 
@@ -38,6 +39,8 @@ def count(meter: Meter, figures: Counter[str]) -> None:
             continue
         if kind == "offer":
             meter.count(OFFERS, n, outcome=outcome)
+        elif name == "late":
+            meter.count(LATE, n, kind="agent")
         elif name == "fenced":
             meter.count(REJECTIONS, n, what="agent")
         elif name in _COUNTERS:

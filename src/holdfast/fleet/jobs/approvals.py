@@ -26,10 +26,11 @@ from holdfast.core.fleet.model import (
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.fleet.attempts import Attempts
 from holdfast.fleet.hints import wake_jobs
-from holdfast.fleet.jobs import glass, votes
+from holdfast.fleet.jobs import figures, glass, votes
 from holdfast.fleet.jobs.approval_rows import ApprovalView, view
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.rows import APPROVALS
+from holdfast.metrics import Meter, NullMeter
 from holdfast.queue.by import By
 from holdfast.store.script import Script, call
 from holdfast.store.store import Store
@@ -40,7 +41,10 @@ PAGE_MAX: Final = 1_000
 class Approvals:
     """The use cases of approvals."""
 
-    def __init__(self, store: Store, rules: FleetRules, bus: Bus) -> None:
+    def __init__(
+        self, store: Store, rules: FleetRules, bus: Bus, *, meter: Meter | None = None
+    ) -> None:
+        self._meter: Meter = NullMeter() if meter is None else meter
         self._store = store
         self._rules = rules
         self._bus = bus
@@ -85,6 +89,8 @@ class Approvals:
 
     async def _run(self, script: Callable[..., Script[ApprovalView]]) -> ApprovalView:
         view = await self._store.run(partial(script, rules=self._rules))
+        if not view.is_repeat:
+            figures.count_approval(self._meter, view.request)
         wake_jobs(self._bus)
         return view
 
@@ -126,7 +132,9 @@ class Approvals:
         ended = 0
         for job_id in jobs:
             script = partial(votes.expire, job_id=job_id, rules=self._rules)
-            ended += bool(await self.expiries.run(job_id, partial(self._store.run, script)))
+            expired = await self.expiries.run(job_id, partial(self._store.run, script))
+            figures.count_approval(self._meter, expired)
+            ended += expired is not None
         if ended:
             wake_jobs(self._bus)
         return ended

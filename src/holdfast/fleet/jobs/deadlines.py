@@ -44,6 +44,7 @@ from holdfast.fleet.jobs.outbox import announce
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.jobs.verdicts import BlocksInForce, read_blocks
 from holdfast.fleet.rows import BLOCKS
+from holdfast.metrics import Meter
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import apply
@@ -69,11 +70,13 @@ class Released(msgspec.Struct, frozen=True):
 class Deadlines:
     """The looks at what ends by itself."""
 
-    def __init__(self, store: Store, rules: FleetRules, bus: Bus) -> None:
+    def __init__(
+        self, store: Store, rules: FleetRules, bus: Bus, *, meter: Meter | None = None
+    ) -> None:
         self._store = store
         self._rules = rules
         self._bus = bus
-        self._approvals = Approvals(store, rules, bus)
+        self._approvals = Approvals(store, rules, bus, meter=meter)
         self._releases = Attempts("the release of job", store.now)
         self._stops = Attempts("the stop of job", store.now)
 

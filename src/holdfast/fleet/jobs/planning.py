@@ -13,8 +13,9 @@ from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.ids import Ids
 from holdfast.fleet.jobs.drift import void_if_drifted
 from holdfast.fleet.jobs.job_rows import GRANTED, lock_job, write_job
+from holdfast.fleet.jobs.planned import Planned
 from holdfast.fleet.jobs.rows import own
-from holdfast.fleet.jobs.steps import JobStep, Planned
+from holdfast.fleet.jobs.steps import JobStep
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import Work

@@ -58,6 +58,7 @@ from holdfast.fleet.jobs.job_rows import (
     write_job,
 )
 from holdfast.fleet.jobs.outbox import announce
+from holdfast.fleet.jobs.planned import Planned
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.jobs.verdicts import BlocksInForce, read_blocks
 from holdfast.fleet.rows import HOSTS, own as fleet_own
@@ -81,23 +82,6 @@ PROGRESS_SECONDS: Final = 1.0
 Also = Callable[[Job], Script[Sequence[NewEvent]]]
 
 
-class Planned(msgspec.Struct, frozen=True):
-    """What a step did."""
-
-    job: Job | None = None
-    """None: there is no such job."""
-    wake: list[str] = []
-    """Hosts that have something to do."""
-    again: bool = False
-    """Whether another step is due at once."""
-    after: int = -1
-    """The `nth` up to which executions were ended, for the next step."""
-    ended: dict[str, int] = {}
-    """Ends that the step has counted, by kind."""
-    has_finished: bool = False
-    """Whether the step has ended the job."""
-
-
 class JobStep:
     """One step: what it found, and what it will write."""
 
@@ -119,6 +103,7 @@ class JobStep:
         self.pushed: list[str] = []
         self.wake: list[str] = []
         self.counted: Counter[str] = Counter()
+        self.seconds: list[tuple[str, float]] = []
 
     @property
     def is_halted(self) -> bool:
@@ -168,6 +153,7 @@ class JobStep:
             ended[-1].nth if is_full else -1,
             dict(self.counted),
             self.job.finished_at is not None,
+            self.seconds,
         )
 
     # -- counting --------------------------------------------------------------------------------
@@ -195,7 +181,10 @@ class JobStep:
             counted = bucket(task, execution)
             assert counted is not None, f"execution {task.id} has ended, its task has not"
             outcomes.append(HostOutcome(execution.nth, counted, execution.wave))
-            self.counted[shown(task, execution, self.job).kind.value] += 1
+            kind = shown(task, execution, self.job).kind.value
+            self.counted[kind] += 1
+            if execution.go_at is not None and execution.ended_at is not None:
+                self.seconds.append((kind, max(0.0, execution.ended_at - execution.go_at)))
         was_final = self.is_halted
         if self.is_expired and not was_final and state.admitted < state.hosts:
             reason = "its time was over before all hosts had started"

@@ -215,21 +215,21 @@ def withdraw(
 
 def expire(
     dialect: Dialect, ids: Ids, now: float, *, job_id: str, rules: FleetRules
-) -> Script[bool]:
-    """Ends a job that was not approved in time. Returns whether its request has ended so."""
+) -> Script[ApprovalRequest | None]:
+    """Ends a job that was not approved in time. Returns its request, if that has ended so."""
     job = yield from lock_job(job_id)
     if job is None or job.approval_id is None:
-        return False
+        return None
     request = yield from asking.read_request(job.approval_id)
     votes = yield from asking.read_votes(request.id)
     expired = rules_of_approval.as_of(request, now)
     if expired is request or expired.state != RequestState.EXPIRED:
-        return False
+        return None
     yield from asking.write_request(request, expired)
     if job.finished_at is not None:
-        return True
+        return expired
     yield from _settle(
         dialect, ids, now, job=job, before=request, request=expired, votes=votes, by=None,
         rules=rules, verdict=None, said=_EXPIRED,
     )  # fmt: skip
-    return True
+    return expired

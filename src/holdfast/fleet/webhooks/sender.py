@@ -23,9 +23,10 @@ from holdfast.core.fleet.webhooks.rules import (
 )
 from holdfast.engine.loop import Loop
 from holdfast.errors import NotFound, StoreUnavailable
-from holdfast.fleet.webhooks import scripts
+from holdfast.fleet.webhooks import figures, scripts
 from holdfast.fleet.webhooks.http import Attempt, WebhookHttp
 from holdfast.fleet.webhooks.webhooks import read_message
+from holdfast.metrics import Meter, NullMeter
 from holdfast.queue.by import By
 from holdfast.store.store import Store
 
@@ -44,8 +45,17 @@ class WebhookSender(Loop):
 
     name = "webhook-sender"
 
-    def __init__(self, store: Store, http: WebhookHttp, clock: Clock, *, owner: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        http: WebhookHttp,
+        clock: Clock,
+        *,
+        owner: str,
+        meter: Meter | None = None,
+    ) -> None:
         super().__init__(clock)
+        self._meter: Meter = NullMeter() if meter is None else meter
         self._store = store
         self._http = http
         self._owner = owner
@@ -128,6 +138,7 @@ class WebhookSender(Loop):
         now = self._store.now()
         done_at: float | None = now
         due_at, error = entry.due_at, attempt.error[:ERROR_CHARS_MAX]
+        outcome = attempt.verdict.value
         if attempt.verdict is DeliveryVerdict.DELIVERED:
             self.delivered += 1
         else:
@@ -135,6 +146,8 @@ class WebhookSender(Loop):
             pause = retry_seconds(message, entry.attempts, asked=attempt.retry_after_seconds)
             if attempt.verdict is DeliveryVerdict.FAILED and pause is not None:
                 done_at, due_at = None, now + pause
+            elif attempt.verdict is DeliveryVerdict.FAILED:
+                outcome = "given_up"
             log.warning(
                 "webhook %s: attempt %d of %s failed: %s",
                 endpoint.id,
@@ -146,6 +159,7 @@ class WebhookSender(Loop):
             lambda *_: scripts.end_delivery(entry, done_at=done_at, due_at=due_at, error=error),
             repeatable=True,
         )
+        figures.count_out(self._meter, outcome)
         if attempt.verdict is DeliveryVerdict.GONE:
             await self._disable(endpoint)
 

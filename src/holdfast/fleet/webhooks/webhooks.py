@@ -28,7 +28,8 @@ from holdfast.core.fleet.webhooks.address import AddressRules
 from holdfast.core.fleet.webhooks.rules import WebhookMessage, check_kinds
 from holdfast.core.wire import WHOLE_MAX, check_new_id, check_project, time_text
 from holdfast.errors import InvalidInput
-from holdfast.fleet.webhooks import scripts
+from holdfast.fleet.webhooks import figures, scripts
+from holdfast.metrics import Meter, NullMeter
 from holdfast.queue.by import By
 from holdfast.store.backends import secret_ids
 from holdfast.store.store import Store
@@ -79,7 +80,9 @@ class Webhooks:
         rules: AddressRules | None = None,
         *,
         tolerance_seconds: float = signature.TOLERANCE_SECONDS,
+        meter: Meter | None = None,
     ) -> None:
+        self._meter: Meter = NullMeter() if meter is None else meter
         self._store = store
         self._rules = rules or AddressRules()
         self._tolerance_seconds = tolerance_seconds
@@ -256,7 +259,9 @@ class Webhooks:
             except BadSignature as error:
                 refusal = error
             else:
+                figures.count_in(self._meter, is_accepted=True)
                 return Incoming(candidate, message_id, hashlib.sha256(body).hexdigest())
+        figures.count_in(self._meter, is_accepted=False)
         raise refusal
 
     def _secret(self) -> str:

@@ -39,6 +39,14 @@ ORDER BY name LIMIT :limit::bigint;
 -- returns: n
 SELECT count(*) AS n FROM holdfast_host WHERE project = :project::text AND state <> 'gone';
 
+-- name: host_figures
+-- Hosts that were not removed, by state and by whether they answer. A host over SSH always counts as one that does.
+-- index: holdfast_agent (primary key)
+-- returns: state live n
+SELECT h.state, CASE WHEN h.driver = 'ssh' OR a.seen_at >= :since::double precision THEN 1 ELSE 0 END AS live, count(*) AS n
+FROM holdfast_host h LEFT JOIN holdfast_agent a ON a.host_id = h.id
+WHERE h.state <> 'gone' GROUP BY 1, 2;
+
 -- name: add_hosts
 -- A name that another transaction has added meanwhile is left out.
 -- index: holdfast_host_name
