@@ -64,6 +64,9 @@ async def paths(to: Filler) -> dict[str, str]:
         "settings": "/settings",
         "tokens": "/settings/tokens",
         "roles": "/settings/roles",
+        "webhooks": "/settings/webhooks",
+        "start": "/start",
+        "about": "/settings/about",
     }
 
 

@@ -47,6 +47,7 @@ const SCREENS: Record<string, Screen> = {
   locks: { title: "Locks", bring: () => import("./screens/locks").then(({ Locks }) => () => <Locks />) },
   events: { title: "Events", bring: () => import("./screens/events").then(({ Events }) => () => <Events />) },
   operations: { title: "Operations", bring: () => import("./screens/operations").then(({ Operations }) => (id) => <Operations id={id} />) },
+  start: { title: "Start", bring: () => import("./screens/steps").then(({ Start }) => () => <Start />) },
   settings: { title: "Settings", bring: () => import("./screens/settings").then(({ Settings }) => (tab) => <Settings tab={tab} />) },
 };
 const brought = signal<Record<string, Show>>({});

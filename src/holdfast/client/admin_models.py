@@ -151,6 +151,8 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
     project: str = "default"
     version: int = 1
+    upcoming: list[str] = []
+    """The next firings, of a schedule that is read alone."""
 
 
 class ConflictRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,6 +189,18 @@ class ProjectView(msgspec.Struct, frozen=True, kw_only=True):
     strategy: str = ""
     overrides: dict[str, str] = {}
     clock: int = 0
+    version: int = 0
+
+
+class PresetView(msgspec.Struct, frozen=True, kw_only=True):
+    """A search of tasks or a command of the fleet that a project keeps under a name."""
+
+    project: str
+    kind: str
+    name: str
+    body: dict[str, Json] = {}
+    changed_by: str = ""
+    changed_at: str = ""
     version: int = 0
 
 

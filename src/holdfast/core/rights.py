@@ -96,6 +96,8 @@ class Operation(StrEnum):
     PROJECTS_MANAGE = "projects.manage"
     WEBHOOKS_MANAGE = "webhooks.manage"
     AUDIT_READ = "audit.read"
+    PRESETS_READ = "presets.read"
+    PRESETS_WRITE = "presets.write"
 
 
 class Right(StrEnum):
@@ -161,6 +163,8 @@ TABLE: Final[tuple[tuple[Operation, str], ...]] = (
     (O.PROJECTS_MANAGE,    "-     -        -        yes     -    -     -    -"),
     (O.WEBHOOKS_MANAGE,    "-     -        -        yes     -    -     -    -"),
     (O.AUDIT_READ,         "-     -        -        yes     -    -     -    -"),
+    (O.PRESETS_READ,       "yes   yes      yes      yes     -    -     -    -"),
+    (O.PRESETS_WRITE,      "-     yes      -        yes     -    -     -    -"),
 )  # fmt: skip
 """The rights of each role, in the order of `ORDER`."""
 RIGHTS: Final[Mapping[tuple[Role, Operation], Right]] = MappingProxyType(

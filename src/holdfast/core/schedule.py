@@ -99,6 +99,20 @@ def next_fire(spec: str, timezone: str, after: float) -> float:
         raise InvalidInput(f"'{spec}' never fires: no such date exists") from None
 
 
+def next_fires(spec: str, timezone: str, after: float, count: int) -> list[float]:
+    """The first `count` times after `after`. Fewer if the schedule ends before."""
+    found: list[float] = []
+    while len(found) < count:
+        try:
+            after = next_fire(spec, timezone, after)
+        except InvalidInput:
+            if found:
+                break
+            raise
+        found.append(after)
+    return found
+
+
 def check_timetable(spec: str, timezone: str) -> None:
     """Checks both, also a time zone that the spec does not use."""
     _zone(timezone)

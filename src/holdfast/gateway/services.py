@@ -50,6 +50,7 @@ from holdfast.sync.exchange import Exchange
 from holdfast.sync.live_reads import LiveReads
 from holdfast.sync.names import ClientNames
 from holdfast.sync.nodes import Nodes
+from holdfast.sync.presets import Presets
 from holdfast.sync.projects import Projects
 
 T = TypeVar("T")
@@ -101,6 +102,7 @@ class GatewayServices:
         self.claims = TaskClaims(resources.store, self.wake, self.rules)
         self.claim_reports = ClaimReports(resources.store, self.rules)
         self.projects = Projects(resources.store)
+        self.presets = Presets(resources.store)
         self.conflicts = Conflicts(resources.store)
         self.live_reads = LiveReads(resources.store)
         self.fleet = Fleet(resources.store, rules.fleet, rules.fleet_parts, resources.bus, metrics)

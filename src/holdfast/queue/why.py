@@ -151,7 +151,8 @@ def _ended(task: Task) -> Reason:
     assert task.status in ENDED
     match task.status:
         case Status.FAILED:
-            text = f"it is a dead letter after {task.attempts} attempts: {task.error}; replay it to try again"
+            tries = f"{task.attempts} attempt{'' if task.attempts == 1 else 's'}"
+            text = f"it is a dead letter after {tries}: {task.error}; replay it to try again"
             return Reason("dead", text, {"fingerprint": task.fingerprint})
         case Status.ABORTED:
             return Reason("aborted", f"it was aborted: {task.why_ended}", {"by": task.held_by})

@@ -12,6 +12,7 @@ from holdfast.client import admin_models as models
 from holdfast.client.models import CheckpointView
 from holdfast.core import codec
 from holdfast.core.audit import AuditRow
+from holdfast.core.wire import time_text
 from holdfast.queue import views
 from holdfast.queue.nodes import Node
 from holdfast.queue.views import View, at, shown
@@ -20,6 +21,7 @@ from holdfast.sync.access.token import Token
 from holdfast.sync.conflicts import Conflict
 from holdfast.sync.live_reads import OpenConflict
 from holdfast.sync.nodes import NodeView
+from holdfast.sync.presets import Preset
 from holdfast.sync.projects import ProjectView
 from holdfast.sync.rows import ProjectRow
 from holdfast.sync.worker.reads import Checkpoint
@@ -53,6 +55,20 @@ def project(of: ProjectRow | ProjectView) -> View:
             strategy=of.strategy,
             overrides=settings.get("strategies", {}),
             clock=of.clock,
+            version=of.version,
+        )
+    )
+
+
+def preset(of: Preset) -> View:
+    return shown(
+        models.PresetView(
+            project=of.project,
+            kind=of.kind,
+            name=of.name,
+            body=codec.loads_object(of.body_json),
+            changed_by=of.changed_by,
+            changed_at=time_text(of.changed_at),
             version=of.version,
         )
     )

@@ -201,6 +201,14 @@ SCHEDULE = {"spec": "0 3 * * *", "type": "mail"}
 PAUSE = {"type": "PAUSE", "reason": "r"}
 V1 = "/api/v1"
 V2 = "/api/v2/sync"
+PRESET = {"body": {"q": "status:queued"}}
+
+
+async def of_preset(site: Site) -> tuple[str, Any]:
+    await site.ask("PUT", "/presets/view/late", PRESET)
+    return "/presets/view/late", None
+
+
 CASES: dict[str, Case] = {
     f"POST {V1}/tasks": fixed("/tasks", {"type": "mail"}),
     f"POST {V1}/tasks/batch": fixed("/tasks/batch", {"tasks": [{"type": "mail"}]}),
@@ -240,6 +248,8 @@ CASES: dict[str, Case] = {
     f"POST {V1}/tokens/{{token_id}}/rotate": of_token("/rotate"),
     f"POST {V1}/projects": fixed("/projects", {"id": "shop"}),
     f"PATCH {V1}/projects/{{project}}": fixed("/projects/default", {"strategy": "manual"}),
+    f"PUT {V1}/presets/{{kind}}/{{name}}": fixed("/presets/view/late", PRESET),
+    f"DELETE {V1}/presets/{{kind}}/{{name}}": of_preset,
     f"POST {V1}/hosts": fixed("/hosts", {"name": "web-1"}),
     f"POST {V1}/hosts/import": fixed("/hosts/import", {"hosts": [{"name": "web-1"}]}),
     f"PATCH {V1}/hosts/{{host}}": of_host("/hosts/web-1", {"state": "cordoned"}),

@@ -37,12 +37,16 @@ BODIES: dict[str, Any] = {
     "/groups/{group}": {"selector": "*"},
     "/blocks": {"selector": "*", "reason": "r"},
     "/webhooks": {"name": "ci"},
+    "/presets/{kind}/{name}": {"body": {"q": ""}},
     "/jobs": {"command_type": "noop", "selector": "*"},
     "/webhook/jobs": {"command_type": "noop", "selector": "*"},
     "/webhook/jobs/{source}": {"command_type": "noop", "selector": "*"},
     "/jobs/{job_id}/break-glass": {"ticket": "T-1"},
 }
-QUERIES: dict[str, dict[str, Any]] = {"/hosts/select": {"selector": "*"}}
+QUERIES: dict[str, dict[str, Any]] = {
+    "/hosts/select": {"selector": "*"},
+    "/presets": {"kind": "view"},
+}
 NEEDED: dict[str, str] = {"POST /tasks/{task_id}/copy": "tasks.copy"}
 
 
@@ -74,7 +78,11 @@ async def test_each_cell_of_the_table(role: Role) -> None:
         secret = await site.token(role.value, kind=kind, node_id=node)
         for route in ROUTES:
             path = route.path.replace("{task_id}", task).replace("{node_id}", NODE)
-            path = path.replace("{name}", "default").replace("{resource}", "r")
+            path = (
+                path.replace("{kind}", "view")
+                .replace("{name}", "default")
+                .replace("{resource}", "r")
+            )
             path = path.replace("{token_id}", "tok_none").replace("{decision_id}", "dec_none")
             path = path.replace("{conflict_id}", "con_none").replace("{project}", "default")
             params = QUERIES.get(route.path, {})

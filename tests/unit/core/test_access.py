@@ -60,6 +60,8 @@ PAGE = """
     agents.sync                                                       – – – – – ● – –
     agents.enrol                                                      – – – – – – ● –
     tokens.manage projects.manage webhooks.manage audit.read          – – – ● – – – –
+    presets.read                                                      ● ● ● ● – – – –
+    presets.write                                                     – ● – ● – – – –
 """  # noqa: RUF001
 ROLES = {"V": Role.VIEWER, "O": Role.OPERATOR, "A": Role.APPROVER, "D": Role.ADMIN,
          "W": Role.WORKER, "G": Role.AGENT, "J": Role.JOIN, "H": Role.WEBHOOK}  # fmt: skip

@@ -2,6 +2,15 @@
 import type { Family, Sign } from "../ui/marks";
 import { dur, num, person, plural, short, until } from "./format";
 
+/** The type of the tasks that run a command on a host. The job of one repeats it, no replay does. */
+export const EXECUTION = "fleet.run";
+
+/** The job of an execution: its payload names it. */
+export function jobOf(task: { type: string; payload: unknown }): string | null {
+  const job = task.type === EXECUTION ? (task.payload as { job?: unknown } | null)?.job : null;
+  return typeof job === "string" ? job : null;
+}
+
 export interface Excluded { host: string; reason: string; detail: string }
 export interface Halt { mode: string; reason: string; actor: string; cause: string }
 export interface JobRow {
@@ -135,7 +144,7 @@ export function jobWhy(job: JobRow): string {
   }
   if (waitsForVotes(job)) return "Waits for its approval; nothing has started";
   if (job.status === "REJECTED") return "Its approval was refused";
-  if (job.status === "EXPIRED") return job.approval_state === "EXPIRED" ? "Nobody answered in time" : "Its time was over";
+  if (job.status === "EXPIRED") return job.approval_state === "EXPIRED" ? "Its approval expired: not enough people voted in time" : "Its time was over before it could start";
   if (!job.started_at && !isOver(job)) return "Starts in a moment";
   if (bad) return `${plural(bad, "host")} did not succeed`;
   if (job.break_glass) return "Started without its approval";

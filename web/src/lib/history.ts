@@ -1,5 +1,5 @@
 // What the events of a task tell: the path through its statuses, its attempts by fence, its versions.
-import { capital, clean, dur, person, short } from "./format";
+import { capital, clean, dur, person, plural, short } from "./format";
 import type { Event } from "./types";
 
 export interface Step {
@@ -93,7 +93,7 @@ export function about(event: Event): string {
     case "task.progress": return progress?.note || progress?.phase || (progress?.done != null ? `${Math.round(progress.done * 100)} %` : "");
     case "task.completed": return [data.duration != null ? `in ${dur(Number(data.duration))}` : "", data.result !== undefined ? text(data.result) : ""].filter(Boolean).join(", ");
     case "task.failed": return `${text(data.error)}${data.will_retry ? "" : ", no attempt left"}`;
-    case "task.dead": return `${text(data.error)} after ${text(data.attempts)} attempts`;
+    case "task.dead": return `${text(data.error)} after ${plural(Number(data.attempts ?? 0), "attempt")}`;
     case "task.late": return `fence ${text(data.fence)} refused, now ${text(data.current_fence)}`;
     case "task.lost": return `death ${text(data.deaths)}`;
     case "task.output": return `${text(data.size)} bytes on ${text(data.stream)}`;

@@ -29,16 +29,18 @@ export function useLoad<T>(read: ((signal: AbortSignal) => Promise<T>) | null, k
     let over = false;
     let took = 0;
     let endedAt = 0;
-    const start = async () => {
+    /** `wanted`: the person opened it or asked for it. All other reads stop while the page is paused. */
+    const start = async (wanted: boolean) => {
       timer = undefined;
       asked = false;
+      if (!wanted && paused.peek()) return;
       const now = reading.current;
       if (!now || over) return;
       aborter = new AbortController();
       const began = performance.now();
       try {
         const data = await now(aborter.signal);
-        if (!over) setState({ key, data, ms: (took = performance.now() - began), at: Date.now() });
+        if (!over && (wanted || !paused.peek())) setState({ key, data, ms: (took = performance.now() - began), at: Date.now() });
       } catch (error) {
         if (over || (error instanceof DOMException && error.name === "AbortError")) return;
         const problem = error instanceof Problem ? error : new Problem("internal", String(error));
@@ -56,15 +58,15 @@ export function useLoad<T>(read: ((signal: AbortSignal) => Promise<T>) | null, k
         return;
       }
       const wait = Math.max(0, endedAt + Math.max(every, took > SLOW_MS ? took * SPARE : 0) - performance.now());
-      timer = setTimeout(() => void start(), wait);
+      timer = setTimeout(() => void start(false), wait);
     };
     run.current = () => {
       clearTimeout(timer);
       timer = undefined;
       if (aborter) asked = true;
-      else void start();
+      else void start(true);
     };
-    void start();
+    void start(true);
     const end = pulse.subscribe(() => !paused.peek() && !hidden.peek() && endedAt > 0 && soon());
     return () => {
       over = true;

@@ -29,7 +29,7 @@ export interface Intervention {
 }
 export interface Group { fingerprint: string; count: number; type: string; error: string; error_type: string; first_at: string; last_at: string; sample_id: string }
 export interface Queue { name: string; counts: Record<string, number>; oldest_due_seconds: number | null; paused_at: string | null; paused_by: string | null; reason: string | null; version: number }
-export interface Schedule { name: string; spec: string; timezone: string; type: string; payload: unknown; queue: string | null; priority: string | null; next_at: string | null; fired_at: string | null; paused: boolean; owner: string; project: string; version: number }
+export interface Schedule { name: string; spec: string; timezone: string; type: string; payload: unknown; queue: string | null; priority: string | null; next_at: string | null; fired_at: string | null; paused: boolean; owner: string | null; project: string; version: number; upcoming?: string[] }
 export interface Node {
   id: string; project: string | null; kind: string | null; state: string | null; live: boolean; incarnation: number | null;
   capabilities: string[] | null; labels: Record<string, unknown> | null; registered_at: string | null; started_at: string | null;

@@ -1,4 +1,5 @@
 // One line about a task in a list, from what the row has: no further call.
+import { EXECUTION } from "./fleet";
 import { age, dur, person, until } from "./format";
 import type { TaskRow } from "./types";
 
@@ -17,7 +18,7 @@ export function line(task: TaskRow): string {
       if (due > 1) return `${task.attempts > 0 ? "Retry is due" : "Due"} in ${dur(due, true)}`;
       return `Waits for a worker, ${dur(age(task.due_at ?? task.created_at), true)}`;
     }
-    case "blocked": return task.waiting_on ? `Waits for ${task.waiting_on} ${task.waiting_on === 1 ? "task" : "tasks"}` : "Waits";
+    case "blocked": return task.type === EXECUTION ? "Waits for its wave, or for the approval of its job" : task.waiting_on ? `Waits for ${task.waiting_on} ${task.waiting_on === 1 ? "task" : "tasks"}` : "Waits";
     case "paused": return task.gate?.startsWith("!decision:") ? "Waits for a decision" : task.held_by ? `Paused by ${person(task.held_by)}` : "Paused";
     case "failed": return task.error ?? "Failed";
     case "completed": return task.result_preview ? task.result_preview : "Done";

@@ -10,6 +10,7 @@ import { keepReason } from "../lib/prefs";
 import { Refused } from "../ui/act";
 import { LeftOut } from "../ui/approval";
 import { Icon } from "../ui/marks";
+import { dropPreset, SavePreset, usePresets, type Preset } from "../ui/presets";
 import { Button, Command, Empty, Field, Seg, Text, Title, toast } from "../ui/parts";
 
 interface Type { label: string; says: string; help: string; repeats: boolean }
@@ -62,6 +63,8 @@ function bodyOf(form: Form): { body: Record<string, unknown>; wrong: string } {
     },
   };
 }
+/** What a template keeps of a request: not the name, which stands for one job. */
+const templateOf = ({ external_id: _, ...body }: Record<string, unknown>): Record<string, unknown> => body;
 /** The form that a job was made with. */
 function formOf(job: Job): Partial<Form> {
   const text = (value: unknown): string => (value === null || value === undefined ? "" : String(value));
@@ -70,6 +73,26 @@ function formOf(job: Job): Partial<Form> {
     selector: job.selector ?? "", type: known ? job.command_type : "other", other: known ? "" : job.command_type, command: job.command, args: Object.keys(job.args).length ? JSON.stringify(job.args) : "", timeout: text(job.exec_timeout_seconds), waves: job.rollout.waves.join(", "),
     at_once: text(job.rollout.max_in_flight), rest: job.rollout.bake_seconds ? text(job.rollout.bake_seconds) : "", gate: job.rollout.gate, breach: job.rollout.on_breach, failed: text(job.rollout.budgets.failed), timed_out: text(job.rollout.budgets.timeout), lost: text(job.rollout.budgets.lost), unreachable: text(job.rollout.budgets.unreachable), project: job.project === "default" ? "" : job.project,
   };
+}
+/** The form of a template: it has the fields of a request for a job. */
+function formOfBody(body: Record<string, unknown>): Form {
+  const text = (value: unknown): string => (value === null || value === undefined ? "" : String(value));
+  const rollout = (body.rollout ?? {}) as Record<string, unknown>;
+  const budget = (rollout.budget ?? {}) as Record<string, unknown>;
+  const type = text(body.command_type) || "exec";
+  const known = type in TYPES;
+  return {
+    ...DEFAULTS, selector: text(body.selector), type: known ? type : "other", other: known ? "" : type, command: text(body.command), args: body.args ? JSON.stringify(body.args) : "", timeout: text(body.exec_timeout_seconds), reason: text(body.reason), project: text(body.project),
+    waves: Array.isArray(rollout.waves) ? rollout.waves.join(", ") : DEFAULTS.waves, at_once: text(rollout.max_in_flight) || DEFAULTS.at_once, rest: text(rollout.bake_seconds), gate: text(rollout.gate) || "auto", breach: text(rollout.on_breach) || "drain", failed: text(budget.failed), timed_out: text(budget.timeout), lost: text(budget.lost), unreachable: text(budget.unreachable),
+  };
+}
+function Templates({ all, onPick }: { all: Preset[]; onPick: (template: Preset) => void }): JSX.Element | null {
+  if (all.length === 0) return null;
+  const close = (event: Event) => (event.currentTarget as Element).closest("details")?.removeAttribute("open");
+  return (
+    <details class="menu"><summary class="btn">From template<Icon is="down" size={12} /></summary><div class="pop">
+      {all.map((one) => <div class="row popr"><button type="button" onClick={(event) => { close(event); onPick(one); }}><Text>{one.name}</Text><span class="dim sm"><Text>{String(one.body.command_type ?? "")}</Text></span></button><button type="button" class="x" aria-label={`Remove the template ${one.name}`} onClick={(event) => { close(event); dropPreset(one); }}><Icon is="close" size={12} /></button></div>)}</div></details>
+  );
 }
 function commandLine(form: Form): string {
   const type = form.type === "other" ? form.other : form.type;
@@ -85,6 +108,8 @@ export function NewCommand(): JSX.Element {
   const [wrong, setWrong] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
   const [all, setAll] = useState(false);
+  const templates = usePresets("template");
+  const [saving, setSaving] = useState(false);
   const like = param("like");
   const before = useLoad(like ? (signal) => get<Job>(`/jobs/${encodeURIComponent(like)}`, signal) : null, `like ${like}`, 600_000).data;
   useEffect(() => void (before && setForm((old) => ({ ...old, ...formOf(before) }))), [before?.id]);
@@ -141,8 +166,8 @@ export function NewCommand(): JSX.Element {
   const needs = plan?.approval_state === "WAIT_APPROVAL";
   const runs = plan ? plan.hosts - plan.excluded.length : 0;
   return (
-    <form class="split newc" onSubmit={send}>
-      <div class="page stack"><Title sub={before ? <>As <Text>{before.external_id ?? before.command}</Text>{isOver(before) ? "" : ", which still runs"}. Nothing runs before you have seen the plan.</> : "Nothing runs before you have seen the plan."}>New command</Title>
+    <><form class="split newc" onSubmit={send}>
+      <div class="page stack"><Title sub={before ? <>As <Text>{before.external_id ?? before.command}</Text>{isOver(before) ? "" : ", which still runs"}. Nothing runs before you have seen the plan.</> : "Nothing runs before you have seen the plan."} acts={<Templates all={templates} onPick={(one) => { setForm(formOfBody(one.body)); toast(<>The form of <b class="strong"><Text>{one.name}</Text></b>. Nothing runs yet.</>); }} />}>New command</Title>
         <section class="panel"><header><span class="num1">1</span><h2>Where</h2><span class="sp" /><span class="sm sub hid">pinned when you ask; hosts that join later are not added</span></header><div class="in stack">
           <Field label="Hosts" error={where?.message} help={chosen ? undefined : "role=web & env=production ! @drained, web-[001-120], *"}><span class="inp"><Icon is="search" of="dim" /><input class="m" autoFocus required value={form.selector} spellcheck={false} autocomplete="off" aria-invalid={where ? "true" : undefined} onInput={set("selector")} /><span class={`u ${chosen ? "strong ink" : ""}`}>{chosen ? plural(chosen.count, "host") : ""}</span></span></Field>
           {groups.length > 0 && <p class="row wrapf sm"><span class="dim">Groups</span>{groups.slice(0, 8).map((group) => <button type="button" class="tok" title={group.selector} onClick={() => setForm({ ...form, selector: form.selector.trim() ? `${form.selector.trim()}&@${group.name}` : `@${group.name}` })}>@<Text>{group.name}</Text></button>)}</p>}
@@ -164,9 +189,11 @@ export function NewCommand(): JSX.Element {
       <aside class="sheet plan" aria-label="Plan"><div class="row"><h2 class="big">Plan</h2><span class="sub">{plan ? `of ${time(plan.at)}, nothing was changed` : ""}</span><span class="sp" />{plan && <code class="dim" title={plan.digest}>{digestShort(plan.digest)}</code>}</div>
         {wrong ? <div class="gap"><Refused error={wrong} /></div> : !plan ? <Empty sign="jobs" title={!form.selector.trim() ? "Say where first" : where ? "Say where it can be read" : "Say what first"}>The plan is here as soon as hosts and a command are chosen.</Empty> : <Planned plan={plan} form={form} runs={runs} needs={needs} />}
         <div class="planact"><Button rank="pri" type="submit" right="jobs.create" name={needs ? "Ask for approval" : "Run"} busy={busy} off={plan && isFresh ? (runs > 0 ? undefined : "No host would run it.") : "There is no plan yet."}>{plan ? (needs ? `Ask for approval of ${num(runs)}` : `Run on ${plural(runs, "host")}`) : "Run"}</Button>
+          <Button right="presets.write" name="Save as template" off={isReady ? undefined : "Say where and what first."} onClick={() => setSaving(true)}>Save as template…</Button>
           <p class="sm sub">{needs ? "Bound to this plan. If hosts, blocks or the command change before it starts, the votes are void." : "The hosts are chosen again when you run it."}</p><Command>{commandLine(form)}</Command></div>
       </aside>
     </form>
+      {saving && <SavePreset kind="template" body={templateOf(body)} known={templates} first={form.name} onClose={() => setSaving(false)} />}</>
   );
 }
 

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post, type Page, type Problem } from "../lib/api";
-import { clean, dur, age, num, person, plural, short } from "../lib/format";
+import { age, clean, dur, nodeName, num, person, plural, short } from "../lib/format";
 import { pulse } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { go, param, setParams, url } from "../lib/place";
@@ -23,7 +23,7 @@ export function Conflicts({ id }: { id: string }): JSX.Element {
       {id && <One key={id} id={id} others={items.filter((one) => one.id !== id)} />}
       <Shown of={loaded}>{() => items.length === 0 ? <div class="wrap gap"><Empty sign="conflicts" title={state === "open" ? "No open conflict" : "No conflict"} command="holdfast conflict list">When two writers disagree and no rule decides, both sides are kept and shown here.</Empty></div> : (
         <div class="wrap gap scroll" ref={scrollable}><table class="t"><thead><tr><th>About</th><th>Kind</th><th>Node</th><th class="n">Base</th><th class="n">Server</th><th class="n">Open</th><th class="whyc">Settled</th></tr></thead><tbody>
-          {items.map((one) => <tr data-row class={one.id === id ? "open" : ""} onClick={() => go(`/conflicts/${one.id}`, { keep: true })}><td><span class="st"><Icon is="conflict" of={one.state === "open" ? "person" : "idle"} /><a class="strong" href={url(`/conflicts/${one.id}`)}><Text>{one.client_id ?? short(one.task_id)}</Text></a></span></td><td>{one.kind}</td><td class="m"><Text>{short(one.node)}</Text></td><td class="n">{one.base_version}</td><td class="n">{one.server_version}</td><td class="n"><Time at={one.created_at} as="age" /></td><td class="whyc"><Text>{one.resolution ? `${one.resolution} by ${person(one.settled_by)}${one.reason ? `: ${one.reason}` : ""}` : "not yet"}</Text></td></tr>)}</tbody></table></div>
+          {items.map((one) => <tr data-row class={one.id === id ? "open" : ""} onClick={() => go(`/conflicts/${one.id}`, { keep: true })}><td><span class="st"><Icon is="conflict" of={one.state === "open" ? "person" : "idle"} /><a class="strong" href={url(`/conflicts/${one.id}`)}><Text>{one.client_id ?? short(one.task_id)}</Text></a></span></td><td>{one.kind}</td><td class="m"><Text>{nodeName(one.node)}</Text></td><td class="n">{one.base_version}</td><td class="n">{one.server_version}</td><td class="n"><Time at={one.created_at} as="age" /></td><td class="whyc"><Text>{one.resolution ? `${one.resolution} by ${person(one.settled_by)}${one.reason ? `: ${one.reason}` : ""}` : "not yet"}</Text></td></tr>)}</tbody></table></div>
       )}</Shown>
     </div>
   );
@@ -93,7 +93,7 @@ function Settle({ conflict, others }: { conflict: Conflict; others: ConflictRow[
       <div class="sec"><h2><Text>{conflict.client_id ?? short(conflict.task_id)}</Text></h2><a class="m dim" href={url(`/tasks/${conflict.task_id}`)}>{short(conflict.task_id)}</a><span class="tag person">{conflict.kind}</span><span class="sp" /><span class="sub sm">{isOpen ? `open ${dur(age(conflict.created_at), true)}` : `settled: ${conflict.resolution}`}{others.length ? ` · ${num(others.length)} more` : ""}</span></div>
       <form class="wrap cf" onSubmit={send}>
         <div class="min"><div class="tw" role="group" aria-label="Both sides">
-          <div>field</div><div>A, the server<br /><span class="sm dim">version {conflict.server_version}</span></div><div>B, <Text>{short(conflict.node)}</Text><br /><span class="sm dim">wrote on version {conflict.base_version}</span></div>
+          <div>field</div><div>A, the server<br /><span class="sm dim">version {conflict.server_version}</span></div><div>B, <Text>{nodeName(conflict.node)}</Text><br /><span class="sm dim">wrote on version {conflict.base_version}</span></div>
           {names.map((name) => differ.includes(name) ? <><div class="m"><Text>{name}</Text></div>{radio(name, "server", server[name])}{radio(name, "client", client[name])}</> : <><div class="m"><Text>{name}</Text></div><div class="m dim"><Text>{shown(server[name])}</Text></div><div class="m dim">{name in client ? <Text>{shown(client[name])}</Text> : "not sent"}</div></>)}
         </div><p class="sm sub gap">{differ.length === 0 ? "Both sides hold the same content now." : `${plural(differ.length, "field")} ${differ.length === 1 ? "differs" : "differ"}. Nothing is written until you settle.`}</p>
           {names.length === 0 && <div class="two"><Json value={conflict.server} /><Json value={conflict.client} /></div>}</div>

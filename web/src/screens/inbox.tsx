@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { get, missing, post, type Page, type Problem } from "../lib/api";
-import { age, dur, num, person, plural, short, time } from "../lib/format";
+import { age, dur, nodeName, num, person, plural, short, time } from "../lib/format";
 import { nameOf, type OpenApproval } from "../lib/fleet";
 import { screenKeys } from "../lib/keys";
 import { pulse, second } from "../lib/live";
@@ -50,7 +50,7 @@ export function Inbox({ id }: { id: string }): JSX.Element {
                 <span class="p"><span class="tag person">decision</span>{one.options.length > 0 && <span class="tag">{plural(one.options.length, "option")}</span>}{one.assignees.length > 0 && <span class="tag"><Text>{one.assignees.map(person).join(", ")}</Text></span>}</span></a>
             ))}
             {which !== "decided" && found.conflicts.map((one) => (
-              <a class="it" data-row href={url(`/conflicts/${one.id}`)}><Icon is="conflict" of="person" /><b class="strong"><Text>{one.client_id ?? short(one.task_id)}</Text></b><span class="d"><Time at={one.created_at} as="age" /></span><span class="s"><Text>{`${short(one.node)} wrote on version ${one.base_version}, the server has ${one.server_version}`}</Text></span><span class="p"><span class="tag person">conflict</span></span></a>
+              <a class="it" data-row href={url(`/conflicts/${one.id}`)}><Icon is="conflict" of="person" /><b class="strong"><Text>{one.client_id ?? short(one.task_id)}</Text></b><span class="d"><Time at={one.created_at} as="age" /></span><span class="s"><Text>{`${nodeName(one.node)} wrote on version ${one.base_version}, the server has ${one.server_version}`}</Text></span><span class="p"><span class="tag person">conflict</span></span></a>
             ))}
             {rows.length + (which === "decided" ? 0 : found.conflicts.length + found.approvals.length) === 0 && <Empty sign="inbox" title={which === "decided" ? "Nothing was decided yet" : "Nothing waits for you"}>A task asks a person with <code>ctx.decide(question)</code>; it gives its worker back meanwhile.</Empty>}
           </>

@@ -43,6 +43,12 @@ function Body({ job }: { job: JobView }): JSX.Element {
     ];
     return () => void (screenKeys.value = []);
   });
+  const asked = param("act");
+  useEffect(() => {
+    if (asked !== "retry" || !over) return;
+    setParams({ act: null });
+    order("retry", job);
+  }, [asked, over]);
   const [sign, of, word] = jobMark(job);
   return (
     <>
@@ -215,7 +221,7 @@ function Waves({ job, asks, counts }: { job: JobView; asks: Wave | undefined; co
   );
 }
 
-const BUDGET_WORDS: Record<string, [string, Family]> = { failed: ["Failed", "bad"], timeout: ["Timed out after start", "warn"], lost: ["Lost or unknown", "doubt"], unreachable: ["Unreachable before start", "idle"] };
+const BUDGET_WORDS: Record<string, [string, Family]> = { canary: ["Failed in the canary", "bad"], failed: ["Failed", "bad"], timeout: ["Timed out after start", "warn"], lost: ["Lost or unknown", "doubt"], unreachable: ["Unreachable before start", "idle"] };
 const BREACH: Record<string, string> = { pause: "pauses the job", drain: "stops it, running hosts finish", abort: "stops it and ends running hosts" };
 function Budgets({ job }: { job: JobView }): JSX.Element {
   const rows = Object.entries(job.budget);

@@ -27,23 +27,29 @@ export function nodeState(node: NodeView): [string, Sign, Family] {
 }
 const RANK: Record<string, number> = { warn: 0, doubt: 1, hold: 2, off: 3, good: 4, idle: 5 };
 
-type Which = "live" | "all" | "off";
+type Which = "live" | "all" | "off" | "agents";
+const SHOWN_MAX = 200;
+const AGENT = "agent";
 export function Nodes(): JSX.Element {
   const which = (param("show") || "live") as Which;
   const loaded = useLoad(async (signal) => ({ items: (await get<Page<NodeView>>("/nodes?live=false", signal)).items, readAt: Date.now() }), "nodes");
   const [joining, setJoining] = useState(false);
-  const all = [...(loaded.data?.items ?? [])].sort((a, b) => (RANK[nodeState(a)[2]] ?? 9) - (RANK[nodeState(b)[2]] ?? 9) || a.id.localeCompare(b.id));
+  const every = loaded.data?.items ?? [];
+  const agents = every.filter((node) => node.kind === AGENT);
+  const agentsLive = agents.filter((node) => nodeState(node)[2] === "good").length;
+  const all = every.filter((node) => node.kind !== AGENT).sort((a, b) => (RANK[nodeState(a)[2]] ?? 9) - (RANK[nodeState(b)[2]] ?? 9) || a.id.localeCompare(b.id));
   const good = all.filter((node) => nodeState(node)[2] === "good");
   const odd = all.filter((node) => ["warn", "doubt"].includes(nodeState(node)[2]));
-  const shown = which === "all" ? all : which === "off" ? all.filter((node) => nodeState(node)[0] !== "live" && node.live) : all.filter((node) => node.live);
+  const chosen = which === "agents" ? agents : which === "all" ? all : which === "off" ? all.filter((node) => nodeState(node)[0] !== "live" && node.live) : all.filter((node) => node.live);
+  const shown = chosen.slice(0, SHOWN_MAX);
   const since = loaded.data ? (second.value - loaded.data.readAt) / 1000 : 0;
   return (
     <div class="page">
       <Title acts={<Button right="tokens.manage" name="Join token" onClick={() => setJoining(true)}>Join token…</Button>}
         sub={odd[0] ? <><Text>{odd[0].id}</Text> is {nodeState(odd[0])[0]}{odd[0].seen_seconds_ago ? `, last heard ${dur(odd[0].seen_seconds_ago + since, true)} ago` : ""}.</> : all.length ? `${plural(all.reduce((n, node) => n + node.busy, 0), "slot")} of ${num(all.reduce((n, node) => n + node.workers, 0))} busy.` : undefined}>
-        {!loaded.data ? "Nodes" : all.length === 0 ? "No nodes" : `${num(good.length)} of ${plural(all.filter((node) => node.live).length, "node")} on time`}</Title>
-      <Shown of={loaded}>{() => all.length === 0 ? <div class="wrap"><Empty sign="nodes" title="No nodes" command="holdfast worker MODULE:QUEUE">A process that runs tasks is a node while it lives.</Empty></div> : (
-        <><div class="row"><Seg label="Which nodes" value={which} onPick={(value) => setParams({ show: value === "live" ? null : value })} options={[["live", `Live ${all.filter((node) => node.live).length}`], ["off", "Not as it should be"], ["all", `All ${all.length}`]]} /></div>
+        {!loaded.data ? "Nodes" : every.length === 0 ? "No nodes" : `${num(good.length)} of ${plural(all.filter((node) => node.live).length, "node")} on time${agents.length ? `, ${num(agentsLive)} of ${plural(agents.length, "agent")}` : ""}`}</Title>
+      <Shown of={loaded}>{() => every.length === 0 ? <div class="wrap"><Empty sign="nodes" title="No nodes" command="holdfast worker MODULE:QUEUE">A process that runs tasks is a node while it lives.</Empty></div> : (
+        <><div class="row"><Seg label="Which nodes" value={which} onPick={(value) => setParams({ show: value === "live" ? null : value })} options={[["live", `Live ${all.filter((node) => node.live).length}`], ["off", "Not as it should be"], ["all", `All ${num(all.length)}`], ...(agents.length ? [["agents", `Agents ${num(agents.length)}`] as [Which, string]] : [])]} /></div>
           <div class="wrap gap scroll" ref={scrollable}><table class="t"><thead><tr><th>Node</th><th>State</th><th class="n">Heard</th><th>Slots</th><th class="n c2">Leases</th><th class="n c2">Behind</th><th class="n c3">Start</th><th class="whyc c2">Serves</th><th class="n">Troubles</th></tr></thead><tbody>
             {shown.map((node) => {
               const [word, sign, of] = nodeState(node);
@@ -54,7 +60,9 @@ export function Nodes(): JSX.Element {
                   <td class="n c2"><N value={node.running ?? node.busy} /></td><td class="n c2"><N value={node.lag_events} /></td><td class="n c3"><N value={node.incarnation} /></td><td class="whyc c2 sub"><Text>{node.queues.join(", ") || labels(node)}</Text></td><td class={`n ${node.troubles ? "warn" : ""}`}><N value={node.troubles} /></td></tr>
               );
             })}</tbody></table>
-            {shown.length === 0 && <Empty sign="nodes" title="None here">All nodes are as they should be.</Empty>}</div></>
+            {shown.length === 0 && <Empty sign="nodes" title="None here">All nodes are as they should be.</Empty>}
+            {which === "agents" ? <p class="tfoot"><span>{num(shown.length)} of {num(agents.length)}. Each agent serves one host.</span><span class="sp" /><a class="btn sm" href={url("/fleet/hosts")}>Find a host</a></p>
+              : agents.length > 0 && <p class="tfoot"><span>{plural(agents.length, "agent")} of the fleet {agents.length === 1 ? "is" : "are"} not in this list</span><span class="sp" /><a class="btn sm" href={url("/nodes?show=agents")}>Show agents</a></p>}</div></>
       )}</Shown>
       {joining && <Join onClose={() => setJoining(false)} />}
     </div>

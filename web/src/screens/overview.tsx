@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { everywhere, get, may, type Page } from "../lib/api";
 import { age, dur, num, percent, person, plural, short, tight, time } from "../lib/format";
-import { endedBar, isOver, isPaused, jobMark, jobPath, jobWhy, nameOf, waitsForVotes, type HostRow, type JobRow, type OpenApproval } from "../lib/fleet";
+import { endedBar, EXECUTION, isOver, isPaused, jobMark, jobPath, jobWhy, nameOf, waitsForVotes, type HostRow, type JobRow, type OpenApproval } from "../lib/fleet";
 import { about, markOf } from "../lib/history";
 import { mark, paused, watch } from "../lib/live";
 import { useLoad } from "../lib/load";
@@ -11,7 +11,7 @@ import { url, withParams } from "../lib/place";
 import type { ConflictRow, DecisionRow, Event, Group, Node, Operation, Queue, Stats, TaskRow } from "../lib/types";
 import { Icon, type Family, type Sign } from "../ui/marks";
 import { Button, Empty, Meter, Shown, Text, Title } from "../ui/parts";
-import { Chart, Spark } from "../ui/chart";
+import { beginOf, Chart, Spark } from "../ui/chart";
 import { nodeState } from "./nodes";
 import { EXTERNAL } from "./queues";
 import { FirstSteps } from "./steps";
@@ -41,7 +41,7 @@ const BOARD_MS = 1_000;
 async function read(signal: AbortSignal): Promise<Board> {
   const items = <T,>(path: string): Promise<T[]> => get<Page<T>>(path, signal).then((page) => page.items).catch((error: { status?: number }) => { if (error.status === 403) return []; throw error; });
   const [stats, queues, nodes, groups, decisions, conflicts, stuck, operations, flow, approvals, jobs, hosts] = await Promise.all([
-    get<Stats>("/stats", signal), items<Queue>("/queues"), items<Node>("/nodes?live=false"), items<Group>("/dead-letters/groups?limit=20"),
+    get<Stats>("/stats", signal), items<Queue>("/queues"), items<Node>("/nodes?live=false&agents=false"), items<Group>("/dead-letters/groups?limit=20"),
     items<DecisionRow>("/decisions?q=state:open&limit=50"), items<ConflictRow>("/conflicts?q=state:open&limit=50"), items<TaskRow>("/tasks?q=status:stuck&limit=20"),
     items<Operation>("/operations?limit=20"), everywhere() ? get<Flow>("/flow?minutes=60", signal).catch(() => null) : Promise.resolve(null),
     items<OpenApproval>("/approvals?limit=20"), items<JobRow>("/jobs?limit=20"), items<HostRow>("/hosts?silent=true&limit=1000").catch(() => []),
@@ -80,7 +80,9 @@ function needs(board: Board): Need[] {
   const silent = board.hosts;
   if (silent.length) all.push({ sign: "host-unreachable", of: "warn", title: <>{silent.length === 1_000 ? "1,000 or more hosts" : plural(silent.length, "host")} {silent.length === 1 ? "is" : "are"} out of reach</>, note: <Text>{`${silent.slice(0, 4).map((host) => host.name).join(", ")}${silent.length > 4 ? " and more" : ""}. Commands wait for them until their time is over.`}</Text>, figure: dur(Math.max(...silent.map((host) => host.agent?.seen_seconds_ago ?? 0)), true), unit: "silent", href: "/fleet/hosts?show=silent", act: "Open", rank: 3e3 });
   for (const group of board.groups)
-    all.push({ sign: "failed", of: "bad", title: <>{plural(group.count, "dead letter")} with one cause in <code><Text>{group.type}</Text></code></>, note: <Text>{`${group.error}. Last ${dur(age(group.last_at), true)} ago.`}</Text>, figure: num(group.count), unit: "tasks", href: withParams("/dead-letters", { cause: group.fingerprint }), act: "Replay…", rank: 5e3 - group.count });
+    all.push(group.type === EXECUTION ? {
+      sign: "host-failed", of: "bad", title: <>{plural(group.count, "execution")} failed with one cause</>, note: <Text>{`${group.error}. Last ${dur(age(group.last_at), true)} ago. Their jobs run them again.`}</Text>, figure: num(group.count), unit: group.count === 1 ? "host" : "hosts", href: withParams("/dead-letters", { cause: group.fingerprint }), act: "Retry failed…", rank: 5e3 - group.count,
+    } : { sign: "failed", of: "bad", title: <>{plural(group.count, "dead letter")} with one cause in <code><Text>{group.type}</Text></code></>, note: <Text>{`${group.error}. Last ${dur(age(group.last_at), true)} ago.`}</Text>, figure: num(group.count), unit: "tasks", href: withParams("/dead-letters", { cause: group.fingerprint }), act: "Replay…", rank: 5e3 - group.count });
   for (const node of board.nodes) {
     const [word, , of] = nodeState(node);
     if (of === "warn" || of === "doubt") all.push({ sign: "late", of: "warn", title: <>Node <Text>{node.id}</Text> is {word}</>, note: node.busy || node.running ? `It holds ${plural(node.running ?? node.busy, "lease")}; its tasks run elsewhere when they end.` : "It holds no lease.", figure: dur(node.seen_seconds_ago, true), unit: "silent", href: `/nodes/${encodeURIComponent(node.id)}`, act: "Open", rank: 2e3 });
@@ -103,6 +105,10 @@ function Body({ board }: { board: Board }): JSX.Element {
   const shown = more ? all : all.slice(0, NEEDS_SHOWN);
   const flow = board.flow;
   const per = (name: string) => rate(flow, name);
+  const flows = Math.max(per("task.enqueued"), per("task.completed"));
+  // Both have one unit, so that they can be compared.
+  const unit = flows === 0 || flows >= 1 ? "s" : "m";
+  const inUnit = (value: number): string => shownRate(unit === "s" ? value : value * 60);
   const failedHour = sum(flow, "task.failed");
   const endedHour = sum(flow, "task.completed") + failedHour;
   const live = board.nodes.filter((node) => nodeState(node)[2] === "good").length;
@@ -113,11 +119,11 @@ function Body({ board }: { board: Board }): JSX.Element {
     <>
       <Title sub={isEmpty ? "No task has run yet." : all.length ? "Everything else is moving. Nothing acknowledged is lost." : "It is healthy, and everything is moving."}>{all.length === 0 ? "Nothing needs you" : `${plural(all.length, "thing")} ${all.length === 1 ? "needs" : "need"} you`}</Title>
       <div class="answers">
-        <a href={url("/queues")}><h3>Flow</h3><span class="v">{flow ? perSecond(per("task.enqueued")) : num(Number(board.stats.running ?? 0))}<small>{flow ? unitOf(per("task.enqueued"), "in") : "running"}</small></span><span class="sm sub cut">{flow ? `${perSecond(per("task.completed"))}${unitOf(per("task.completed"), "out")} · ` : ""}{oldest > 1 ? `oldest waits ${dur(oldest, true)}` : "nothing waits"}</span>{flow && <span class="ch"><Spark values={flow.series["task.enqueued"] ?? []} of="idle" /></span>}</a>
-        <a href={url("/dead-letters")}><h3>Failures</h3><span class="v">{flow ? (endedHour ? percent(failedHour / endedHour) : "0 %") : num(Number(board.stats.dead_letter_count ?? 0))}<small>{flow ? "in 1 h" : "dead letters"}</small></span><span class="sm sub cut">{plural(Number(board.stats.dead_letter_count ?? 0), "dead letter")}, {plural(board.groups.length, "cause")}</span>{flow && <span class="ch"><Spark values={flow.series["task.failed"] ?? []} of="bad" /></span>}</a>
-        <a href={url("/inbox")}><h3>Waiting for a person</h3><span class="v">{num(board.decisions.length + board.conflicts.length + board.approvals.length)}</span><span class="sm sub cut">{board.approvals.length ? `${plural(board.approvals.length, "approval")} · ` : ""}{plural(board.decisions.length, "decision")} · {plural(board.conflicts.length, "conflict")}</span>{board.decisions.length + board.conflicts.length > 0 && <span class="ch"><Icon is="decision" of="person" /></span>}</a>
-        <a href={url("/nodes")}><h3>Nodes</h3><span class="v">{num(live)}<small>of {num(board.nodes.length)} on time</small></span><span class="sm sub cut">{plural(board.nodes.reduce((n, node) => n + (node.busy ?? 0), 0), "slot")} busy</span><span class="ch hb">{board.nodes.slice(0, 16).map((node) => <i class={nodeState(node)[2] === "good" ? "" : "l"} />)}</span></a>
-        <a href={url("/tasks?q=status:running,queued,blocked,paused,stuck")}><h3>Under way</h3><span class="v">{tight(active)}</span><span class="sm sub cut">{num(Number(board.stats.running ?? 0))} run · {num(Number(board.stats.queued ?? 0))} queued · {num(Number(board.stats.blocked ?? 0))} blocked</span></a>
+        <a href={url("/queues")}><h3>Flow</h3><span class="v">{flow ? inUnit(per("task.enqueued")) : num(Number(board.stats.running ?? 0))}<small>{flow ? `/${unit} in` : "running"}</small></span><span class="sm sub">{flow ? `${inUnit(per("task.completed"))}/${unit} out · ` : ""}{oldest > 1 ? `oldest waits ${dur(oldest, true)}` : "nothing waits"}</span>{flow && <span class="ch"><Spark values={(flow.series["task.enqueued"] ?? []).slice(beginOf(flow))} of="idle" /></span>}</a>
+        <a href={url("/dead-letters")}><h3>Failures</h3><span class="v">{flow ? (endedHour ? percent(failedHour / endedHour) : "0 %") : num(Number(board.stats.dead_letter_count ?? 0))}<small>{flow ? "in 1 h" : "dead letters"}</small></span><span class="sm sub">{plural(Number(board.stats.dead_letter_count ?? 0), "dead letter")}, {plural(board.groups.length, "cause")}</span>{flow && <span class="ch"><Spark values={(flow.series["task.failed"] ?? []).slice(beginOf(flow))} of="bad" /></span>}</a>
+        <a href={url("/inbox")}><h3>Waiting for a person</h3><span class="v">{num(board.decisions.length + board.conflicts.length + board.approvals.length)}</span><span class="sm sub">{board.approvals.length ? `${plural(board.approvals.length, "approval")} · ` : ""}{plural(board.decisions.length, "decision")} · {plural(board.conflicts.length, "conflict")}</span>{board.decisions.length + board.conflicts.length > 0 && <span class="ch"><Icon is="decision" of="person" /></span>}</a>
+        <a href={url("/nodes")}><h3>Nodes</h3><span class="v">{num(live)}<small>of {num(board.nodes.length)} on time</small></span><span class="sm sub">{plural(board.nodes.reduce((n, node) => n + (node.busy ?? 0), 0), "slot")} busy</span><span class="ch hb">{board.nodes.slice(0, 16).map((node) => <i class={nodeState(node)[2] === "good" ? "" : "l"} />)}</span></a>
+        <a href={url("/tasks?q=status:running,queued,blocked,paused,stuck")}><h3>Under way</h3><span class="v">{tight(active)}</span><span class="sm sub">{num(Number(board.stats.running ?? 0))} run · {num(Number(board.stats.queued ?? 0))} queued · {num(Number(board.stats.blocked ?? 0))} blocked</span></a>
       </div>
       <div class="cols">
         <section><div class="sec"><h2>Needs you</h2><span class="sub">ranked by what it holds up</span></div>
@@ -130,9 +136,9 @@ function Body({ board }: { board: Board }): JSX.Element {
         </section>
         <section><UnderWay runs={board.operations} jobs={board.jobs} /><Feed /></section>
       </div>
-      {flow && (
+      {flow && !isEmpty && (
         <div class="charts">
-          <section><div class="sec"><h2>Flow</h2><span class="sub">tasks per second</span><span class="sp" /><span class="lg"><i class="ln-in" />in {rateText(per("task.enqueued"))}</span><span class="lg"><i class="ln-out" />out {rateText(per("task.completed"))}</span></div>
+          <section><div class="sec"><h2>Flow</h2><span class="sub">tasks per second</span><span class="sp" /><span class="lg"><i class="ln-in" />in {inUnit(per("task.enqueued"))}/{unit}</span><span class="lg"><i class="ln-out" />out {inUnit(per("task.completed"))}/{unit}</span></div>
             <Chart flow={flow} series={[["task.enqueued", "ink-3"], ["task.completed", "work-fill"]]} label="Tasks enqueued and completed, per second, over the last hour" /></section>
           <section><div class="sec"><h2>Failed attempts</h2><span class="sub">per second, before retries</span><span class="sp" /><span class="lg"><i class="ln-bad" />failed {rateText(per("task.failed"))}</span></div>
             <Chart flow={flow} series={[["task.failed", "bad-fill"]]} label="Failed attempts per second over the last hour" /></section>
@@ -153,6 +159,7 @@ const sum = (flow: Flow | null, name: string): number => (flow?.series[name] ?? 
 const perSecond = (value: number): string => (value === 0 ? "0" : value >= 100 ? num(Math.round(value)) : value >= 1 ? value.toFixed(1) : (value * 60).toFixed(value * 60 < 10 ? 1 : 0));
 const unitOf = (value: number, way: string): string => (value === 0 || value >= 1 ? `/s ${way}` : `/m ${way}`);
 
+const shownRate = (value: number): string => (value === 0 ? "0" : value >= 100 ? num(Math.round(value)) : value >= 10 ? value.toFixed(0) : value.toFixed(1));
 const rateText = (value: number): string => `${perSecond(value)}${unitOf(value, "")}`.trim();
 
 function UnderWay({ runs, jobs }: { runs: Operation[]; jobs: JobRow[] }): JSX.Element {

@@ -13,10 +13,12 @@ import { quoted } from "../ui/query";
 const BEHIND_SECONDS = 30;
 /** Tasks that nodes claim by their id: no worker takes them, so none of them is late. */
 export const EXTERNAL = "external";
+/** Executions of jobs: agents take those of their host. */
+const FLEET = "fleet";
 
 export function Queues(): JSX.Element {
   const loaded = useLoad(async (signal) => {
-    const [queues, nodes] = await Promise.all([get<Page<Queue>>("/queues", signal), get<Page<Node>>("/nodes", signal).catch(() => ({ items: [] as Node[] }))]);
+    const [queues, nodes] = await Promise.all([get<Page<Queue>>("/queues", signal), get<Page<Node>>("/nodes?agents=false", signal).catch(() => ({ items: [] as Node[] }))]);
     return { queues: queues.items, nodes: nodes.items };
   }, "queues");
   return <div class="page"><Shown of={loaded}>{({ queues, nodes }) => <Body queues={queues} nodes={nodes} />}</Shown></div>;
@@ -50,7 +52,7 @@ function Row({ queue, nodes }: { queue: Queue; nodes: Node[] }): JSX.Element {
         <td>{queue.paused_at ? <span class="st"><Icon is="paused" of="hold" /><span>paused</span></span> : late ? <span class="st"><Icon is="stuck" of="warn" /><span>falls behind</span></span> : active ? <span class="st"><Icon is="running" of="work" /><span>flows</span></span> : <span class="st"><Icon is="queued" of="idle" /><span>idle</span></span>}</td>
         <td class="n">{n("queued")}</td><td class="n c2">{n("blocked")}</td><td class="n">{n("running")}</td><td class="n c2">{n("paused")}</td><td class="n c2"><a href={url(withParams("/dead-letters", { q: `queue:${quoted(queue.name)}` }))}>{n("failed")}</a></td>
         <td class={`n ${late ? "warn" : ""}`}>{dur(oldest, true)}</td>
-        <td class="c2">{serving.length ? <span class="lease"><Meter parts={[[busy, "work"]]} total={Math.max(slots, 1)} /><span>{plural(serving.length, "node")}</span></span> : queue.name === EXTERNAL ? <span class="dim">nodes, by id</span> : <span class="warn">no node</span>}</td>
+        <td class="c2">{serving.length ? <span class="lease"><Meter parts={[[busy, "work"]]} total={Math.max(slots, 1)} /><span>{plural(serving.length, "node")}</span></span> : queue.name === EXTERNAL ? <span class="dim">nodes, by id</span> : queue.name === FLEET ? <span class="dim">agents</span> : <span class="warn">no node</span>}</td>
         <td class="n">{queue.paused_at ? (
           <Button small right="queues.pause" name="Resume" onClick={() => confirm({ title: `Resume ${queue.name}?`, says: `${plural(queue.counts.queued ?? 0, "task")} may start again.`, verb: "Resume the queue", keep: "Keep it paused", path: `/queues/${encodeURIComponent(queue.name)}/resume`, body: { expected_version: queue.version }, right: "queues.pause", done: `Queue ${queue.name} flows again.`, command: `holdfast queue resume ${queue.name}` })}>Resume…</Button>
         ) : (

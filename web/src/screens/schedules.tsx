@@ -42,9 +42,20 @@ export function Schedules(): JSX.Element {
   );
 }
 
+const inZone = (at: string, zone: string, options: Intl.DateTimeFormatOptions): string => {
+  try {
+    return new Intl.DateTimeFormat("en-GB", { ...options, timeZone: zone }).format(new Date(at));
+  } catch {
+    return "–"; // The browser does not know the zone.
+  }
+};
+const day = (at: string, zone: string): string => inZone(at, zone, { weekday: "short", day: "numeric", month: "short" }).replace(",", "");
+const hour = (at: string, zone: string): string => inZone(at, zone, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
 function Sheet({ schedule }: { schedule: Schedule }): JSX.Element {
   const place = `/schedules/${encodeURIComponent(schedule.name)}`;
   const runs = useLoad((signal) => get<Page<TaskRow>>(`/tasks?limit=10&q=${encodeURIComponent(`type:${schedule.type} meta.schedule:${JSON.stringify(schedule.name)}`)}`, signal), `runs ${schedule.name}`, 2_000).data?.items ?? [];
+  const upcoming = useLoad((signal) => get<Schedule>(place, signal), `next ${schedule.name} ${schedule.version} ${schedule.next_at ?? ""}`, 60_000).data?.upcoming ?? [];
   return (
     <aside class="sheet" aria-label={schedule.name}>
       <div class="row top"><div class="min"><h2 class="big cut"><Text>{schedule.name}</Text></h2><p class="sub">{sentence(schedule.spec)}, {schedule.timezone}</p></div><span class="sp" /><button type="button" class="x" aria-label="Close" onClick={() => setParams({ name: null })}><Icon is="close" /></button></div>
@@ -54,9 +65,10 @@ function Sheet({ schedule }: { schedule: Schedule }): JSX.Element {
           : <Button right="schedules.write" name="Pause" onClick={() => confirm({ title: `Pause ${schedule.name}?`, says: "It does not fire until it is resumed. What was missed meanwhile is not made up.", verb: "Pause", keep: "Keep it", path: `${place}/pause`, body: { expected_version: schedule.version }, right: "schedules.write", done: "It is paused.", command: `holdfast schedule pause ${schedule.name}` })}>Pause…</Button>}
         <Button rank="dan" right="schedules.write" name="Remove" onClick={() => confirm({ title: `Remove ${schedule.name}?`, says: "The schedule is gone; the tasks that it enqueued stay.", verb: "Remove the schedule", keep: "Keep it", path: place, method: "DELETE", danger: true, right: "schedules.write", done: "It was removed.", command: `holdfast schedule remove ${schedule.name}`, onDone: () => setParams({ name: null }) })}>Remove…</Button></div>
       <dl class="kv gap"><dt>rule</dt><dd class="m"><Text>{schedule.spec}</Text></dd><dt>runs</dt><dd><Text>{schedule.type}</Text> in <Text>{schedule.queue ?? "its queue"}</Text></dd><dt>priority</dt><dd>{schedule.priority ?? "normal"}</dd><dt>project</dt><dd>{schedule.project}</dd><dt>next</dt><dd>{schedule.paused ? "–" : <Time at={schedule.next_at} />}</dd><dt>last</dt><dd>{schedule.fired_at ? <><Time at={schedule.fired_at} /> <span class="dim">· {dur(age(schedule.fired_at), true)} ago</span></> : "not yet"}</dd><dt>version</dt><dd>{num(schedule.version)}</dd></dl>
+      {upcoming.length > 0 && <><div class="sec"><h2>Next {upcoming.length}</h2><span class="sp" /><span class="sm sub">UTC{schedule.timezone === "UTC" ? "" : " · there"}</span></div><ul class="next10">{upcoming.map((at) => <li><span>{day(at, "UTC")}</span><span class="m">{hour(at, "UTC")}</span>{schedule.timezone !== "UTC" && <span class="m dim">{hour(at, schedule.timezone)}</span>}<span class="dim">{dur(Math.max(0, until(at)), true)}</span></li>)}</ul></>}
       {runs.length > 0 && <><div class="sec"><h2>Last runs</h2></div><ul class="plain">{runs.map((task) => <li class="row"><Status is={task.status} size={12} /><a class="m dim" href={url(`/tasks/${task.id}`)}>{task.id.slice(-8)}</a><span class="sp" /><span class="sm sub"><Time at={task.created_at} /></span></li>)}</ul></>}
       <div class="sec"><h2>Payload</h2></div><Json value={schedule.payload} />
-      <div class="gap"><Command>holdfast schedule list</Command></div>
+      <div class="gap"><Command>{`holdfast schedule run ${schedule.name}`}</Command></div>
     </aside>
   );
 }

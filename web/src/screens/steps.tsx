@@ -1,10 +1,11 @@
 // The first steps of `holdfast dev`: they tick by what the audit and the registered types say, here or in a terminal.
+// A line above the overview, and a page with all of them.
 import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { get, may, type Page } from "../lib/api";
 import { num, time } from "../lib/format";
 import { useLoad } from "../lib/load";
-import { place, url } from "../lib/place";
+import { go, place, url } from "../lib/place";
 import type { AuditRow, TaskRow } from "../lib/types";
 import { Icon } from "../ui/marks";
 import { Button, Copy, Meter, Text } from "../ui/parts";
@@ -64,33 +65,74 @@ async function read(abort: AbortSignal): Promise<Facts> {
   return { trial, done, running: tasks.items[0]?.id ?? "" };
 }
 
-export function FirstSteps(): JSX.Element | null {
+interface Standing { trial: Trial; steps: Step[]; done: Map<string, string>; now: Step | undefined; count: number; running: string }
+/** What is done, of a server that is tried out. Null elsewhere. */
+function useSteps(): Standing | null {
   const { data } = useLoad(read, "steps", READ_MS);
-  if (!data?.trial || hidden.value === data.trial.store) return null;
+  if (!data?.trial) return null;
   const trial = data.trial;
   const done = new Map(data.done);
   if (seen.value === trial.store) done.set("watch", "");
   const steps = STEPS.filter((step) => step.always || (trial.sample && (!step.fleet || trial.hosts >= 1_000)));
-  const now = steps.find((step) => !done.has(step.key));
-  const count = steps.filter((step) => done.has(step.key)).length;
+  return { trial, steps, done, now: steps.find((step) => !done.has(step.key)), count: steps.filter((step) => done.has(step.key)).length, running: data.running };
+}
+const hide = (trial: Trial): void => store("hidden", (hidden.value = trial.store));
+const says = ({ now, count, steps }: Standing): string => (now ? `It runs. ${count} of ${steps.length} done` : "It runs. All done");
+const placeOf = (step: Step, running: string): string | undefined => (step.key === "watch" ? (running ? `/tasks/${running}` : "/tasks") : step.href);
+
+/** One line above the overview: how far it is, and what is next. */
+export function FirstSteps(): JSX.Element | null {
+  const standing = useSteps();
+  if (!standing || hidden.value === standing.trial.store) return null;
+  const { trial, steps, now, count, running } = standing;
+  const href = now && placeOf(now, running);
   return (
     <section class="panel first" aria-label="First steps">
-      <header><h2>{now ? `It runs. ${count} of ${steps.length} done` : "It runs. All done"}</h2><span class="dim cut">{trial.sample ? `A living sample${trial.hosts ? ` with ${num(trial.hosts)} simulated hosts` : ""}, on this machine only.` : "On this machine only."} Ticks by itself, here or in your terminal.</span><span class="sp" />
+      <header><Icon is={now ? "decision" : "completed"} of={now ? "person" : "good"} /><h2>{says(standing)}</h2>{now && <span class="cut sub">Next: <b class="strong">{now.title}</b></span>}<span class="sp" />
         <Meter parts={[[count, "good"]]} total={steps.length} label={`${count} of ${steps.length} steps are done`} />
-        <Button small rank="gho" onClick={() => store("hidden", (hidden.value = trial.store))}>Hide</Button></header>
-      <ol class="steps">{steps.map((step, nth) => {
-        const is = done.has(step.key);
-        const at = done.get(step.key);
-        const href = step.key === "watch" ? (data.running ? `/tasks/${data.running}` : "/tasks") : step.href;
-        return (
-          <li key={step.key} data-step={step.key} data-done={is} aria-current={step === now ? "step" : undefined}>
-            {is ? <Icon is="completed" of="good" size={20} /> : step === now ? <Icon is="decision" of="person" size={20} /> : <span class="num">{nth + 1}</span>}
-            <b class="strong">{step.title}</b><span class="at">{is ? (at ? time(at) : "done") : step === now ? "now" : href ? <a href={url(href)}>{step.act}</a> : ""}</span>
-            {!is && <span class="s">{step.note}</span>}
-            {step === now && <span class="do">{href && <a class="btn pri" href={url(href)}>{step.act}</a>}{step.command && <code class="well one"><Text>{step.command}</Text><Copy text={step.command} name="Copy the command" /></code>}</span>}
-          </li>
-        );
-      })}</ol>
+        {now && href && <a class="btn per" href={url(href)}>{now.act}</a>}<a class="btn" href={url("/start")}>All steps</a><Button rank="gho" onClick={() => hide(trial)}>Hide</Button></header>
     </section>
+  );
+}
+
+const CODE = `from holdfast import TaskQueue
+queue = TaskQueue("sqlite:///holdfast.db")
+
+@queue.task(max_attempts=3)
+async def hello(name: str) -> str:
+    return f"hello {name}"
+`;
+const Line = ({ children }: { children: string }): JSX.Element => <code class="well one line"><span class="cut">{children}</span><Copy text={children} name="Copy the command" /></code>;
+
+/** All steps, and a first program. */
+export function Start(): JSX.Element {
+  const standing = useSteps();
+  if (!standing) return <div class="page"><h1>Start</h1><p class="sub pb">A first task, in six lines.</p><div class="wrap narrow"><Six /></div></div>;
+  const { trial, steps, done, now, count, running } = standing;
+  return (
+    <div class="page"><div class="ttl"><div><h1>{says(standing)}</h1><p class="sub">{trial.sample ? `A living sample${trial.hosts ? ` with ${num(trial.hosts)} simulated hosts` : ""}. ` : ""}It is the real thing, on this machine only; stop it with <kbd class="k">ctrl C</kbd>.</p></div><span class="sp" /><Button rank="gho" onClick={() => { hide(trial); go("/"); }}>Hide the steps</Button></div>
+      <div class="lay start">
+        <section class="panel first" aria-label="All steps"><header><h2>First minutes</h2><span class="sub hid">ticks by itself as you do it, here or in your terminal</span><span class="sp" /><Meter parts={[[count, "good"]]} total={steps.length} label={`${count} of ${steps.length} steps are done`} /></header>
+          <ol class="steps">{steps.map((step, nth) => {
+            const is = done.has(step.key);
+            const at = done.get(step.key);
+            const href = placeOf(step, running);
+            return (
+              <li key={step.key} data-step={step.key} data-done={is} aria-current={step === now ? "step" : undefined}>
+                {is ? <Icon is="completed" of="good" size={20} /> : step === now ? <Icon is="decision" of="person" size={20} /> : <span class="num">{nth + 1}</span>}
+                <b class="strong">{step.title}</b><span class="at">{is ? (at ? time(at) : "done") : step === now ? "now" : href ? <a href={url(href)}>{step.act}</a> : ""}</span>
+                {!is && <span class="s">{step.note}</span>}
+                {step === now && <span class="do">{href && <a class="btn pri" href={url(href)}>{step.act}</a>}{step.command && <Line>{step.command}</Line>}</span>}
+              </li>
+            );
+          })}</ol></section>
+        <div class="stack top"><div class="wrap"><Six /></div>
+          <dl class="kv wrap in"><dt>here</dt><dd class="m">{location.origin}</dd><dt>store</dt><dd class="m wrapt"><Text>{trial.store}</Text></dd><dt>later</dt><dd>the same code with <code>postgresql://…</code></dd><dt>try it</dt><dd><code>kill -9</code> a worker: nothing acknowledged is lost</dd></dl></div>
+      </div></div>
+  );
+}
+function Six(): JSX.Element {
+  return (
+    <div class="in stack"><div class="row"><h2>Yours, in six lines</h2><span class="sp" /><Copy text={CODE} name="Copy the program" /></div><pre class="well json">{CODE}</pre><p class="sm sub">Save it as <code>hello.py</code>, then</p><Line>holdfast worker hello:queue</Line><Line>holdfast enqueue hello name=you --wait</Line></div>
   );
 }

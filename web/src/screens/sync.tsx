@@ -1,7 +1,7 @@
 // Sync: whether peers hold the same state, how far they are behind, and the log of the exchange.
 import type { JSX } from "preact";
 import { ask, get, q, who, type Page } from "../lib/api";
-import { dur, num, plural, short, time } from "../lib/format";
+import { dur, nodeName, num, plural, time } from "../lib/format";
 import { second } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { param, setParams, url } from "../lib/place";
@@ -27,7 +27,7 @@ export function Sync(): JSX.Element {
   const names = projects.data?.items.map((project) => project.id) ?? [];
   const project = param("project") || names[0] || who.value?.projects.find((name) => name !== "all") || "default";
   const loaded = useLoad(async (signal) => {
-    const [status, nodes] = await Promise.all([v2<SyncStatus>(`/status/${q(project)}`, signal), get<Page<Node>>("/nodes?live=false", signal)]);
+    const [status, nodes] = await Promise.all([v2<SyncStatus>(`/status/${q(project)}`, signal), get<Page<Node>>("/nodes?live=false&agents=false", signal)]);
     return { status, peers: nodes.items.filter((node) => node.kind !== null && node.project === project), readAt: Date.now() };
   }, `sync ${project}`);
   return (
@@ -59,7 +59,7 @@ function Body({ status, peers, readAt }: { status: SyncStatus; peers: Node[]; re
         <span class="sp" />{open > 0 && <a class="btn per" href={url("/conflicts")}>Settle</a>}</div>
       <div class="answers gap">{figures.map(([name, value, note]) => <div><h3>{name}</h3><span class="v">{value}</span><span class="sm sub cut">{note}</span></div>)}</div>
       <div class="sec"><h2>Peers</h2><span class="sub">{num(peers.length)}</span></div>
-      {peers.length === 0 ? <div class="wrap"><Empty sign="sync" title="No peers" command="holdfast node list">Nodes that work offline register with a join token and exchange their changes here.</Empty></div> : (
+      {peers.length === 0 ? <div class="wrap"><Empty sign="sync" title="No peers" command="holdfast node join-token">Nodes that work offline register with a join token and exchange their changes here.</Empty></div> : (
         <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>Peer</th><th>Link</th><th class="n">Heard</th><th class="n">Behind</th><th class="n c2">Runs</th><th class="n c2">Start</th><th class="whyc c2">Can</th></tr></thead><tbody>
           {peers.map((peer) => { const [word, sign, of] = nodeState(peer); return <tr data-row><td><a class="strong" href={url(`/nodes/${q(peer.id)}`)}><Text>{peer.id.length > 28 ? `${peer.id.slice(0, 12)}…${peer.id.slice(-8)}` : peer.id}</Text></a> <span class="sub sm">{peer.kind}</span></td><td><span class="st"><Icon is={sign} of={of} /><span>{word}</span></span></td><td class="n">{peer.seen_seconds_ago === null ? "–" : dur(peer.seen_seconds_ago + since, true)}</td><td class="n"><N value={peer.lag_events} /></td><td class="n c2"><N value={peer.running} /></td><td class="n c2"><N value={peer.incarnation} /></td><td class="whyc c2 sub">{peer.capabilities?.join(", ")}</td></tr>; })}</tbody></table></div>
       )}
@@ -89,7 +89,7 @@ function Log({ project }: { project: string }): JSX.Element {
       <div class="sec"><h2>Log</h2><span class="sub">what nodes sent, and how it was judged</span><span class="sp" /><Seg label="Outcome" value={outcome as (typeof OUTCOMES)[number]} onPick={(value) => setParams({ outcome: value })} options={OUTCOMES.map((name) => [name, name || "all"])} /></div>
       <Shown of={loaded} rows={4}>{(entries) => entries.length === 0 ? <div class="wrap"><Empty sign="sync" title="Nothing was exchanged">{outcome ? "No entry has this outcome." : "Each push, pull and claim of a node leaves a line here."}</Empty></div> : (
         <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th class="n">Clock</th><th>At</th><th>Node</th><th>Op</th><th>Outcome</th><th>Task</th><th class="whyc">Versions</th></tr></thead><tbody>
-          {entries.map((entry) => { const bad = entry.outcome === "rejected" || entry.error !== null; return <tr><td class="n m dim">{num(entry.clock)}</td><td><span title={entry.at}>{time(entry.at)}</span></td><td class="m"><Text>{short(entry.nodeId)}</Text></td><td>{entry.op}</td><td><span class="st"><Icon is={entry.outcome === "conflict" ? "conflict" : bad ? "aborted" : "check"} of={entry.outcome === "conflict" ? "person" : bad ? "doubt" : "good"} size={12} /><span>{entry.outcome}</span></span></td><td class="m"><Text>{entry.taskId ?? "–"}</Text></td><td class="whyc"><Text>{[entry.fromVersion !== null || entry.toVersion !== null ? `${entry.fromVersion ?? 0} → ${entry.toVersion ?? "–"}` : "", entry.resolution ?? "", entry.error ?? ""].filter(Boolean).join(" · ")}</Text></td></tr>; })}</tbody></table>
+          {entries.map((entry) => { const bad = entry.outcome === "rejected" || entry.error !== null; return <tr><td class="n m dim">{num(entry.clock)}</td><td><span title={entry.at}>{time(entry.at)}</span></td><td class="m"><Text>{nodeName(entry.nodeId)}</Text></td><td>{entry.op}</td><td><span class="st"><Icon is={entry.outcome === "conflict" ? "conflict" : bad ? "aborted" : "check"} of={entry.outcome === "conflict" ? "person" : bad ? "doubt" : "good"} size={12} /><span>{entry.outcome}</span></span></td><td class="m"><Text>{entry.taskId ?? "–"}</Text></td><td class="whyc"><Text>{[entry.fromVersion !== null || entry.toVersion !== null ? `${entry.fromVersion ?? 0} → ${entry.toVersion ?? "–"}` : "", entry.resolution ?? "", entry.error ?? ""].filter(Boolean).join(" · ")}</Text></td></tr>; })}</tbody></table>
           <div class="tfoot">The latest {entries.length}, newest first</div></div>
       )}</Shown>
     </>

@@ -3,13 +3,14 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ask, get, post, Problem, type Page } from "../lib/api";
 import { age, bytes, capital, clean, clock, dur, num, person, serverNow, short, until } from "../lib/format";
+import { EXECUTION, jobOf } from "../lib/fleet";
 import { about, by, markOf, path, runs, type Run } from "../lib/history";
 import { screenKeys } from "../lib/keys";
 import { second } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { go, param, setParams, url } from "../lib/place";
 import type { Checkpoint, Event, Intervention, Task as TaskView, Why } from "../lib/types";
-import { act, KINDS, verbsOf, type Verb } from "../ui/act";
+import { act, KINDS, verbsOf, verbsOfExecution, type Verb } from "../ui/act";
 import { familyOf, Icon, Status, type Sign } from "../ui/marks";
 import { Button, Command, Copy, Dialog, Download, Empty, Field, Json, Output, Seg, Shown, Text, Time, toast, scrollable } from "../ui/parts";
 
@@ -40,7 +41,8 @@ export function Task({ id }: { id: string }): JSX.Element {
 }
 
 function Body({ task, why, events, readAt, reload }: Whole & { reload: () => void }): JSX.Element {
-  const verbs = verbsOf(task.status);
+  const isExecution = task.type === EXECUTION;
+  const verbs = isExecution ? verbsOfExecution(task.status) : verbsOf(task.status);
   const [editing, setEditing] = useState(false);
   useLayoutEffect(() => {
     const key: Record<string, string> = { pause: "⇧P", abort: "⇧A", retry: "⇧R", release: "⇧L" };
@@ -54,12 +56,12 @@ function Body({ task, why, events, readAt, reload }: Whole & { reload: () => voi
       <div class="ttl"><div><h1 class="row"><Icon is={task.status as Sign} of={familyOf(task.status)} size={20} /><Text>{task.type}</Text></h1>
         <p class="ids m dim">{task.id}<Copy text={task.id} name="Copy the id" />{task.client_id && <span>named <Text>{task.client_id}</Text></span>}</p></div>
         <span class="sp" />
-        <div class="row wrapf taskacts">{first.map((verb, index) => <Button low={index === 2} right={KINDS[verb].right} name={KINDS[verb].name} onClick={() => act(verb, { task })}>{KINDS[verb].name}…</Button>)}
+        <div class="row wrapf taskacts">{jobOf(task) && <a class="btn" href={url(`/fleet/jobs/${jobOf(task)}`)}>Open the job</a>}{first.map((verb, index) => <Button low={index === 2} right={KINDS[verb].right} name={KINDS[verb].name} onClick={() => act(verb, { task })}>{KINDS[verb].name}…</Button>)}
           {verbs.includes("abort") && <Button rank="dan" right="tasks.intervene" name="Abort" onClick={() => act("abort", { task })}>Abort…<kbd class="k">⇧A</kbd></Button>}
-          <details class="menu"><summary class="btn" aria-label="More acts"><Icon is="more" /></summary><div class="pop">
+          {(!isExecution || rest.length > 0) && <details class="menu"><summary class="btn" aria-label="More acts"><Icon is="more" /></summary><div class="pop">
             {[...first.slice(2), ...rest].map((verb) => <button type="button" onClick={() => act(verb, { task })}>{KINDS[verb].name}…</button>)}
-            {task.status !== "completed" && task.status !== "aborted" && task.status !== "running" && task.status !== "stuck" && <button type="button" onClick={() => setEditing(true)}>{task.status === "failed" ? "Edit and replay…" : "Edit the payload…"}</button>}
-            <button type="button" onClick={() => void again(task)}>Run a copy</button></div></details></div></div>
+            {!isExecution && task.status !== "completed" && task.status !== "aborted" && task.status !== "running" && task.status !== "stuck" && <button type="button" onClick={() => setEditing(true)}>{task.status === "failed" ? "Edit and replay…" : "Edit the payload…"}</button>}
+            {!isExecution && <button type="button" onClick={() => void again(task)}>Run a copy</button>}</div></details>}</div></div>
       <WhyBox task={task} why={why} events={events} />
       <div class="lay side-r">
         <div class="col">
@@ -87,6 +89,7 @@ async function again(task: TaskView): Promise<void> {
 }
 
 function WhyBox({ task, why, events }: { task: TaskView; why: Why; events: Event[] }): JSX.Element {
+  const may = MAY[task.status] ?? [];
   const late = events.findLast((event) => event.kind === "task.late");
   const text = why.reasons[0]?.text ?? (task.status === "completed" ? `It ended well${task.finished_at ? ` ${dur(age(task.finished_at), true)} ago` : ""}, after ${dur((Date.parse(task.finished_at ?? "") - Date.parse(task.created_at)) / 1000)}.` : task.status === "aborted" ? "It was ended by a person." : "It may start at any moment.");
   const sentence = text.charAt(0).toUpperCase() + text.slice(1);
@@ -96,7 +99,7 @@ function WhyBox({ task, why, events }: { task: TaskView; why: Why; events: Event
         {why.reasons.slice(1).map((reason) => <p><Text>{reason.text}</Text>.</p>)}
         {task.status === "failed" && task.failure && <p class="bad m"><Text>{task.failure.error_type ? `${task.failure.error_type}: ${task.failure.message}` : task.failure.message}</Text></p>}
         {late && <p>At {clock(Date.parse(late.at))} <Text>{by(late) || "an old runner"}</Text> came back and tried to report with fence {String(late.data.fence)}; nothing was changed.</p>}
-        {task.assigned_to && <p>Only <Text>{task.assigned_to}</Text> may claim it{task.assigned_until ? `, for ${dur(until(task.assigned_until), true)}` : ""}.</p>}
+        {task.assigned_to && may.length > 0 && <p>Only <Text>{task.assigned_to}</Text> may claim it{task.assigned_until ? `, for ${dur(until(task.assigned_until), true)}` : ""}.</p>}
         {why.reasons[0]?.code === "decision" && <p><a class="lnk" href={url(`/inbox/${String(why.reasons[0].data.decision_id)}`)}>Open the decision</a></p>}</div></div>
   );
 }
@@ -108,7 +111,7 @@ function PathBox({ task, events }: { task: TaskView; events: Event[] }): JSX.Ele
   const may = MAY[task.status] ?? [];
   const total = ((task.finished_at ? Date.parse(task.finished_at) : serverNow()) - Date.parse(task.created_at)) / 1000;
   return (
-    <section><div class="sec"><h2>Path</h2><span class="sub">{dur(total)}{may.length ? " so far" : " in all"}{all.length > shown.length ? ` · ${all.length - shown.length} earlier steps` : ""}</span></div>
+    <section><div class="sec"><h2>Path</h2><span class="sub">{dur(total)}{task.finished_at ? " in all" : " so far"}{all.length > shown.length ? ` · ${all.length - shown.length} earlier steps` : ""}</span></div>
       <div class="pathrow"><ol class="path">{shown.map((step, index) => (
         <li class={index === shown.length - 1 ? "now" : ""}><Icon is={step.status as Sign} of={familyOf(step.status)} /><b>{step.status}</b>
           <small>{step.until || may.length ? dur(((step.until ? Date.parse(step.until) : serverNow()) - Date.parse(step.at)) / 1000) : clock(Date.parse(step.at))}</small><small class="e cut" title={clean(step.note)}><Text>{step.note}</Text></small></li>
@@ -285,7 +288,7 @@ function Side({ task, readAt }: { task: TaskView; readAt: number }): JSX.Element
     ["ended", task.finished_at ? <Time at={task.finished_at} /> : null],
     ["held by", task.held_by ? <Text>{person(task.held_by)}</Text> : null],
     ["limits", task.limits.length ? <code><Text>{task.limits.join(", ")}</Text></code> : null],
-    ["job", task.job_id ? <a href={url(`/fleet/jobs/${task.job_id}`)}>{short(task.job_id)}</a> : null],
+    ["job", jobOf(task) ? <a class="lnk" href={url(`/fleet/jobs/${jobOf(task)}`)}>{short(jobOf(task) ?? "")}</a> : null],
   ];
   return (
     <>

@@ -1,7 +1,7 @@
 // Tasks: find any task. Views, query, facets, a histogram, and a live table whose rows can be marked and changed.
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { ask, get, q, type Page, type Problem } from "../lib/api";
+import { ask, get, may, q, type Page, type Problem } from "../lib/api";
 import { age, clean, dur, minute, num, plural, short, tight } from "../lib/format";
 import { screenKeys } from "../lib/keys";
 import { second } from "../lib/live";
@@ -12,6 +12,7 @@ import { line } from "../lib/why";
 import { act, type Verb } from "../ui/act";
 import { familyOf, Icon, Status, STATUSES, type Sign } from "../ui/marks";
 import { Button, Empty, Lease, Skeleton, Text, toast, Wrong, scrollable } from "../ui/parts";
+import { dropPreset, SavePreset, usePresets } from "../ui/presets";
 import { QueryBar, tokens, valuesOf, without, withValues } from "../ui/query";
 
 interface Facets {
@@ -42,6 +43,10 @@ export function Tasks(): JSX.Element {
   const facets = useLoad((signal) => facetsOf(query, signal), `facets ${query}`, FACETS_MS).data;
   const total = useLoad((signal) => get<Stats>("/stats", signal), "stats", FACETS_MS).data;
   const search = (text: string) => setParams({ q: text, after: null }, false);
+  const saved = usePresets("view");
+  const [saving, setSaving] = useState(false);
+  const own = saved.find((one) => one.body.q === query);
+  const isNew = query !== "" && !own && !VIEWS.some(([, text]) => text === query);
   const [marked, setMarked] = useState<Set<string>>(new Set());
   useEffect(() => setMarked(new Set()), [query, after]);
   const rows = list.data?.items ?? [];
@@ -60,7 +65,11 @@ export function Tasks(): JSX.Element {
   return (
     <div class="page tasks">
       <h1 class="vh">Tasks</h1>
-      <div class="views">{VIEWS.map(([name, text]) => <a href={url(withParams("/tasks", { q: text }))} aria-current={text === query ? "page" : undefined}>{name}{text === "" && inStore !== null ? <span class="c">{tight(inStore)}</span> : null}</a>)}</div>
+      <div class="views">{VIEWS.map(([name, text]) => <a href={url(withParams("/tasks", { q: text }))} aria-current={text === query ? "page" : undefined}>{name}{text === "" && inStore !== null ? <span class="c">{tight(inStore)}</span> : null}</a>)}
+        {saved.map((one) => <a class="own" href={url(withParams("/tasks", { q: String(one.body.q) }))} aria-current={one === own ? "page" : undefined} title={`${String(one.body.q)} · kept by ${one.changed_by.replace(/^user:/, "")}`}><Text>{one.name}</Text>{one === own && facets ? <span class="c">{num(facets.count)}{facets.capped ? "+" : ""}</span> : null}</a>)}
+        {own && may("presets.write") && <button type="button" class="x" aria-label={`Remove the view ${own.name}`} title="Remove this view" onClick={() => dropPreset(own)}><Icon is="close" size={12} /></button>}
+        {isNew && !isBadQuery && <Button small rank="gho" right="presets.write" name="Save view" onClick={() => setSaving(true)}><Icon is="plus" />Save view</Button>}</div>
+      {saving && <SavePreset kind="view" body={{ q: query }} known={saved} onClose={() => setSaving(false)} />}
       <div class="row top"><QueryBar value={query} onSearch={search} error={isBadQuery ? list.error : undefined} label="Search tasks" counts={facets ? { status: facets.status, type: facets.type, queue: facets.queue } : {}} />
         <span class="wide"><Button onClick={() => void copy(query)}><Icon is="command" />Copy as command</Button></span></div>
       <div class="chips">{STATUSES.map((status) => {

@@ -34,6 +34,16 @@ export const KINDS: Record<Verb, Kind> = {
   discard: { type: "", name: "Discard", keep: "Keep them", danger: true, right: "dead.discard", needsReason: true, says: "They end for good as aborted." },
 };
 
+/** The verbs that an execution of a job takes: its command is part of the job, which also retries it. */
+export function verbsOfExecution(status: string): Verb[] {
+  switch (status) {
+    case "running": case "stuck": return ["abort", "force"];
+    case "queued": return ["pause", "abort"];
+    case "paused": return ["resume", "abort"];
+    default: return [];
+  }
+}
+
 /** The verbs that a task of this status takes. */
 export function verbsOf(status: string): Verb[] {
   switch (status) {

@@ -32,17 +32,28 @@ function colour(name: string): string {
   return found;
 }
 
+const YOUNG_SECONDS = 300;
+/** Where the picture begins: with the first thing that happened, but at least some minutes ago. */
+export function beginOf(flow: Flow): number {
+  const all = Object.values(flow.series);
+  const n = all[0]?.length ?? 0;
+  let first = 0;
+  while (first < n && all.every((series) => !series[first])) first++;
+  return Math.max(0, Math.min(first - 1, n - Math.ceil(YOUNG_SECONDS / flow.seconds)));
+}
+
 const HEIGHT = 140;
 /** Rates over time. The last bucket is not whole yet and is left out. */
 export function Chart({ flow, series, label }: { flow: Flow; series: [string, string][]; label: string }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<{ setData: (data: (number | null)[][]) => void; destroy: () => void } | null>(null);
-  const begin = Date.parse(flow.from) / 1000;
-  const n = (Object.values(flow.series)[0]?.length ?? 1) - 1;
+  const skipped = beginOf(flow);
+  const begin = Date.parse(flow.from) / 1000 + skipped * flow.seconds;
+  const n = (Object.values(flow.series)[0]?.length ?? 1) - 1 - skipped;
   const data = [
     Array.from({ length: n }, (_, i) => begin + i * flow.seconds),
     ...series.map(([name]) => Array.from({ length: n }, (_, i) => {
-      const value = flow.series[name]?.[i];
+      const value = flow.series[name]?.[i + skipped];
       return value == null ? null : value / flow.seconds;
     })),
   ];

@@ -17,6 +17,9 @@ export interface Question {
   path: string;
   method?: "POST" | "PUT" | "PATCH" | "DELETE";
   body?: Record<string, unknown>;
+  /** The reason goes into the address, as with DELETE: the call takes no body. */
+  query?: boolean;
+  params?: Record<string, string>;
   needsReason?: boolean;
   /** No way back: this text has to be typed. */
   typed?: string;
@@ -44,8 +47,9 @@ function Ask({ question, onClose }: { question: Question; onClose: () => void })
     event.preventDefault();
     setBusy(true);
     try {
-      const path = method === "DELETE" ? `/api/v1${question.path}?reason=${encodeURIComponent(reason)}` : `/api/v1${question.path}`;
-      const answer = await ask<unknown>(method, path, method === "DELETE" ? undefined : { ...question.body, reason });
+      const bare = method === "DELETE" || question.query;
+      const path = `/api/v1${question.path}${bare ? `?${new URLSearchParams({ ...question.params, reason }).toString()}` : ""}`;
+      const answer = await ask<unknown>(method, path, bare ? undefined : { ...question.body, reason });
       keepReason(reason);
       toast(question.done);
       pulse.value += 1;

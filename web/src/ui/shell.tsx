@@ -66,7 +66,7 @@ async function counts(signal: AbortSignal): Promise<Counts> {
     get<Page<JobRow>>("/jobs?limit=50", signal).catch(() => none as unknown as Page<JobRow>),
   ]);
   return {
-    inbox: decisions.items.length + approvals.items.length,
+    inbox: decisions.items.length + approvals.items.length + conflicts.items.length,
     jobs: jobs.items.filter((job) => !isOver(job)).length,
     dead: Number(stats.dead_letter_count ?? 0),
     conflicts: conflicts.items.length,

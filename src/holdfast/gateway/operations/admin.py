@@ -12,7 +12,7 @@ from holdfast.core.codec import loads
 from holdfast.core.lease import Audit
 from holdfast.core.queue_pause import QueuePause
 from holdfast.core.rights import Operation
-from holdfast.core.schedule import Schedule
+from holdfast.core.schedule import Schedule, next_fires
 from holdfast.core.task import Priority, Task
 from holdfast.core.wire import make_cursor, parse_id_cursor
 from holdfast.errors import NotFound
@@ -26,6 +26,8 @@ from holdfast.store.store import Store
 from holdfast.sync.access.recorded import RecordedInsert
 
 O: Final = Operation  # noqa: E741
+UPCOMING: Final = 10
+"""Firings that the answer for one schedule names."""
 
 
 class ReasonBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -156,8 +158,13 @@ async def list_schedules(call: Call) -> Answer:
 
 
 async def get_schedule(call: Call, name: str) -> Answer:
+    """One schedule, with its next firings if it is not paused."""
     schedule = await _schedule(call, O.SCHEDULES_READ, name)
-    return _answer(schedule)
+    upcoming: list[float] = []
+    if not schedule.paused:
+        later = next_fires(schedule.spec, schedule.timezone, schedule.next_at, UPCOMING - 1)
+        upcoming = [schedule.next_at, *later]
+    return Answer(views.schedule(schedule, upcoming), version=schedule.version)
 
 
 async def put_schedule(call: Call, name: str, body: ScheduleBody) -> Answer:

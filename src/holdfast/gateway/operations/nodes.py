@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.node_identity import NodeState
+from holdfast.core.node_identity import NodeKind, NodeState
 from holdfast.core.rights import Operation
 from holdfast.errors import NotFound
 from holdfast.gateway.operations.admin import ReasonBody
@@ -24,8 +24,9 @@ from holdfast.sync.rows import RegisteredNode
 O: Final = Operation  # noqa: E741
 
 
-async def find(call: Call, *, live: bool = True) -> Answer:
-    """The nodes of the principal's projects, and the processes of the store."""
+async def find(call: Call, *, live: bool = True, agents: bool = True) -> Answer:
+    """The nodes of the projects of the caller, and the processes of the store. With `agents` False without
+    the agents of the fleet, of which each host has one."""
     call.authorise_any(O.NODES_READ, owner_node=call.principal.node)
     now = call.services.now()
     rows = await call.services.parts.nodes.list(live=live)
@@ -36,6 +37,7 @@ async def find(call: Call, *, live: bool = True) -> Answer:
         views.node(row, now, registered.get(row.id))
         for row in rows
         if _is_visible(call, registered.get(row.id))
+        and (agents or not _is_agent(registered.get(row.id)))
     ]
     return Answer({"items": items, "next": None})
 
@@ -62,6 +64,10 @@ async def _unchangeable(call: Call, node_id: str) -> NotFound:
     return NotFound(
         f"node {node_id} has not registered: it is a process with the database, stop it where it runs"
     )
+
+
+def _is_agent(view: NodeView | None) -> bool:
+    return view is not None and view.row.kind == NodeKind.AGENT
 
 
 def _is_visible(call: Call, view: NodeView | None) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.rights import Operation as O  # noqa: N817
-from holdfast.gateway.operations import admin, doctor, facets, nodes, projects, system
+from holdfast.gateway.operations import admin, doctor, facets, nodes, presets, projects, system
 from holdfast.gateway.rest.route import Paged, Route
 
 
@@ -24,8 +24,9 @@ class AuditQuery(Paged, frozen=True, forbid_unknown_fields=True):
     """Rows after this number, the oldest first."""
 
 
-class Live(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FoundNodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     live: bool = True
+    agents: bool = True
 
 
 class FlowQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,6 +39,15 @@ class DoctorQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class LocksQuery(Paged, frozen=True, forbid_unknown_fields=True):
     behind: str | None = None
+
+
+class PresetsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kind: str
+
+
+class PresetRemoval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    project: str | None = None
+    reason: str = ""
 
 
 class Reasoned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,7 +75,7 @@ ROUTES: Final = (
         status=201,
         is_entry=True,
     ),
-    Route("GET", "/nodes", nodes.find, "List nodes", Live, operation=O.NODES_READ),
+    Route("GET", "/nodes", nodes.find, "List nodes", FoundNodes, operation=O.NODES_READ),
     Route("GET", "/nodes/{node_id}", nodes.get, "One node", operation=O.NODES_READ),
     *(
         Route(
@@ -217,6 +227,30 @@ ROUTES: Final = (
         "Change the settings of a project",
         body=projects.SettingsBody,
         operation=O.PROJECTS_MANAGE,
+    ),
+    Route(
+        "GET",
+        "/presets",
+        presets.find,
+        "List the views of tasks, or the templates of commands",
+        PresetsQuery,
+        operation=O.PRESETS_READ,
+    ),
+    Route(
+        "PUT",
+        "/presets/{kind}/{name}",
+        presets.put,
+        "Keep a view or a template",
+        body=presets.PresetBody,
+        operation=O.PRESETS_WRITE,
+    ),
+    Route(
+        "DELETE",
+        "/presets/{kind}/{name}",
+        presets.remove,
+        "Remove a view or a template",
+        PresetRemoval,
+        operation=O.PRESETS_WRITE,
     ),
     Route("GET", "/types", system.list_types, "List task types", operation=O.QUEUES_READ),
     Route(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from holdfast.client import admin_models as models
@@ -9,6 +11,7 @@ from holdfast.core import codec
 from holdfast.core.priority import parse as parse_priority
 from holdfast.core.schedule import Schedule
 from holdfast.core.task import Priority
+from holdfast.core.wire import time_text
 from holdfast.queue.dead_letters import DeadGroup
 from holdfast.queue.queues import QueueView
 from holdfast.queue.views.values import View, at, known_time, parsed, shown, time_of
@@ -34,7 +37,8 @@ def read_dead_group(view: View) -> DeadGroup:
     return DeadGroup(**{**given, **times})
 
 
-def schedule(of: Schedule) -> View:
+def schedule(of: Schedule, upcoming: Sequence[float] = ()) -> View:
+    """A schedule. `upcoming`: its next firings, for one alone."""
     return shown(
         models.ScheduleView(
             name=of.name,
@@ -50,6 +54,7 @@ def schedule(of: Schedule) -> View:
             owner=of.owner,
             project=of.project,
             version=of.version,
+            upcoming=[time_text(each) for each in upcoming],
         )
     )
 
