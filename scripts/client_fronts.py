@@ -46,7 +46,7 @@ from holdfast.client.client import Change, Client, InterventionType
 from holdfast.client.admin_groups import Strategy, Take
 from holdfast.client.fleet_groups import Effect, HostDriver, HostState, InventoryFormat, OnLift, OnRunning
 from holdfast.client.job_groups import AbortMode, RetryOf
-from holdfast.client.webhook_groups import WebhookDirection, WebhookState
+from holdfast.client.webhook_groups import Signature, WebhookDirection, WebhookState
 from holdfast.client.groups import Action
 from holdfast.client.http import TIMEOUT_SECONDS
 from holdfast.client.models import MODELS

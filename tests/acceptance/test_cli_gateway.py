@@ -235,6 +235,7 @@ CASES: dict[str, list[str]] = {
         "new-{side}",
         "out-{side} --to https://hooks.example/x --kind job.*",
         "bad --to ftp://x --kind job.*",
+        "keyless --signature ed25519",
     ],
     "webhook edit": [
         "hook-{side}",
@@ -242,7 +243,7 @@ CASES: dict[str, list[str]] = {
         "hook-{side} --state disabled",
         "hook-{side} --state active",
     ],
-    "webhook rotate": ["hook-{side} -m leaked", "whk_none"],
+    "webhook rotate": ["hook-{side} -m leaked", "hook-{side} --public-key whpk_x", "whk_none"],
     "webhook retire": ["hook-{side}"],
     "webhook test": ["hook-{side} -m try", "whk_none"],
     "webhook deliveries": ["hook-s", "whk_none"],

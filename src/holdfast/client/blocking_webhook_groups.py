@@ -16,7 +16,7 @@ from holdfast.client.job_models import (
     IssuedWebhook,
     WebhookView,
 )
-from holdfast.client.webhook_groups import WebhookDirection, WebhookState
+from holdfast.client.webhook_groups import Signature, WebhookDirection, WebhookState
 
 
 class BlockingWebhooks:
@@ -43,11 +43,19 @@ class BlockingWebhooks:
         return self._bridge.call(lambda: self._inner.get(webhook_id))
 
     def add_source(
-        self, name: str, *, project: str | None = None, reason: str = ""
+        self,
+        name: str,
+        *,
+        public_key: str | None = None,
+        project: str | None = None,
+        reason: str = "",
     ) -> IssuedWebhook:
-        """A sender of signed requests. The answer has its secret, which is not readable again."""
+        """A sender of signed requests. The answer has its secret, which is not readable again. `public_key`:
+        `whpk_…` of a sender that signs with ed25519, which needs no secret."""
         return self._bridge.call(
-            lambda: self._inner.add_source(name, project=project, reason=reason)
+            lambda: self._inner.add_source(
+                name, public_key=public_key, project=project, reason=reason
+            )
         )
 
     def add_endpoint(
@@ -56,13 +64,15 @@ class BlockingWebhooks:
         *,
         kinds: Sequence[str] = (),
         name: str = "",
+        signature: Signature | None = None,
         project: str | None = None,
         reason: str = "",
     ) -> IssuedWebhook:
-        """An address that gets events of a project, or of `all`. The answer has its secret."""
+        """An address that gets events of a project, or of `all`. The answer has its secret, or, with
+        `ed25519`, the public key that verifies its messages."""
         return self._bridge.call(
             lambda: self._inner.add_endpoint(
-                url, kinds=kinds, name=name, project=project, reason=reason
+                url, kinds=kinds, name=name, signature=signature, project=project, reason=reason
             )
         )
 
@@ -92,9 +102,21 @@ class BlockingWebhooks:
         """Returns the webhook as it was."""
         return self._bridge.call(lambda: self._inner.remove(webhook_id, reason=reason))
 
-    def rotate(self, webhook_id: str, *, reason: str = "") -> IssuedWebhook:
-        """Makes another secret. The one before counts too, until `retire`."""
-        return self._bridge.call(lambda: self._inner.rotate(webhook_id, reason=reason))
+    def rotate(
+        self,
+        webhook_id: str,
+        *,
+        public_key: str | None = None,
+        signature: Signature | None = None,
+        reason: str = "",
+    ) -> IssuedWebhook:
+        """Makes another secret or key, or takes the next public key of a source. The one before counts too,
+        until `retire`. `signature`: of an endpoint, if it changes."""
+        return self._bridge.call(
+            lambda: self._inner.rotate(
+                webhook_id, public_key=public_key, signature=signature, reason=reason
+            )
+        )
 
     def retire(self, webhook_id: str, *, reason: str = "") -> WebhookView:
         """Ends a rotation: only the newest secret counts."""

@@ -355,7 +355,11 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
     kinds: list[str]
     state: str
     secrets: int
-    """How many secrets count: two while one replaces the other."""
+    """How many secrets or keys count: two while one replaces the other."""
+    signature: str = "hmac"
+    """`hmac` (`v1`) or `ed25519` (`v1a`), of the newest secret or key."""
+    public_keys: list[str] = []
+    """Of ed25519, the newest first: with these the other side verifies events, or we verify its requests."""
     created_by: str
     created_at: str | None
     version: int
@@ -365,7 +369,7 @@ class IssuedWebhook(WebhookView, frozen=True, kw_only=True):
     """A webhook with its newest secret, which is not readable again."""
 
     secret: str | None
-    """Null in the answer to a repeated request."""
+    """Null in the answer to a repeated request, and with ed25519."""
 
 
 class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from holdfast.client.job_models import DeliveryView, IssuedWebhook, WebhookView
 
 WebhookDirection = Literal["in", "out"]
 WebhookState = Literal["active", "disabled"]
+Signature = Literal["hmac", "ed25519"]
 
 
 class Webhooks(OfProject):
@@ -32,10 +33,16 @@ class Webhooks(OfProject):
         return await self._api.get(WebhookView, "webhooks", webhook_id)
 
     async def add_source(
-        self, name: str, *, project: str | None = None, reason: str = ""
+        self,
+        name: str,
+        *,
+        public_key: str | None = None,
+        project: str | None = None,
+        reason: str = "",
     ) -> IssuedWebhook:
-        """A sender of signed requests. The answer has its secret, which is not readable again."""
-        body = given(project=self._of(project))
+        """A sender of signed requests. The answer has its secret, which is not readable again. `public_key`:
+        `whpk_…` of a sender that signs with ed25519, which needs no secret."""
+        body = given(project=self._of(project), public_key=public_key)
         body |= {"name": name, "reason": reason}
         return await self._api.send(IssuedWebhook, "POST", "webhooks", body=body)
 
@@ -45,11 +52,13 @@ class Webhooks(OfProject):
         *,
         kinds: Sequence[str] = (),
         name: str = "",
+        signature: Signature | None = None,
         project: str | None = None,
         reason: str = "",
     ) -> IssuedWebhook:
-        """An address that gets events of a project, or of `all`. The answer has its secret."""
-        body = given(project=self._of(project))
+        """An address that gets events of a project, or of `all`. The answer has its secret, or, with
+        `ed25519`, the public key that verifies its messages."""
+        body = given(project=self._of(project), signature=signature)
         body |= {"url": url, "kinds": list(kinds), "name": name, "reason": reason}
         return await self._api.send(IssuedWebhook, "POST", "webhooks", body=body)
 
@@ -73,9 +82,18 @@ class Webhooks(OfProject):
         answer = await self._api.call("DELETE", "webhooks", webhook_id, query={"reason": reason})
         return decoded(answer.body, WebhookView)
 
-    async def rotate(self, webhook_id: str, *, reason: str = "") -> IssuedWebhook:
-        """Makes another secret. The one before counts too, until `retire`."""
-        body = {"reason": reason}
+    async def rotate(
+        self,
+        webhook_id: str,
+        *,
+        public_key: str | None = None,
+        signature: Signature | None = None,
+        reason: str = "",
+    ) -> IssuedWebhook:
+        """Makes another secret or key, or takes the next public key of a source. The one before counts too,
+        until `retire`. `signature`: of an endpoint, if it changes."""
+        body = given(public_key=public_key, signature=signature)
+        body["reason"] = reason
         return await self._api.send(
             IssuedWebhook, "POST", "webhooks", webhook_id, "rotate", body=body
         )

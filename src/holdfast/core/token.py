@@ -30,7 +30,7 @@ BOOTSTRAP_CHARS_MAX: Final = 500
 HIDDEN: Final = "***"
 _TOKEN: Final = re.compile(rf"hf_([a-z]+)_([A-Za-z0-9_-]{{{SECRET_CHARS}}})")
 _LOOKALIKE: Final = re.compile(
-    r"(hf_[a-z]{1,16}_)[A-Za-z0-9_-]{4,}|(whsec_)[A-Za-z0-9_+/-]{4,}={0,2}"
+    r"(hf_[a-z]{1,16}_)[A-Za-z0-9_-]{4,}|(wh(?:sec|sk)_)[A-Za-z0-9_+/-]{4,}={0,2}"
 )
 """A token, or the secret of a webhook."""
 _VISIBLE: Final = re.compile(r"[!-~]+")

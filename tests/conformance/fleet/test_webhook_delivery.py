@@ -16,10 +16,12 @@ from standardwebhooks.webhooks import Webhook as Reference, WebhookVerificationE
 from holdfast.clock import VirtualClock
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet.model import Webhook, WebhookDirection, WebhookState
+from holdfast.core.fleet.webhooks import signature
 from holdfast.core.fleet.webhooks.address import AddressRules
 from holdfast.core.fleet.webhooks.rules import BODY_BYTES_MAX, RETRY_SECONDS
+from holdfast.core.fleet.webhooks.signature import SignatureMethod
 from holdfast.errors import Conflict, NotFound
-from holdfast.fleet.webhooks import feed as webhook_feed, scripts as webhook_scripts
+from holdfast.fleet.webhooks import feed as webhook_feed, keys, scripts as webhook_scripts
 from holdfast.fleet.webhooks.feed import WebhookFeed
 from holdfast.fleet.webhooks.http import WebhookHttp
 from holdfast.fleet.webhooks.sender import CLAIM_SECONDS, WebhookSender
@@ -389,3 +391,27 @@ async def test_the_certificate_is_that_of_the_name(tmp_path: Path) -> None:
         attempt = await http.send(f"https://other.example:{endpoint.port}/a", {}, b"{}")
         assert "certificate" in attempt.error.lower()
         await http.close()
+
+
+async def test_an_event_is_signed_with_the_keys_that_count(
+    store: Store, clock: VirtualClock
+) -> None:
+    async with open_site(store, clock) as site:
+        issued = await site.hooks.add_endpoint(
+            PROJECT, site.endpoint.url, BY, method=SignatureMethod.ED25519
+        )
+        assert issued.secret == ""
+        rotated = await site.hooks.rotate(issued.webhook.id, BY)
+        public = signature.public_keys(rotated.webhook.secrets)
+        assert public[1:] == signature.public_keys(issued.webhook.secrets)
+        await write(store, job_event(store, 1))
+        await site.step()
+        [received] = site.endpoint.received
+        signed = signature.read_headers(received.headers)
+        assert signed is not None
+        assert [text[:4] for text in signed.signatures.split()] == ["v1a,", "v1a,"]
+        for key in public:
+            verifiers = keys.verifiers_of([key])
+            signature.verify(
+                signed, received.body, secrets=(), now=store.now(), verifiers=verifiers
+            )

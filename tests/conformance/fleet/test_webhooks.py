@@ -10,6 +10,7 @@ from standardwebhooks.webhooks import Webhook as Reference
 from holdfast.clock import VirtualClock
 from holdfast.core.errors import BadSignature
 from holdfast.core.fleet.model import WebhookState
+from holdfast.core.fleet.webhooks import signature
 from holdfast.core.fleet.webhooks.address import AddressRules
 from holdfast.core.fleet.webhooks.rules import KINDS_DEFAULT
 from holdfast.errors import (
@@ -20,7 +21,7 @@ from holdfast.errors import (
     NotFound,
     VersionConflict,
 )
-from holdfast.fleet.webhooks import scripts as webhook_scripts
+from holdfast.fleet.webhooks import keys, scripts as webhook_scripts
 from holdfast.fleet.webhooks.webhooks import Incoming, Webhooks
 from holdfast.queue.by import By
 from holdfast.store.audit import AuditStore
@@ -202,3 +203,30 @@ async def test_lists_have_pages_and_a_bound(store: Store, monkeypatch: pytest.Mo
     assert await hooks.list(after=one.id, limit=1) == [two]
     assert await hooks.list(projects=["shop"]) == [two]
     assert await hooks.list(direction="out") == [out]
+
+
+async def test_a_source_signs_with_a_key_and_changes_to_it_from_a_secret(store: Store) -> None:
+    hooks = Webhooks(store)
+    first = await hooks.add_source(PROJECT, "ci", BY)
+    private = keys.make_private_key(bytes(range(32)))
+    [public] = signature.public_keys([private])
+    second = await hooks.rotate(first.webhook.id, BY, public_key=public)
+    assert (second.secret, second.webhook.secrets[0]) == ("", public)
+    body = b"{}"
+
+    async def counts(secret: str) -> bool:
+        made = signature.sign(
+            [secret], "msg_1", store.now(), body, signers=keys.signers_of([secret])
+        )
+        try:
+            await hooks.authenticate(made.headers(), body, source="ci")
+        except BadSignature:
+            return False
+        return True
+
+    assert [await counts(first.secret), await counts(private)] == [True, True]
+    await hooks.retire(first.webhook.id, BY)
+    assert [await counts(first.secret), await counts(private)] == [False, True]
+    assert not await counts(keys.make_private_key(bytes(32)))
+    with pytest.raises(InvalidInput, match="give public_key"):
+        await hooks.rotate(first.webhook.id, BY)

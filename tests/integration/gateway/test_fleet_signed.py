@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from holdfast.core.fleet.webhooks import signature
+from holdfast.fleet.webhooks import keys
 from holdfast.fleet.webhooks.webhooks import IssuedWebhook
 from holdfast.gateway.settings import BODY_BYTES
 from holdfast.queue.by import By
@@ -175,3 +176,27 @@ async def test_who_made_a_source_does_not_approve_its_jobs(sender: Sender) -> No
     assert (await sender.send(body)).status_code == 202
     [waiting] = (await sender.fleet.get("/approvals"))["items"]
     assert waiting["excluded"] == ["user:ann", "webhook:ci"]
+
+
+async def test_a_source_with_a_public_key_makes_a_job(site: Site) -> None:
+    fleet = FleetSite(site)
+    await fleet.hosts(2)
+    private = keys.make_private_key(bytes(range(32)))
+    [public] = signature.public_keys([private])
+    for wrong in (
+        {"name": "ci", "signature": "ed25519"},
+        {"name": "ci", "public_key": "whpk_x"},
+        {"url": "https://a.example/hook", "public_key": public},
+    ):
+        assert problem(await site.ask("POST", "/webhooks", wrong)) == (422, "invalid-input")
+    made = (await site.ask("POST", "/webhooks", {"name": "ci", "public_key": public})).json()
+    assert (made["secret"], made["signature"], made["public_keys"]) == (None, "ed25519", [public])
+    content = json.dumps(BODY).encode()
+    signed = signature.sign(
+        [], "msg_1", site.services.now(), content, signers=keys.signers_of([private])
+    )
+    headers = {**signed.headers(), "Content-Type": "application/json"}
+    answer = await site.client.post("/webhook/jobs/ci", content=content, headers=headers)
+    assert answer.status_code == 202, answer.text
+    changed = await site.client.post("/webhook/jobs/ci", content=content + b" ", headers=headers)
+    assert problem(changed) == (401, "bad-signature")

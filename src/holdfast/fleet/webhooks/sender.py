@@ -23,7 +23,7 @@ from holdfast.core.fleet.webhooks.rules import (
 )
 from holdfast.engine.loop import Loop
 from holdfast.errors import NotFound, StoreUnavailable
-from holdfast.fleet.webhooks import figures, scripts
+from holdfast.fleet.webhooks import figures, keys, scripts
 from holdfast.fleet.webhooks.http import Attempt, WebhookHttp
 from holdfast.fleet.webhooks.webhooks import read_message
 from holdfast.metrics import Meter, NullMeter
@@ -123,7 +123,13 @@ class WebhookSender(Loop):
     async def _attempt(self, endpoint: Webhook, entry: OutboxEntry) -> None:
         message = read_message(entry)
         body = message.body.encode()
-        signed = signature.sign(endpoint.secrets, message.id, self._store.now(), body)
+        signed = signature.sign(
+            endpoint.secrets,
+            message.id,
+            self._store.now(),
+            body,
+            signers=keys.signers_of(endpoint.secrets),
+        )
         headers = {
             "content-type": "application/json",
             "user-agent": "holdfast-webhooks",

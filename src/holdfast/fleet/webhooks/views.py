@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.client import job_models as models
 from holdfast.core.fleet.model import OutboxEntry, Webhook
+from holdfast.core.fleet.webhooks.signature import method_of, public_keys
 from holdfast.core.wire import preview
 from holdfast.fleet.webhooks.webhooks import read_message
 from holdfast.queue.views import View, at, shown
@@ -16,7 +17,7 @@ def webhook(of: Webhook) -> View:
 
 
 def issued(of: Webhook, secret: str | None) -> View:
-    """`secret` None: it was shown before."""
+    """`secret` None: it was shown before, or there is none."""
     return shown(models.IssuedWebhook(**_webhook(of), secret=secret))
 
 
@@ -30,6 +31,8 @@ def _webhook(of: Webhook) -> dict[str, Any]:
         "kinds": of.kinds,
         "state": of.state.value,
         "secrets": len(of.secrets),
+        "signature": method_of(of.secrets[0]).value,
+        "public_keys": public_keys(of.secrets),
         "created_by": of.created_by,
         "created_at": at(of.created_at),
         "version": of.version,

@@ -26,9 +26,10 @@ from holdfast.core.fleet.model import (
 from holdfast.core.fleet.webhooks import signature
 from holdfast.core.fleet.webhooks.address import AddressRules
 from holdfast.core.fleet.webhooks.rules import WebhookMessage, check_kinds
+from holdfast.core.fleet.webhooks.signature import SignatureMethod
 from holdfast.core.wire import WHOLE_MAX, check_new_id, check_project, time_text
 from holdfast.errors import InvalidInput
-from holdfast.fleet.webhooks import figures, scripts
+from holdfast.fleet.webhooks import figures, keys, scripts
 from holdfast.metrics import Meter, NullMeter
 from holdfast.queue.by import By
 from holdfast.store.backends import secret_ids
@@ -45,6 +46,7 @@ class IssuedWebhook(NamedTuple):
 
     webhook: Webhook
     secret: str
+    """Empty with ed25519: the public key is readable, and the private one never leaves the server."""
 
 
 class Incoming(NamedTuple):
@@ -90,13 +92,25 @@ class Webhooks:
 
     # -- changes -----------------------------------------------------------------------------------
 
-    async def add_source(self, project: str, name: str, by: By) -> IssuedWebhook:
-        """A sender of requests of a project, under a name that no other source of the store has."""
+    async def add_source(
+        self, project: str, name: str, by: By, *, public_key: str | None = None
+    ) -> IssuedWebhook:
+        """A sender of requests of a project, under a name that no other source of the store has.
+        `public_key`: the sender signs with ed25519, and no secret is made."""
         check_project("project", project)
-        return await self._add(project, WebhookDirection.IN, check_new_id("name", name), by)
+        checked = check_new_id("name", name)
+        secret = self._secret_of(WebhookDirection.IN, SignatureMethod.HMAC, public_key)
+        return await self._add(project, WebhookDirection.IN, checked, by, secret=secret)
 
     async def add_endpoint(
-        self, project: str, url: str, by: By, *, kinds: Sequence[str] = (), name: str = ""
+        self,
+        project: str,
+        url: str,
+        by: By,
+        *,
+        kinds: Sequence[str] = (),
+        name: str = "",
+        method: SignatureMethod = SignatureMethod.HMAC,
     ) -> IssuedWebhook:
         """An address that gets events of a project, or of all (`all`), from now on."""
         if project != ALL_PROJECTS:
@@ -105,7 +119,10 @@ class Webhooks:
         chosen = check_kinds(kinds)
         if name:
             check_new_id("name", name)
-        return await self._add(project, WebhookDirection.OUT, name, by, url=url, kinds=chosen)
+        secret = self._secret_of(WebhookDirection.OUT, method, None)
+        return await self._add(
+            project, WebhookDirection.OUT, name, by, secret=secret, url=url, kinds=chosen
+        )
 
     async def _add(
         self,
@@ -114,13 +131,13 @@ class Webhooks:
         name: str,
         by: By,
         *,
+        secret: str,
         url: str = "",
         kinds: Sequence[str] = (),
     ) -> IssuedWebhook:
         by.of_unversioned("a new webhook")
         now = self._store.now()
         webhook_id = WEBHOOK_PREFIX + self._store.ids.task(now).replace("-", "")
-        secret = self._secret()
         is_out = direction is WebhookDirection.OUT
         webhook = Webhook(
             id=webhook_id,
@@ -135,7 +152,7 @@ class Webhooks:
             created_at=now,
         )
         return IssuedWebhook(
-            await self._store.run(partial(scripts.add, webhook=webhook, by=by)), secret
+            await self._store.run(partial(scripts.add, webhook=webhook, by=by)), _shown(secret)
         )
 
     async def edit(
@@ -165,11 +182,21 @@ class Webhooks:
             partial(scripts.change, webhook_id=webhook_id, fields=fields, head=head, by=by)
         )
 
-    async def rotate(self, webhook_id: str, by: By) -> IssuedWebhook:
-        """Makes another secret. The one before counts too, until `retire`; older ones do not."""
-        secret = self._secret()
+    async def rotate(
+        self,
+        webhook_id: str,
+        by: By,
+        *,
+        public_key: str | None = None,
+        method: SignatureMethod | None = None,
+    ) -> IssuedWebhook:
+        """Makes another secret, or takes another public key of a source. The one before counts too, until
+        `retire`; older ones do not. `method`: of an endpoint, if it changes."""
+        webhook = await self.get(webhook_id)
+        known = signature.method_of(webhook.secrets[0])
+        secret = self._secret_of(webhook.direction, method or known, public_key)
         script = partial(scripts.rotate, webhook_id=webhook_id, secret=secret, by=by)
-        return IssuedWebhook(await self._store.run(script), secret)
+        return IssuedWebhook(await self._store.run(script), _shown(secret))
 
     async def retire(self, webhook_id: str, by: By) -> Webhook:
         """Ends a rotation: only the newest secret counts. A second call changes nothing."""
@@ -255,6 +282,7 @@ class Webhooks:
                     secrets=candidate.secrets,
                     now=self._store.now(),
                     tolerance_seconds=self._tolerance_seconds,
+                    verifiers=keys.verifiers_of(candidate.secrets),
                 )
             except BadSignature as error:
                 refusal = error
@@ -264,9 +292,25 @@ class Webhooks:
         figures.count_in(self._meter, is_accepted=False)
         raise refusal
 
-    def _secret(self) -> str:
+    def _secret_of(
+        self, direction: WebhookDirection, method: SignatureMethod, public_key: str | None
+    ) -> str:
+        """A new secret or key, or the public key that a source has given."""
+        if public_key is not None:
+            if direction is WebhookDirection.OUT:
+                raise InvalidInput("an endpoint gets its key here: leave public_key out")
+            return keys.check_public_key(public_key)
         raw = bytes.fromhex(self._secrets.secret() + self._secrets.secret())
-        return signature.make_secret(raw)
+        if method is SignatureMethod.HMAC:
+            return signature.make_secret(raw)
+        if direction is WebhookDirection.IN:
+            raise InvalidInput("a source that signs with ed25519 has its key: give public_key")
+        return keys.make_private_key(raw)
+
+
+def _shown(secret: str) -> str:
+    """What the answer that makes it shows."""
+    return secret if signature.method_of(secret) is SignatureMethod.HMAC else ""
 
 
 def write_message(message: WebhookMessage) -> str:

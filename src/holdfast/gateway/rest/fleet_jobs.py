@@ -279,12 +279,12 @@ _WEBHOOKS: Final = (
             f"/webhooks/{{webhook_id}}/{path}",
             handler,
             summary,
-            body=job_control.OrderBody,
+            body=webhooks.RotateBody if path == "rotate" else job_control.OrderBody,
             operation=O.WEBHOOKS_MANAGE,
             status=status,
         )
         for path, handler, summary, status in (
-            ("rotate", webhooks.rotate, "Make another secret", 200),
+            ("rotate", webhooks.rotate, "Make another secret or key", 200),
             ("retire", webhooks.retire, "Let only the newest secret count", 200),
             ("test", webhooks.test, "Send a test to an endpoint", 202),
             ("deliveries/{delivery_id}/resend", webhooks.resend, "Send a message again", 202),

@@ -6,6 +6,7 @@ import base64
 from datetime import UTC, datetime
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
@@ -18,12 +19,15 @@ from holdfast.core.fleet.webhooks.signature import (
     TOLERANCE_SECONDS,
     SignedHeaders,
     key_of,
+    make_public_key,
     make_secret,
+    public_keys,
     read_headers,
     sign,
     verify,
 )
 from holdfast.errors import InvalidInput
+from holdfast.fleet.webhooks import keys as ed25519
 
 NOW = 1_800_000_000.0
 ONE, TWO, OTHER = (make_secret(bytes([n]) * 32) for n in (1, 2, 3))
@@ -171,3 +175,71 @@ def test_a_wrong_secret_is_refused_and_not_shown(secret: str) -> None:
 @given(keys)
 def test_a_secret_has_its_key(key: bytes) -> None:
     assert key_of(make_secret(key)) == key
+
+
+# -- ed25519: the reference library has none; the example of the standard, and `cryptography`
+
+SEED = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
+PUBLIC = bytes.fromhex("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
+OF_NOTHING = bytes.fromhex(
+    "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46b"
+    "d25bf5f0595bbe24655141438e7a100b"
+)
+"""The first test of RFC 8032: seed, public key, and the signature of an empty text."""
+
+
+def test_keys_and_signatures_are_those_of_the_standard() -> None:
+    private = ed25519.make_private_key(SEED)
+    assert public_keys([private]) == [make_public_key(PUBLIC)]
+    [signer] = ed25519.signers_of([private])
+    assert signer(b"") == OF_NOTHING
+    [verifier] = ed25519.verifiers_of([make_public_key(PUBLIC)])
+    assert verifier(b"", OF_NOTHING)
+    assert not verifier(b"x", OF_NOTHING)
+    assert not verifier(b"", b"short")
+
+
+@given(st.binary(min_size=32, max_size=32), ids, bodies)
+def test_another_library_accepts_our_signature(seed: bytes, message_id: str, body: bytes) -> None:
+    private = ed25519.make_private_key(seed)
+    signed = sign([private], message_id, NOW, body, signers=ed25519.signers_of([private]))
+    version, _, text = signed.signatures.partition(",")
+    assert version == "v1a"
+    public = Ed25519PrivateKey.from_private_bytes(seed).public_key()
+    public.verify(base64.b64decode(text), f"{message_id}.{int(NOW)}.".encode() + body)
+
+
+@given(ids, bodies, st.sampled_from(["", "id", "body", "key"]))
+def test_a_signature_of_a_public_key_is_judged(message_id: str, body: bytes, wrong: str) -> None:
+    key = Ed25519PrivateKey.from_private_bytes(SEED)
+    content = f"{message_id}.{int(NOW)}.".encode() + body
+    text = base64.b64encode(key.sign(content)).decode()
+    signed = SignedHeaders(message_id + "x" * (wrong == "id"), int(NOW), f"v1,bm8= v1a,{text}")
+    given_body = body + b" " * (wrong == "body")
+    other = Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key()
+    public = other if wrong == "key" else key.public_key()
+    secrets = [ONE, make_public_key(public.public_bytes_raw())]
+    verifiers = ed25519.verifiers_of(secrets)
+    try:
+        verify(signed, given_body, secrets=secrets, now=NOW, verifiers=verifiers)
+    except BadSignature:
+        assert wrong
+    else:
+        assert not wrong
+
+
+def test_a_public_key_is_no_secret() -> None:
+    """Who knows the public key must not be able to sign with it as if it were a secret of HMAC."""
+    public = make_public_key(PUBLIC)
+    forged = sign([make_secret(PUBLIC)], "msg_1", NOW, BODY)
+    verifiers = ed25519.verifiers_of([public])
+    with pytest.raises(BadSignature):
+        verify(forged, BODY, secrets=[public], now=NOW, verifiers=verifiers)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "whpk_", "whpk_AAAA", "whpk_!!", "whsec_" + "A" * 44, make_public_key(PUBLIC)[5:]]
+)
+def test_what_is_no_public_key_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="ed25519"):
+        ed25519.check_public_key(text)

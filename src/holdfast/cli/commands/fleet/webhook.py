@@ -26,9 +26,17 @@ from holdfast.cli.output.times import clock
 from holdfast.cli.problem import Usage
 from holdfast.client.calls import Calls
 from holdfast.core.fleet.model import WebhookDirection
+from holdfast.core.fleet.webhooks.signature import SignatureMethod
 
 Id = Annotated[str, Parameter(help="The webhook's id, or a prefix that matches one.")]
 After = Annotated[str | None, Parameter(help="Where the previous page ended, as it has said.")]
+PublicKey = Annotated[
+    str | None,
+    Parameter(help="whpk_... of a source that signs with ed25519, in place of a secret."),
+]
+Signature = Annotated[
+    SignatureMethod | None, Parameter(help="How events for an endpoint are signed: hmac, ed25519.")
+]
 Kinds = Annotated[
     list[str] | None,
     Parameter(name="--kind", negative="", help="A kind of events, e.g. job.*; several times."),
@@ -73,6 +81,8 @@ def add(
         str | None, Parameter(help="The URL that gets events. Without it: a source of requests.")
     ] = None,
     kind: Kinds = None,
+    public_key: PublicKey = None,
+    signature: Signature = None,
     project: Project = None,
     reason: Reason = "",
     dry_run: DryRun = False,
@@ -80,6 +90,7 @@ def add(
 ) -> None:
     """Add an endpoint that gets events, or a source of signed requests. The secret is shown once."""
     body: dict[str, Any] = {"name": name, "url": to, "kinds": kind or [], "project": project}
+    body |= _signing(public_key, signature)
     if dry_run:
         what = f"send {', '.join(kind or ['nothing'])} to {to}" if to else "accept signed requests"
         view = {"dry_run": True, "would": "add", "webhook": body}
@@ -133,12 +144,15 @@ def rotate(
     id: Id,
     /,
     *,
+    public_key: PublicKey = None,
+    signature: Signature = None,
     reason: Reason = "",
     expect_version: ExpectVersion = None,
     common: Common = COMMON,
 ) -> None:
-    """Make another secret. The one before counts too, until `webhook retire`."""
-    _print(common, _act(common, id, "rotate", reason=reason, expect_version=expect_version))
+    """Make another secret or key. The one before counts too, until `webhook retire`."""
+    more = _signing(public_key, signature)
+    _print(common, _act(common, id, "rotate", reason=reason, expect_version=expect_version, **more))
 
 
 def retire(
@@ -194,11 +208,17 @@ def _whole(common: Common, id: str) -> str:
 
 
 def _act(
-    common: Common, id: str, *path: str, reason: str, expect_version: int | None = None
+    common: Common, id: str, *path: str, reason: str, expect_version: int | None = None, **more: Any
 ) -> Item:
-    body = {"reason": reason, "expected_version": expect_version}
+    body = {"reason": reason, "expected_version": expect_version, **more}
     item: Item = answer_of(common, "POST", v1("webhooks", _whole(common, id), *path), body)
     return item
+
+
+def _signing(public_key: str | None, signature: SignatureMethod | None) -> dict[str, Any]:
+    """What was given of it."""
+    given = {"public_key": public_key, "signature": signature and signature.value}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _rows(common: Common, page: dict[str, Any], columns: list[Column], empty: str) -> None:
@@ -218,6 +238,8 @@ def _print(common: Common, item: Item) -> None:
         ("kinds", ", ".join(item["kinds"])),
         ("secrets", item["secrets"]),
         ("secret", item.get("secret")),
+        ("signature", item["signature"]),
+        ("public keys", ", ".join(item["public_keys"])),
         ("version", item["version"]),
     ]
     Printer(common).one(item, lines, name=item.get("secret") or item["id"])

@@ -2,12 +2,14 @@
 
 A message has the headers `webhook-id`, `webhook-timestamp` (epoch seconds) and `webhook-signature`: one or
 more signatures `v1,BASE64` with blanks between them. `v1` is HMAC-SHA256 of `id.timestamp.body` under a
-secret `whsec_BASE64`. While a secret is replaced two of them count: a sender signs with both, a receiver
-accepts either.
+secret `whsec_BASE64`; `v1a` is ed25519 of the same, under a private key `whsk_BASE64` whose public key
+`whpk_BASE64` the receiver has. While a secret or key is replaced two of them count: a sender signs with both,
+a receiver accepts either.
 Promises: the body is signed as it came, byte by byte. A message is valid for `tolerance_seconds` before and
 after its time. Every signature is compared with every secret in constant time, whether or not one has fit.
 Never: clocks, randomness; the caller gives the time and the bytes of a new secret. Replays within the
-tolerance are the caller's: it keeps the ids. `v1a` (ed25519) needs a library: the caller gives `verifiers`.
+tolerance are the caller's: it keeps the ids. ed25519 needs a library: the caller gives `signers` and
+`verifiers`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import Final, TypeAlias
 
 import msgspec
@@ -29,6 +32,10 @@ ID_HEADER: Final = "webhook-id"
 TIMESTAMP_HEADER: Final = "webhook-timestamp"
 SIGNATURE_HEADER: Final = "webhook-signature"
 SECRET_PREFIX: Final = "whsec_"
+PRIVATE_PREFIX: Final = "whsk_"
+"""Of a private key of ed25519: 32 bytes of the seed and 32 of the public key."""
+PUBLIC_PREFIX: Final = "whpk_"
+PUBLIC_KEY_BYTES: Final = 32
 SECRET_BYTES: Final = 32
 """Bytes of a new secret."""
 KEY_BYTES_MIN: Final = 24
@@ -42,6 +49,17 @@ ASYMMETRIC: Final = "v1a"
 _TIMESTAMP: Final = re.compile(r"[0-9]{1,12}")
 Verifier: TypeAlias = Callable[[bytes, bytes], bool]
 """Whether the second argument is a signature of the first one, under a public key."""
+
+
+Signer: TypeAlias = Callable[[bytes], bytes]
+"""The signature of a text, under a private key."""
+
+
+class SignatureMethod(StrEnum):
+    """How messages are signed."""
+
+    HMAC = "hmac"
+    ED25519 = "ed25519"
 
 
 class SignedHeaders(msgspec.Struct, frozen=True):
@@ -76,6 +94,52 @@ def key_of(secret: str) -> bytes:
     return _checked(key)
 
 
+def method_of(secret: str) -> SignatureMethod:
+    """The method of a secret or key."""
+    is_key = secret.startswith((PRIVATE_PREFIX, PUBLIC_PREFIX))
+    return SignatureMethod.ED25519 if is_key else SignatureMethod.HMAC
+
+
+def make_private_key(seed: bytes, public: bytes) -> str:
+    """A private key that names its public key."""
+    return PRIVATE_PREFIX + base64.b64encode(seed + public).decode()
+
+
+def make_public_key(public: bytes) -> str:
+    return PUBLIC_PREFIX + base64.b64encode(public).decode()
+
+
+def seed_of(private: str) -> bytes:
+    return _key_bytes(private, PRIVATE_PREFIX, 2 * PUBLIC_KEY_BYTES)[:PUBLIC_KEY_BYTES]
+
+
+def public_bytes(public: str) -> bytes:
+    """The bytes of a public key. InvalidInput if it is none."""
+    return _key_bytes(public, PUBLIC_PREFIX, PUBLIC_KEY_BYTES)
+
+
+def public_keys(secrets: Sequence[str]) -> list[str]:
+    """The public keys of private and public keys; secrets of HMAC have none."""
+    found = []
+    for secret in secrets:
+        if secret.startswith(PRIVATE_PREFIX):
+            raw = _key_bytes(secret, PRIVATE_PREFIX, 2 * PUBLIC_KEY_BYTES)
+            found.append(make_public_key(raw[PUBLIC_KEY_BYTES:]))
+        elif secret.startswith(PUBLIC_PREFIX):
+            found.append(secret)
+    return found
+
+
+def _key_bytes(text: str, prefix: str, size: int) -> bytes:
+    try:
+        key = base64.b64decode(text.removeprefix(prefix), validate=True)
+    except (ValueError, binascii.Error):
+        key = b""
+    if not text.startswith(prefix) or len(key) != size:
+        raise InvalidInput(f"a key of ed25519 is {prefix} and base64 of {size} bytes")
+    return key
+
+
 def _checked(key: bytes) -> bytes:
     if not KEY_BYTES_MIN <= len(key) <= KEY_BYTES_MAX:
         raise InvalidInput(
@@ -84,12 +148,21 @@ def _checked(key: bytes) -> bytes:
     return key
 
 
-def sign(secrets: Sequence[str], message_id: str, now: float, body: bytes) -> SignedHeaders:
-    """The headers of a message, signed with each of the secrets."""
+def sign(
+    secrets: Sequence[str],
+    message_id: str,
+    now: float,
+    body: bytes,
+    *,
+    signers: Sequence[Signer] = (),
+) -> SignedHeaders:
+    """The headers of a message, signed with each of the secrets of HMAC and each of the signers."""
     timestamp = int(now)
     content = _content(message_id, timestamp, body)
-    signatures = " ".join(f"{SYMMETRIC},{_mac(key_of(secret), content)}" for secret in secrets)
-    return SignedHeaders(message_id, timestamp, signatures)
+    signatures = [f"{SYMMETRIC},{_mac(key_of(secret), content)}" for secret in _of_hmac(secrets)]
+    made = (base64.b64encode(signer(content)).decode() for signer in signers)
+    signatures.extend(f"{ASYMMETRIC},{text}" for text in made)
+    return SignedHeaders(message_id, timestamp, " ".join(signatures))
 
 
 def read_headers(headers: Mapping[str, str]) -> SignedHeaders | None:
@@ -117,10 +190,11 @@ def verify(
     tolerance_seconds: float = TOLERANCE_SECONDS,
     verifiers: Sequence[Verifier] = (),
 ) -> str:
-    """The id of the message. BadSignature unless one of its signatures fits one of the secrets or verifiers,
-    and its time is near. The signature is judged first: a stranger learns nothing about the clock."""
+    """The id of the message. BadSignature unless one of its signatures fits one of the secrets of HMAC or of
+    the verifiers, and its time is near. The signature is judged first: a stranger learns nothing about the
+    clock."""
     content = _content(signed.id, signed.timestamp, body)
-    expected = [_mac(key_of(secret), content).encode() for secret in secrets]
+    expected = [_mac(key_of(secret), content).encode() for secret in _of_hmac(secrets)]
     is_valid = False
     for signature in signed.signatures.split():
         version, _, text = signature.partition(",")
@@ -148,6 +222,10 @@ def _fits(text: str, content: bytes, verifiers: Sequence[Verifier]) -> bool:
     except (ValueError, binascii.Error):
         return False
     return any(verifier(content, signature) for verifier in verifiers)
+
+
+def _of_hmac(secrets: Sequence[str]) -> list[str]:
+    return [secret for secret in secrets if method_of(secret) is SignatureMethod.HMAC]
 
 
 def _content(message_id: str, timestamp: int, body: bytes) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.fleet.model import OutboxEntry, Webhook, WebhookState
+from holdfast.core.fleet.webhooks.signature import SignatureMethod
 from holdfast.core.rights import Operation
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput, NotFound
@@ -27,13 +28,23 @@ NOUN: Final = "webhook"
 
 class WebhookBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """With a `url`: an endpoint that gets events of these kinds, of a project or of `all`. Without one: a
-    source of signed requests of a project, by its name."""
+    source of signed requests of a project, by its name; with a `public_key` (`whpk_…`) it signs with ed25519.
+    `signature`: how events for an endpoint are signed."""
 
     name: str = ""
     url: str | None = None
     kinds: list[str] = []
+    public_key: str | None = None
+    signature: SignatureMethod = SignatureMethod.HMAC
     project: str | None = None
     reason: str = ""
+
+
+class RotateBody(OrderBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`public_key`: the next one of a source. `signature`: of an endpoint, if it changes."""
+
+    public_key: str | None = None
+    signature: SignatureMethod | None = None
 
 
 class WebhookChange(OrderBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,9 +100,15 @@ async def add(call: Call, body: WebhookBody) -> Answer:
     if body.url is None:
         if body.kinds:
             raise InvalidInput("kinds belong to an endpoint: give its url, or leave them out")
-        made = await webhooks.add_source(project, body.name, by)
+        if body.signature is SignatureMethod.ED25519 and body.public_key is None:
+            raise InvalidInput("a source that signs with ed25519 has its key: give public_key")
+        made = await webhooks.add_source(project, body.name, by, public_key=body.public_key)
     else:
-        made = await webhooks.add_endpoint(project, body.url, by, kinds=body.kinds, name=body.name)
+        if body.public_key is not None:
+            raise InvalidInput("an endpoint gets its key here: leave public_key out")
+        made = await webhooks.add_endpoint(
+            project, body.url, by, kinds=body.kinds, name=body.name, method=body.signature
+        )
     return _issued(made.webhook, made.secret, 201)
 
 
@@ -112,8 +129,8 @@ async def remove(call: Call, webhook_id: str, *, reason: str = "") -> Answer:
         return _answer(await call.services.fleet.webhooks.remove(row.id, by))
 
 
-async def rotate(call: Call, webhook_id: str, body: OrderBody) -> Answer:
-    """Makes another secret. The one before counts too, until it is retired."""
+async def rotate(call: Call, webhook_id: str, body: RotateBody) -> Answer:
+    """Makes another secret or key. The one before counts too, until it is retired."""
     row = await _changeable(call, webhook_id)
     by = _by(
         call,
@@ -125,7 +142,9 @@ async def rotate(call: Call, webhook_id: str, body: OrderBody) -> Answer:
         detail={"rotated": True},
     )
     with call.preconditions():
-        made = await call.services.fleet.webhooks.rotate(row.id, by)
+        made = await call.services.fleet.webhooks.rotate(
+            row.id, by, public_key=body.public_key, method=body.signature
+        )
     return _issued(made.webhook, made.secret, 200)
 
 
@@ -220,7 +239,7 @@ def _answer(row: Webhook) -> Answer:
 
 
 def _issued(row: Webhook, secret: str | None, status: int) -> Answer:
-    return Answer(views.issued(row, secret), status, row.version, secret=secret is not None)
+    return Answer(views.issued(row, secret or None), status, row.version, secret=bool(secret))
 
 
 def _queued(entry: OutboxEntry) -> Answer:
