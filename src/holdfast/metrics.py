@@ -8,8 +8,10 @@ or a dependency.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import accumulate
 from typing import Final, Protocol
 
 import msgspec
@@ -98,9 +100,8 @@ class _Series:
     def observe(self, seconds: float) -> None:
         self.value += seconds
         self.count += 1
-        for index, bound in enumerate(self.bounds):
-            if seconds <= bound:
-                self.buckets[index] += 1
+        if seconds <= self.bounds[-1]:
+            self.buckets[bisect_left(self.bounds, seconds)] += 1
 
 
 class Metrics:
@@ -110,6 +111,8 @@ class Metrics:
         self._families = {family.name: family for group in families for family in group}
         self._series: dict[str, dict[tuple[str, ...], _Series]] = {n: {} for n in self._families}
         self._label_values: dict[tuple[str, str], set[str]] = {}
+        self._found: dict[tuple[object, ...], _Series] = {}
+        """Series by name, kind and labels as a caller gives them. None of values that count as "other"."""
         self._lock = threading.Lock()
 
     def count(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
@@ -141,6 +144,10 @@ class Metrics:
             )
 
     def _find(self, name: str, kind: Kind, labels: dict[str, str]) -> _Series:
+        given = (name, kind, *labels, *labels.values())
+        found = self._found.get(given)
+        if found is not None:
+            return found
         family = self._families[name]
         if family.kind is not kind or labels.keys() != set(family.labels):
             raise ValueError(f"{name} is a {family.kind} with labels {family.labels}, not {labels}")
@@ -148,6 +155,8 @@ class Metrics:
         series = self._series[name].get(values)
         if series is None:
             series = self._series[name][values] = _Series(family.buckets)
+        if values == tuple(labels[label] for label in family.labels):
+            self._found[given] = series
         return series
 
     def _bounded(self, name: str, label: str, value: str) -> str:
@@ -168,7 +177,7 @@ class Metrics:
             if family.kind is not Kind.HISTOGRAM:
                 yield f"{name}{_braced(labels)} {_number(series.value)}"
                 continue
-            for bound, n in zip(series.bounds, series.buckets, strict=True):
+            for bound, n in zip(series.bounds, accumulate(series.buckets), strict=True):
                 yield f"{name}_bucket{_braced([*labels, ('le', _number(bound))])} {n}"
             yield f"{name}_bucket{_braced([*labels, ('le', '+Inf')])} {series.count}"
             yield f"{name}_sum{_braced(labels)} {_number(series.value)}"
