@@ -12,6 +12,8 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as BadBase64
 from datetime import UTC, datetime
+from functools import lru_cache
+from math import modf
 from typing import Final, TypeAlias
 
 import msgspec
@@ -32,6 +34,8 @@ CURSOR_CHARS_MAX: Final = 2_000
 TIME_CHARS_MAX: Final = 64
 TIME_MAX: Final = 253_402_300_799.0
 """The last second of the year 9999."""
+SECONDS_KEPT: Final = 256
+"""Seconds whose texts are kept."""
 _PROJECT: Final = re.compile(rf"[a-z0-9._-]{{1,{PROJECT_CHARS_MAX}}}")
 _CURSOR_VERSION: Final = b"\x01"
 _MAC_BYTES: Final = 8
@@ -43,8 +47,16 @@ _scalars: Final = msgspec.json.Decoder(tuple[Scalar, ...])
 def time_text(at: float) -> str:
     """Epoch seconds as RFC 3339 in UTC with milliseconds: `2026-11-15T20:07:31.123Z`."""
     check_number("time", at, most=TIME_MAX)
-    text = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
+    part, whole = modf(at)
+    micros = round(part * 1e6)
+    # A part that rounds up to a second is the next second.
+    return f"{_second_text(int(whole) + micros // 1_000_000)}.{micros % 1_000_000 // 1_000:03d}Z"
+
+
+@lru_cache(SECONDS_KEPT)
+def _second_text(second: int) -> str:
+    """A whole second. Most texts are of times within the same few seconds."""
+    return datetime.fromtimestamp(second, UTC).isoformat().removesuffix("+00:00")
 
 
 def parse_time(field: str, text: object) -> float:
