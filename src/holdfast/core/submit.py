@@ -140,6 +140,12 @@ def submit_like(model: Submission, payload: object, task_id: str, now: float) ->
     return Submission(task)
 
 
+def inserted_at(task: Task, at: float) -> Task:
+    """The row of a plain task that the store has inserted at this time. A delay counts from then."""
+    due_at = at + (task.due_at - task.created_at)
+    return replace(task, created_at=at, updated_at=at, due_at=due_at)
+
+
 def encode_payload(
     payload: object, *, what: str = "payload", limit: int = PAYLOAD_BYTES_MAX
 ) -> str:

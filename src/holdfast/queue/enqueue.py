@@ -7,11 +7,12 @@ raises a typed error, and nothing is written. A full queue raises QueueFull.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from holdfast.core.check import check_name, shown
 from holdfast.core.pressure import ACCEPTED, Pressure
-from holdfast.core.submit import BATCH_MAX, Submission, submit, submit_like
+from holdfast.core.submit import BATCH_MAX, Submission, inserted_at, submit, submit_like
+from holdfast.core.task import Task
 from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.handlers import TypeConfig
 from holdfast.engine.parameters import check_payload
@@ -21,6 +22,7 @@ from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.queue.types import EnqueueOptions, KnownTypes
 from holdfast.store.beside import Beside, OnlyRepeats
+from holdfast.store.store import Inserted
 
 _NO_OPTIONS: Final = EnqueueOptions()
 _NAMES: Final = EnqueueOptions.__struct_fields__
@@ -63,6 +65,22 @@ def _types(items: list[Mapping[str, Any]]) -> set[str]:
         raise
 
 
+class Enqueued(NamedTuple):
+    """A task that was enqueued."""
+
+    submission: Submission
+    inserted: Inserted
+    pressure: Pressure
+
+    @property
+    def row(self) -> Task | None:
+        """The row that the store has inserted. None: only a read shows it."""
+        at = self.inserted.created_at
+        if at is None or not self.inserted.created:
+            return None
+        return inserted_at(self.submission.task, at)
+
+
 class Producer:
     """Enqueues one task or many, also in the caller's transaction."""
 
@@ -92,6 +110,20 @@ class Producer:
         beside: MakeBeside | None = None,
     ) -> TaskHandle[Any]:
         """Enqueues one task. `beside` writes further rows in its transaction."""
+        made = await self.insert(type, payload, id, options, tx, beside=beside)
+        return TaskHandle(made.inserted, made.pressure, self._source)
+
+    async def insert(
+        self,
+        type: str,
+        payload: object,
+        id: str | None,
+        options: EnqueueOptions,
+        tx: object,
+        *,
+        beside: MakeBeside | None = None,
+    ) -> Enqueued:
+        """Like `enqueue`, for a caller that shows the task."""
         session = self._sessions.ready or await self._sessions.opened()
         resources = session.resources or session.open_resources
         if session.stopping:
@@ -123,7 +155,7 @@ class Producer:
             inserted = await new_tasks.insert_plain(submission)
         else:
             inserted = (await new_tasks.insert([submission], rows))[0]
-        return TaskHandle(inserted, pressure, self._source)
+        return Enqueued(submission, inserted, pressure)
 
     async def enqueue_many(
         self, tasks: Iterable[Mapping[str, Any]], tx: object, *, beside: MakeBeside | None = None

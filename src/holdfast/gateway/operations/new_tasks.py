@@ -81,12 +81,12 @@ async def submit(call: Call, body: TaskBody) -> Answer:
     beside = _beside(
         call, lambda rows, tasks, pressure: answer(rows[0], tasks[rows[0].task_id], pressure)
     )
-    handle = await call.services.parts.producer.enqueue(
+    made = await call.services.parts.producer.insert(
         body.type, body.payload, _given_id(body), options, None, beside=beside
     )
     _hint_watchers(call)
-    task = await call.services.parts.tasks.get(handle.id)
-    return answer(Inserted(handle.id, handle.status, handle.created), task, handle.pressure)
+    task = made.row or await call.services.parts.tasks.get(made.inserted.task_id)
+    return answer(made.inserted, task, made.pressure)
 
 
 async def submit_batch(call: Call, body: BatchBody) -> Answer:
@@ -103,9 +103,10 @@ async def submit_batch(call: Call, body: BatchBody) -> Answer:
 
 
 def _hint_watchers(call: Call) -> None:
-    """An idle worker of this process takes new tasks without a hint. Those that it does not start would reach
-    watchers with the next poll only."""
-    call.services.bus.publish(FEED)
+    """On a store with one writer, an idle worker of this process takes new tasks without a hint. Those that
+    it does not start would reach watchers with the next poll only. Elsewhere each insert has a hint."""
+    if call.services.store.one_writer:
+        call.services.bus.publish(FEED)
 
 
 def _batch_answer(rows: list[Inserted], pressure: Pressure) -> Answer:
@@ -128,18 +129,21 @@ def _beside(
 
 
 def _options(call: Call, body: TaskBody) -> EnqueueOptions:
+    """The options of the request. One with a type and a payload only has none: the queue then copies an
+    earlier task of the type."""
+    project = _project(call, body)
     return EnqueueOptions(
         queue=body.queue,
         priority=body.priority,
         max_attempts=body.max_attempts,
         metadata=with_submitter(body.metadata, call.principal.name),
-        depends_on=[_edge(edge) for edge in body.depends_on],
+        depends_on=[_edge(edge) for edge in body.depends_on] if body.depends_on else (),
         delay=body.delay_seconds,
         timeout=body.timeout_seconds,
         progress_timeout=body.progress_timeout_seconds,
         key=body.key,
         idempotency_key=body.idempotency_key,
-        project=_project(call, body),
+        project=None if project == call.services.queue.settings.project else project,
     )
 
 

@@ -44,7 +44,7 @@ async def insert(
     except RowExists:
         if not await _is_ours(access, task.id, record_id):
             return None
-    return [Inserted(task.id, QUEUED, True)]
+    return [Inserted(task.id, QUEUED, True, task.created_at)]
 
 
 async def _insert_many(
@@ -62,7 +62,7 @@ async def _insert_many(
         if not await _is_ours(access, group[0].task.id, record_id):
             return None
         new = {submission.task.id for submission in group}
-    return _inserted(group, new)
+    return _inserted(group, new, now)
 
 
 async def insert_and_claim(
@@ -112,5 +112,9 @@ async def _is_ours(access: Access, task_id: str, record_id: int) -> bool:
     return bool(rows) and rows[0][0].partition(",")[0] == str(record_id)
 
 
-def _inserted(group: Sequence[Submission], new: set[str]) -> list[Inserted]:
-    return [Inserted(submission.task.id, QUEUED, submission.task.id in new) for submission in group]
+def _inserted(
+    group: Sequence[Submission], new: set[str], created_at: float | None = None
+) -> list[Inserted]:
+    """The answers to a group. `created_at`: of rows that no claim has changed in the same commit."""
+    ids = [submission.task.id for submission in group]
+    return [Inserted(task_id, QUEUED, task_id in new, created_at) for task_id in ids]

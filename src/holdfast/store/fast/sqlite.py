@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.core import decide
 from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.decide import Transition
-from holdfast.core.submit import Submission
+from holdfast.core.submit import Submission, inserted_at
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.columns import SHAPE, plain_values, shape_values
 from holdfast.store.fast.texts import insert_one, insert_started
@@ -59,7 +59,7 @@ class SqliteFast:
             return None
         if task.due_at > task.created_at:  # A delay counts from the commit.
             return None
-        born = replace(task, created_at=now, updated_at=now, due_at=now)
+        born = inserted_at(task, now)
         moved = decide.claim(born, node=claim.node, lease_seconds=claim.lease_seconds, now=now)
         after = moved.after
         params = insert_started(moved, now)

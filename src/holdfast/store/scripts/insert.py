@@ -35,6 +35,8 @@ class Inserted(msgspec.Struct, frozen=True, gc=False):
     status: Status
     created: bool
     """False: an earlier request created the task."""
+    created_at: float | None = None
+    """The time that the row of a plain task has. None: the row is not known without a read."""
 
 
 NAMED: Final = "named"
