@@ -14,7 +14,7 @@ from holdfast.gateway.operations import tasks
 from holdfast.store import search as store_search
 from holdfast.store.feed import Page
 from holdfast.store.reads import Reads
-from tests.integration.gateway.support import Site, open_site, problem
+from tests.integration.gateway.support import ADMIN, Site, open_site, problem
 from tests.integration.gateway.test_hub_admin import joined
 
 KEY = {"Idempotency-Key": "key-1"}
@@ -42,6 +42,61 @@ async def test_a_task_is_enqueued_listed_and_shown(site: Site) -> None:
     assert (await site.ask("GET", f"/tasks/{task['id']}/why")).json()["status"] == "queued"
     events = (await site.ask("GET", f"/tasks/{task['id']}/history")).json()["items"]
     assert [event["kind"] for event in events] == ["task.enqueued"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"payload": {"b": [1, "ü", None], "a": 2.5}},
+        {"delay_seconds": 30.0, "priority": "low", "metadata": {"trace": "abc"}, "max_attempts": 7},
+        {"timeout_seconds": None, "project": "forge"},
+    ],
+    ids=["plain", "options", "project"],
+)
+async def test_the_answer_to_an_enqueue_is_the_row_of_the_store(
+    site: Site, fields: dict[str, Any]
+) -> None:
+    body = {"type": "mail", **fields}
+    # The first is written alone, those that wait for it together.
+    answers = await asyncio.gather(*(site.ask("POST", "/tasks", body) for _ in range(5)))
+    for answer in answers:
+        made = answer.json()["task"]
+        shown = (await site.ask("GET", f"/tasks/{made['id']}")).json()
+        assert made == {name: shown[name] for name in made}
+        assert shown.keys() - made.keys() == {"depends_on", "dependents"}
+
+
+ORIGINS = {"origins": ("https://app.example",)}
+BASE = {"base_path": "/hub"}
+
+
+@pytest.mark.parametrize("settings", [{}, ORIGINS, BASE, {**ORIGINS, **BASE}], ids=str)
+async def test_an_api_is_found_with_and_without_other_layers(settings: dict[str, Any]) -> None:
+    headers = {"Origin": "https://app.example"}
+    base = settings.get("base_path", "")
+    async with open_site("sqlite://", **settings) as site:
+
+        async def ask(method: str, path: str, **sent: str) -> tuple[int, str | None]:
+            token = {"Authorization": f"Bearer {ADMIN}"}
+            answers = [
+                await site.client.request(
+                    method, start + path, headers={**token, **headers, **sent}
+                )
+                for start in {"", base}
+            ]
+            (same,) = {
+                (answer.status_code, answer.headers.get("access-control-allow-origin"))
+                for answer in answers
+            }
+            return same
+
+        allowed = "https://app.example" if "origins" in settings else None
+        assert await ask("GET", "/api/v1/whoami") == (200, allowed)
+        assert await ask("GET", "/api/v1/tasks/nothing") == (404, allowed)
+        assert await ask("DELETE", "/api/v1/tasks") == (405, allowed)
+        assert await ask("GET", "/api/v1") == (404, allowed)
+        asked = {"Access-Control-Request-Method": "POST"}
+        assert (await ask("OPTIONS", "/api/v1/tasks", **asked))[0] == (200 if allowed else 405)
 
 
 async def test_a_list_has_pages_and_lines(site: Site) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -11,6 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
+from starlette.types import Receive, Scope, Send
 
 from holdfast import __version__
 from holdfast.errors import NotFound
@@ -26,18 +27,40 @@ from holdfast.gateway.rest.sync_api import SyncApi
 Extend: TypeAlias = Callable[[FastAPI, Gateway], None]
 
 
+class App(FastAPI):
+    """FastAPI that hands a request of an API to the API at once: the router would first try the path of every
+    screen. A proxy may leave `base_path` in the paths, or take it away."""
+
+    base_path = ""
+    apis: Mapping[str, Api] = {}
+    """By the beginning of their paths. Empty if pages of other origins are allowed: a layer of FastAPI
+    answers what their browsers ask."""
+    other_paths: frozenset[str] = frozenset()
+    """Paths that others serve, among them WebSockets and streams below the APIs."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (path := scope["path"]) not in self.other_paths:
+            for prefix, api in self.apis.items():
+                if path.startswith(prefix):
+                    await api({**scope, "root_path": prefix[:-1]}, receive, send)
+                    return
+        if self.base_path and scope.get("path", "").startswith(f"{self.base_path}/"):
+            scope["root_path"] = self.base_path
+        await super().__call__(scope, receive, send)
+
+
 def make_app(gateway: Gateway, *, extend: Sequence[Extend] = ()) -> FastAPI:
     """The application of a gateway. `extend` adds WebSockets and streams; their paths go before the APIs.
     `app.state.gateway` is the gateway."""
-    app = FastAPI(
+    app = App(
         title="Holdfast",
         version=__version__,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        root_path=gateway.settings.base_path,
     )
+    base = app.base_path = gateway.settings.base_path
     app.state.gateway = gateway
     if gateway.settings.origins:
         app.add_middleware(
@@ -64,8 +87,15 @@ def make_app(gateway: Gateway, *, extend: Sequence[Extend] = ()) -> FastAPI:
     app.add_route("/asyncapi.json", asyncapi)
     for add in extend:
         add(app, gateway)
-    for prefix, api in applications(gateway).items():
+    paths = [getattr(route, "path", "") for route in app.router.routes]
+    app.other_paths = frozenset(start + path for start in {"", base} for path in paths)
+    apis = applications(gateway)
+    for prefix, api in apis.items():
         app.mount(prefix, api)
+    if not gateway.settings.origins:
+        app.apis = {
+            f"{start}{prefix}/": api for start in {"", base} for prefix, api in apis.items()
+        }
     without_prefix = Api(gateway, FLEET)
     for path in FLEET_PATHS:
         app.router.routes += [
