@@ -6,6 +6,7 @@ was accepted lately is not slowed down by others behind its address. Memory is b
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
@@ -23,6 +24,8 @@ ACCEPTED_MAX: Final = 10_000
 """Credentials that are remembered as accepted."""
 NETWORK_BITS: Final = 64
 """An IPv6 host has a whole network of this size."""
+HOSTS_KEPT: Final = 10_000
+"""Hosts whose networks are remembered: each request asks for one."""
 
 
 class AddressLimits:
@@ -67,6 +70,7 @@ def address_of_peer(peer: str) -> str:
     return network_of(host) if kind in ("ipv4", "ipv6") else ""
 
 
+@lru_cache(HOSTS_KEPT)
 def network_of(host: str) -> str:
     """An IPv4 address, or the network of an IPv6 address; another text as it is."""
     try:

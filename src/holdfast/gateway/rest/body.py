@@ -11,8 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import inspect
-from starlette.datastructures import QueryParams
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from holdfast.core import codec
 from holdfast.core.errors import Malformed, TooLarge, UnsupportedMedia
@@ -37,15 +36,17 @@ async def read_body(request: Request, most: int) -> bytes:
         raise TooLarge(f"the body has {declared[:20]} bytes: at most {most} are allowed")
     chunks: list[bytes] = []
     size = 0
-    try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > most:
-                raise TooLarge(f"the body is larger than {most} bytes")
-            chunks.append(chunk)
-    except ClientDisconnect:
-        raise Malformed("the body ended early") from None
-    return b"".join(chunks)
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Malformed("the body ended early")
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > most:
+            raise TooLarge(f"the body is larger than {most} bytes")
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return b"".join(chunks)
 
 
 def decode_body(request: Request, data: bytes, kind: Any) -> Any:
@@ -87,10 +88,11 @@ def check_depth(data: bytes, most: int = DEPTH_MAX) -> None:
         raise Malformed(f"the JSON is nested deeper than {most} levels")
 
 
-def decode_query(params: QueryParams, kind: type[T]) -> T:
+def decode_query(request: Request, kind: type[T]) -> T:
     """The parameters as a value of the type."""
     given: dict[str, str] = {}
-    for name, value in params.multi_items():
+    has_query = bool(request.scope.get("query_string"))
+    for name, value in request.query_params.multi_items() if has_query else ():
         if name in given:
             raise InvalidInput(f"the parameter '{name[:100]}' is given twice: give it once")
         check_text_value(name, value)

@@ -19,8 +19,10 @@ from starlette.types import Receive, Scope, Send
 from holdfast.core.close_codes import NO_SUCH_PATH
 from holdfast.core.errors import Malformed
 from holdfast.errors import HoldfastError, NotFound
+from holdfast.fleet.webhooks.webhooks import Incoming
 from holdfast.gateway import metrics
 from holdfast.gateway.auth.addresses import address_of
+from holdfast.gateway.auth.bearer import Authenticated
 from holdfast.gateway.auth.cookies import authorization_of
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.operations.call import Answer, Call, replayed
@@ -102,17 +104,8 @@ class Api:
     async def _respond(
         self, request: Request, match: Match | list[str], request_id: str
     ) -> Response:
-        header, address = authorization_of(request.method, request.headers), address_of(request)
-        most, incoming, data = self._gateway.settings.body_bytes, None, None
-        if header is None and isinstance(match, Match) and match.route.is_signed:
-            who, incoming, data = await self._gateway.authenticate_signed(
-                request.headers,
-                lambda: bodies.read_body(request, most),
-                address,
-                source=match.values[0] if match.values else None,
-            )
-        else:
-            who = await self._gateway.authenticate(header, address)
+        address = address_of(request)
+        who, incoming, data = await self._authenticated(request, match, address)
         if not isinstance(match, Match):
             return _no_route(match, request_id)
         route, values = match
@@ -120,9 +113,10 @@ class Api:
             bodies.check_text_value("the path", value)
         if route.is_entry:
             self._gateway.enter(who.principal, address)
-        query = bodies.decode_query(request.query_params, route.query)
+        query = bodies.decode_query(request, route.query)
         if data is None:
-            data = await bodies.read_body(request, route.body_bytes or most)
+            most = route.body_bytes or self._gateway.settings.body_bytes
+            data = await bodies.read_body(request, most)
         given: dict[str, Any] = msgspec.structs.asdict(query)
         if route.body is not None:
             given["body"] = bodies.decode_body(request, data, route.decoded or route.body)
@@ -140,7 +134,29 @@ class Api:
             if_match=_if_match(request.headers.get("if-match")),
             incoming=incoming,
         )
-        headers = {"Holdfast-Request": request_id}
+        return await self._answered(request, match, call, given, data)
+
+    async def _authenticated(
+        self, request: Request, match: Match | list[str], address: str
+    ) -> tuple[Authenticated, Incoming | None, bytes | None]:
+        """Who asks. For a request that a webhook source has signed, also what it sent: the body is signed."""
+        header = authorization_of(request.method, request.headers)
+        if header is not None or not isinstance(match, Match) or not match.route.is_signed:
+            return await self._gateway.authenticate(header, address), None, None
+        most = self._gateway.settings.body_bytes
+        return await self._gateway.authenticate_signed(
+            request.headers,
+            lambda: bodies.read_body(request, most),
+            address,
+            source=match.values[0] if match.values else None,
+        )
+
+    async def _answered(
+        self, request: Request, match: Match, call: Call, given: dict[str, Any], data: bytes
+    ) -> Response:
+        """Calls the operation and encodes its answer in the form that the client accepts."""
+        route, values = match
+        headers = {"Holdfast-Request": call.request_id}
         if route.method == "GET":
             headers["Holdfast-Position"] = str(await self._gateway.services.store.feed.head())
         if route.is_list and LINES in request.headers.get("accept", ""):

@@ -68,6 +68,11 @@ class Routes:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.all = tuple(routes)
+        self._fixed = {
+            (route.method, route.path): Match(route, ())
+            for route in self.all
+            if "{" not in route.path
+        }
         self._by_length: dict[int, list[tuple[tuple[str, ...], Route]]] = {}
         for route in self.all:
             self._by_length.setdefault(len(route.segments), []).append((route.segments, route))
@@ -77,6 +82,8 @@ class Routes:
 
     def find(self, method: str, path: str) -> Match | list[str]:
         """The route and its path values; else the methods that the path has, none if it does not exist."""
+        if (fixed := self._fixed.get((method, path))) is not None:
+            return fixed
         if len(path) > PATH_CHARS_MAX:
             return []
         parts = tuple(unquote(part) for part in path.removeprefix("/").split("/"))
