@@ -16,9 +16,9 @@ from holdfast.core import codec, command as c, gate
 from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decide import enqueued
 from holdfast.core.event import NewEvent, with_result
-from holdfast.core.exchange.item import LABELS_MAX, Item, push_item
+from holdfast.core.exchange.item import LABELS_MAX, Item
 from holdfast.core.exchange.merge import Stamp, join_progress
-from holdfast.core.exchange.push import Current, fence_of
+from holdfast.core.exchange.push import Current, PushItem, fence_of
 from holdfast.core.exchange.strategy import Unmerged, apply_change
 from holdfast.core.exchange.sync_errors import SyncError
 from holdfast.core.exchange.verdict import Action, Verdict
@@ -64,6 +64,19 @@ class Sender(msgspec.Struct, frozen=True):
 def sender_of(row: RegisteredNode, rules: HubRules) -> Sender:
     must_fence = rules.must_fence(row.capabilities)
     return Sender(row.id, row.kind, row.incarnation, must_fence, row.clock, rules)
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """An item about a task that exists, and the verdict on it."""
+
+    item: Item
+    task: Task
+    """As it was before the item."""
+    current: Current
+    """What the rules have read of the task."""
+    pushed: PushItem
+    """The item as the rules have read it."""
+    verdict: Verdict
 
 
 class Stopped(Exception):
@@ -141,32 +154,28 @@ def run(state: PushState, task_id: str, command: c.Command, fence: int | None = 
         raise Stopped(SyncError.INVALID_TRANSITION, ruling.message)
 
 
-def observe(state: PushState, item: Item, task: Task, current: Current, sender: Sender) -> None:
-    """Joins what the runner observed. A stuck task whose runner says that it runs, runs again."""
-    progress = push_item(
-        item, current, node=sender.node, incarnation=sender.incarnation_of(item)
-    ).progress
-    says_running = item.status == Status.RUNNING
-    if progress is None:
-        if task.status is Status.STUCK and says_running:
-            run(state, task.id, c.Report(is_running=True), task.fence)
+def observe(state: PushState, judged: Judged) -> None:
+    """Joins what the runner observed. A stuck task runs again if the verdict says so. Otherwise it stays as
+    it is: any report would say that it runs."""
+    task, before, progress = judged.task, judged.current.progress, judged.pushed.progress
+    is_unstuck = judged.verdict.is_unstuck
+    if task.status is Status.STUCK and not is_unstuck:
         return
-    joined = join_progress(current.progress, progress)
-    if joined == current.progress and task.status is not Status.STUCK:
-        return
-    fields = {"fence": joined.fence, "iteration": joined.iteration, "done": joined.done}
-    text = codec.dumps({**fields, "phase": joined.phase})
-    report = c.Report(progress_json=text, merge=True, is_running=says_running)
-    run(state, task.id, report, task.fence)
+    joined = before if progress is None else join_progress(before, progress)
+    text = None
+    if joined != before:
+        fields = {"fence": joined.fence, "iteration": joined.iteration, "done": joined.done}
+        text = codec.dumps({**fields, "phase": joined.phase})
+    if text is not None or is_unstuck:
+        report = c.Report(progress_json=text, merge=True, is_running=is_unstuck)
+        run(state, task.id, report, task.fence)
 
 
-def keep_evidence(
-    state: PushState, item: Item, task: Task, current: Current, sender: Sender
-) -> None:
+def keep_evidence(state: PushState, judged: Judged, sender: Sender) -> None:
     """Records a result that came too late."""
-    pushed = push_item(item, current, node=sender.node, incarnation=sender.incarnation_of(item))
+    item, task = judged.item, judged.task
     data: dict[str, Any] = {
-        "fence": fence_of(pushed, current) or 0,
+        "fence": fence_of(judged.pushed, judged.current) or 0,
         "current_fence": task.fence,
         "node": sender.node,
     }
@@ -207,17 +216,15 @@ OF_A_RUNNER: Final = frozenset(
 )
 
 
-def carry_out(
-    state: PushState, item: Item, verdict: Verdict, *, task: Task, current: Current, sender: Sender
-) -> Script[None]:
+def carry_out(state: PushState, judged: Judged, sender: Sender) -> Script[None]:
     """The effect of an accepted verdict on a task that exists."""
-    action = verdict.action
+    item, task, action = judged.item, judged.task, judged.verdict.action
     has_edit = action in (Action.EDIT, Action.MERGE_CONTENT)
-    content = verdict.content
+    content = judged.verdict.content
     if has_edit or (content is not None and content.error is None):
         edit(state, item, task, sender)
     if action is Action.MERGE_OBSERVED:
-        observe(state, item, state.work.tasks[task.id], current, sender)
+        observe(state, judged)
     elif (make := COMMANDS.get(action)) is not None:
         fence = task.fence if action in OF_A_RUNNER else None
         run(state, task.id, make(item, task, sender), fence)

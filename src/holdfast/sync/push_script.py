@@ -36,7 +36,7 @@ from holdfast.store.scripts.work import Work
 from holdfast.sync import push_effects as effects
 from holdfast.sync.log import write_log
 from holdfast.sync.push_conflicts import record_conflict
-from holdfast.sync.push_effects import Sender, Stopped
+from holdfast.sync.push_effects import Judged, Sender, Stopped
 from holdfast.sync.push_state import (
     ItemResult,
     PushState,
@@ -187,9 +187,12 @@ def _judged(
     verdict = judge(pushed, current, state.strategies, is_deleted=stone is not None)
     if verdict.action is Action.DUPLICATE:
         return _done(state, item, None, duplicate=True)
-    if verdict.action is Action.KEEP_EVIDENCE and task is not None and current is not None:
-        effects.keep_evidence(state, item, task, current, sender)
-        state.written.add(task.id)
+    judged = None
+    if task is not None and current is not None:
+        judged = Judged(item, task, current, pushed, verdict)
+    if verdict.action is Action.KEEP_EVIDENCE and judged is not None:
+        effects.keep_evidence(state, judged, sender)
+        state.written.add(judged.task.id)
         return replace(_refused(state, item, verdict, stone, None), late=True)
     snapshot, first = Snapshot(state), len(state.work.events)
     fence = fence_of(pushed, current) if current else None
@@ -199,13 +202,11 @@ def _judged(
         )
         if verdict.action is Action.REFUSE:
             return _refused(state, item, verdict, stone, conflict_id)
-        if task is None or current is None:
+        if judged is None:
             effects.create(state, item, sender, request.project, request.task_ids[n])
         else:
-            state.measure(item, task, sender.node, fence)
-            yield from effects.carry_out(
-                state, item, verdict, task=task, current=current, sender=sender
-            )
+            state.measure(item, judged.task, sender.node, fence)
+            yield from effects.carry_out(state, judged, sender)
     except (Stopped, InvalidInput) as stopped:
         snapshot.restore(state)
         error = stopped.error if isinstance(stopped, Stopped) else SyncError.INVALID_INPUT

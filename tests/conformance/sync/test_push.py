@@ -140,6 +140,18 @@ async def test_a_stuck_runner_that_says_so_goes_on(
     assert (runs.success, runs.new_version, task.status) == (True, task.version, Status.RUNNING)
 
 
+async def test_a_runner_that_repeats_that_it_is_stuck_stays_stuck(store: Store, a: Plugin) -> None:
+    await a.create()
+    await a.claim()
+    task_id = await a.id_of("task-1")
+    await a.one(id="task-1", expected_version=1, progress=0.4)
+    for _ in range(2):
+        said = await a.one(id="task-1", expected_version=1, status="stuck", progress=0.6)
+        assert (said.success, (await get(store, task_id)).status) == (True, Status.STUCK)
+    await a.one(id="task-1", expected_version=1, progress=0.6)
+    assert (await get(store, task_id)).status is Status.RUNNING
+
+
 async def test_a_late_result_is_kept_as_evidence(
     store: Store, a: Plugin, b: Plugin, clock: VirtualClock
 ) -> None:
