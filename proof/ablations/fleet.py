@@ -117,6 +117,14 @@ def _window() -> list[Swap]:
     return [(rollout, "step", wide)]
 
 
+def _turn() -> list[Swap]:
+    def at_once(policy: Any, *rest: Any) -> Any:
+        return returned(replace(policy, max_in_flight="100%"), *rest)
+
+    returned = rollout.returned
+    return [(rollout, "returned", at_once)]
+
+
 FLEETS: Final = (
     Ablation("agent-fsync", "an agent starts commands before its journal is synced", _fsync, FLEET),
     Ablation("go", "an agent starts what it was offered without a go", _go, FLEET),
@@ -129,4 +137,5 @@ FLEETS: Final = (
     Ablation("verdict", "a rejection of a job counts as an approval", _verdict, FLEET),
     Ablation("halt", "an abort of a job is acknowledged and not done", _halt, FLEET),
     Ablation("window", "a rollout admits all hosts at once", _window, FLEET),
+    Ablation("turn", "hosts that come back start without room in the window", _turn, FLEET),
 )

@@ -119,8 +119,10 @@ class FleetBench:
         return dict(Counter(execution.outcome for execution in await self.executions(job_id)))
 
     async def queued(self, job_id: str) -> list[Task]:
+        """Those that are queued and in the window."""
         found = await self.tasks(job_id)
-        return [task for task in found.values() if task.status.value == "queued"]
+        away = {e.task_id for e in await self.executions(job_id) if e.away}
+        return [t for t in found.values() if t.status.value == "queued" and t.id not in away]
 
     # -- what agents do --------------------------------------------------------------------------
 

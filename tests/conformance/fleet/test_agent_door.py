@@ -94,7 +94,7 @@ async def test_an_execution_that_comes_due_ends_the_poll_without_a_hint(
 async def test_a_hint_ends_no_poll_of_a_host_with_nothing_new(store: Store) -> None:
     async with at_door(store) as agent:
         [execution] = await add_job(store, [agent.host_id])
-        await set_job(store, execution, halt_json='{"mode":"pause"}')
+        await set_job(store, execution, halt_json='{"mode":"pause","reason":""}')
         task = await agent.held()
         agent.door.wake()
         news = await agent.agents.news([agent.host_id])

@@ -1,6 +1,6 @@
 """Jobs with random ends, orders, blocks, times and crashes: the laws of a rollout hold after every act.
 
-Laws: the window is never exceeded by hosts that answer; nothing is admitted after a final halt, while
+Laws: the window is never exceeded by hosts that may start; nothing is admitted after a final halt, while
 paused or without an approval; every host ends once and is counted once, in the bucket that its task says;
 the job ends.
 """
@@ -56,6 +56,7 @@ class World:
         self.runs: dict[str, Task] = {}
         self.admitted: set[str] = set()
         self.was_final = False
+        self.window = 0
         self.status = JobStatus.NEW
         self.blocks: list[str] = []
 
@@ -187,15 +188,17 @@ class World:
         tasks = await self.fleet.tasks(self.job_id)
         executions = await self.fleet.executions(self.job_id)
         admitted = {e.task_id for e in executions if e.wave is not None}
+        away = {e.task_id for e in executions if e.away}
         started = [
             task for task in tasks.values()
-            if task.status in (Status.QUEUED, Status.RUNNING) and task.held_by is None
+            if task.status in (Status.QUEUED, Status.RUNNING) and task.id not in away
         ]  # fmt: skip
         if admitted - self.admitted:
             assert not self.was_final, "nothing is admitted after a halt"
             assert job.approval_state in (ApprovalState.NOT_REQUIRED, ApprovalState.APPROVED)
-            window = size_of(rollout_of(job).policy.max_in_flight, job.hosts)
-            assert len(started) <= window, "the window is kept"
+        window = size_of(rollout_of(job).policy.max_in_flight, job.hosts)
+        self.window = max(window, min(self.window, len(started)))
+        assert len(started) <= self.window, "the window is kept, or left by those that run"
         self.admitted = admitted
         self.was_final = state.halt is not None and state.halt.is_final
         tallied = [e for e in executions if e.tallied]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.clock import VirtualClock
 from holdfast.core.fleet.model import JobStatus
 from holdfast.fleet.agents.agents import Agents
+from holdfast.fleet.agents.batch import OFFER_LOOK
 from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.jobs.control import JobControl
 from holdfast.fleet.jobs.deadlines import Deadlines
@@ -89,6 +90,41 @@ async def test_a_busy_host_waits_its_turn_and_spends_nothing(store: Store) -> No
     [offer] = (await agent.sync(results=[exited(*run)])).offers
     assert offer.execution == view.task.id
     assert (await fleet.tasks(waiting))[offer.execution].attempts == 1
+
+
+async def test_a_host_ends_the_same_by_an_offer_and_by_the_rollout(
+    store: Store, clock: VirtualClock
+) -> None:
+    """One host comes too late for its offer; the rollout ends the other one."""
+    fleet = FleetBench(store)
+    agents = await joined(fleet, 2)
+    fields = {"command_type": "exec", "command": "true", "not_after_seconds": 60.0}
+    job = (await fleet.create(list(agents), **fields)).job
+    await fleet.publish()
+    clock.set(clock.now() + 61.0)
+    assert (await agents["web-001"].sync()).offers == []
+    assert (await fleet.statuses(job.id)) == {"aborted": 1, "queued": 1}
+    assert counts_of(await fleet.plan(job.id)) == {"timeout_delivery": 2}
+    [detail] = {execution.detail for execution in await fleet.executions(job.id)}
+    assert "did not take it up in time" in detail
+
+
+async def test_paused_jobs_do_not_keep_a_host_from_others(store: Store) -> None:
+    """However many there are: they come before the one that may start."""
+    fleet = FleetBench(store)
+    agent = (await joined(fleet, 1))["web-001"]
+    fields = {"command_type": "exec", "command": "true"}
+    control = JobControl(store, fleet.rules, fleet.bus)
+    for _ in range(OFFER_LOOK):
+        job = (await fleet.create(["web-001"], **fields)).job
+        await fleet.publish()
+        await control.pause(job.id, BY)
+    free = (await fleet.create(["web-001"], **fields)).job
+    await fleet.publish()
+    [offer] = (await agent.sync()).offers
+    assert offer.job == free.id
+    [news] = await agent.agents.news([agent.host_id])
+    assert (news.waiting, news.due_at) == (0, None)
 
 
 async def test_a_killed_execution_is_confirmed_by_its_agent(store: Store) -> None:

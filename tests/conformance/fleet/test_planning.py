@@ -169,4 +169,5 @@ async def test_cordoned_hosts_wait_out_of_the_window(store: Store, clock: Virtua
     await Hosts(store).edit(host.id, BY, state=HostState.CORDONED.value)
     clock.pause(2.0)
     await fleet.plan(job_id)
-    assert len(await fleet.queued(job_id)) == 2
+    assert await fleet.statuses(job_id) == {"queued": 2, "blocked": 1}
+    assert [task.assigned_to == host.id for task in await fleet.queued(job_id)] == [False]

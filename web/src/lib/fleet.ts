@@ -75,7 +75,7 @@ export interface Block extends BlockRow { affects: number; folded: string }
 export const LOOKS = ["success", "running", "waiting", "failed", "timeout", "lost", "unknown", "unreachable", "blocked", "skipped"] as const;
 export type Look = (typeof LOOKS)[number];
 const LOOK_OF: Record<string, Look> = {
-  new: "waiting", awaiting_approval: "waiting", awaiting_wave: "waiting", queued: "waiting", host_busy: "waiting", held: "waiting", offered: "waiting", accepted: "waiting",
+  new: "waiting", awaiting_approval: "waiting", awaiting_wave: "waiting", queued: "waiting", host_busy: "waiting", awaiting_turn: "waiting", held: "waiting", offered: "waiting", accepted: "waiting",
   host_unreachable: "unreachable", held_by_block: "blocked", starting: "running", running: "running", unknown: "unknown", succeeded: "success", failed: "failed",
   refused: "failed", lost: "lost", undeliverable: "unreachable", timeout_delivery: "unreachable", expired: "unreachable", timeout_exec: "timeout", blocked: "blocked",
   cancelled_before_start: "skipped", cancelled_killed: "skipped", cancelled_unconfirmed: "unknown", skipped: "skipped", rejected: "skipped",
@@ -90,7 +90,7 @@ export const MEANING: Record<Look, string> = {
   blocked: "a block keeps it off the host", skipped: "cancelled, or the job was halted before it",
 };
 export const signOf = (look: Look): Sign => `host-${look}`;
-const NOT_ENDED = new Set(["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "held", "offered", "accepted", "held_by_block", "starting", "running", "unknown"]);
+const NOT_ENDED = new Set(["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "awaiting_turn", "held", "offered", "accepted", "held_by_block", "starting", "running", "unknown"]);
 export const isEnded = (kind: string): boolean => !NOT_ENDED.has(kind);
 export type Counts = Record<Look, number>;
 export function countLooks(kinds: Record<string, number>): Counts {

@@ -33,7 +33,7 @@ type Effect = [Sign, Family, ComponentChildren, ComponentChildren];
 function standing(job: Job): { waiting: number; running: number; ended: number } {
   const counts = countLooks(job.kinds);
   const running = counts.running + (job.kinds.unknown ?? 0);
-  const waiting = ["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "held", "offered", "accepted", "held_by_block"].reduce((n, kind) => n + (job.kinds[kind] ?? 0), 0);
+  const waiting = ["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "awaiting_turn", "held", "offered", "accepted", "held_by_block"].reduce((n, kind) => n + (job.kinds[kind] ?? 0), 0);
   return { waiting, running, ended: job.hosts - waiting - running };
 }
 const next = (job: Job): number => job.waves.find((wave) => wave.state === "asked")?.size ?? 0;

@@ -238,6 +238,9 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
     tallied: bool = False
     """Whether the rollout has counted its end."""
+    away: bool = False
+    """Whether it has left the window of the rollout, because its host could not run it. It is not offered
+    until the rollout lets it return."""
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,6 +55,8 @@ class ExecutionKind(StrEnum):
     QUEUED = "queued"
     HOST_BUSY = "host_busy"
     HOST_UNREACHABLE = "host_unreachable"
+    AWAITING_TURN = "awaiting_turn"
+    """It had left the window of the rollout, and waits until it is let in again."""
     HELD = "held"
     """An operator or a node holds it."""
     OFFERED = "offered"
@@ -104,6 +106,7 @@ KINDS: Final[dict[ExecutionKind, KindRow]] = {
     K.QUEUED: KindRow(E.QUEUED, "waits for the host to take it up"),
     K.HOST_BUSY: KindRow(E.QUEUED, "the host runs another command"),
     K.HOST_UNREACHABLE: KindRow(E.QUEUED, "the host is not reachable"),
+    K.AWAITING_TURN: KindRow(E.QUEUED, "the host is back, and waits for its turn"),
     K.HELD: KindRow(E.QUEUED, "it is held"),
     K.OFFERED: KindRow(E.QUEUED, "offered to the host"),
     K.ACCEPTED: KindRow(E.QUEUED, "accepted by the host, which waits for its go"),
@@ -175,6 +178,8 @@ class ExecutionFacts(msgspec.Struct, frozen=True, kw_only=True):
     held_by: str | None = None
     host_live: bool = True
     host_busy: bool = False
+    is_away: bool = False
+    """Whether it has left the window of the rollout."""
 
 
 class ShownStatus(msgspec.Struct, frozen=True):
@@ -211,6 +216,8 @@ def _queued(facts: ExecutionFacts) -> ExecutionKind:
         return K.HELD_BY_BLOCK if facts.held_by.startswith(BLOCK_ACTOR) else K.HELD
     if not facts.host_live:
         return K.HOST_UNREACHABLE
+    if facts.is_away:
+        return K.AWAITING_TURN
     return K.HOST_BUSY if facts.host_busy else K.QUEUED
 
 
@@ -248,6 +255,7 @@ def facts_of(
         held_by=task.held_by if task.status not in ENDED else None,
         host_live=host_live,
         host_busy=host_busy,
+        is_away=execution.away,
     )
 
 

@@ -60,8 +60,8 @@ from holdfast.store.scripts.work import Work
 from holdfast.sync.rows import unknown_node
 
 OFFER_LOOK: Final = 8
-"""Due executions of a host that an offer looks at: those before the first that may start are held up by their
-jobs."""
+"""Due executions of a host that an offer looks at, without those of jobs that wait. Those before the first
+that may start end, or are held by blocks."""
 RENEW_SHARE: Final = 0.1
 """A lease is written again when this share of it is used up."""
 

@@ -7,16 +7,38 @@ executions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.core.fleet.model import SLOT, Job
-from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionFacts, ExecutionKind, kind_of
+from holdfast.core.fleet.model import SLOT, Execution, Job
+from holdfast.core.fleet.rollout.state import HostOutcome
+from holdfast.core.fleet.status import (
+    BLOCK_ACTOR,
+    ExecutionFacts,
+    ExecutionKind,
+    bucket,
+    kind_of,
+    shown,
+)
 from holdfast.core.start_once import RunPhase
-from holdfast.core.task import FailureKind, Status
+from holdfast.core.task import FailureKind, Status, Task
 from holdfast.fleet.jobs.job_rows import GRANTED, Rollout, counts_of
 from holdfast.fleet.jobs.rows import own
 from holdfast.store.script import Script, call
+
+
+def outcomes_of(
+    job: Job, seen: Sequence[Execution], tasks: Mapping[str, Task]
+) -> list[tuple[HostOutcome, ExecutionKind]]:
+    """Executions that have ended, as the rollout counts them, and by kind."""
+    outcomes: list[tuple[HostOutcome, ExecutionKind]] = []
+    for execution in seen:
+        task = tasks[execution.task_id]
+        counted = bucket(task, execution)
+        assert counted is not None, f"execution {task.id} has ended, its task has not"
+        outcome = HostOutcome(execution.nth, counted, execution.wave, is_away=execution.away)
+        outcomes.append((outcome, shown(task, execution, job).kind))
+    return outcomes
 
 
 def count_kinds(job: Job, since: float) -> Script[dict[str, int]]:
@@ -24,7 +46,7 @@ def count_kinds(job: Job, since: float) -> Script[dict[str, int]]:
     kinds = Counter(counts_of(job))
     open_rows = yield call(own("open_facts"), job_id=job.id, since=since, slot=SLOT)
     for row in open_rows:
-        kinds[kind_of(_open_facts(row)).value] += row[6]
+        kinds[kind_of(_open_facts(row)).value] += row[7]
     ended_rows = yield call(own("ended_facts"), job_id=job.id)
     for status, failure_kind, outcome, has_go, n in ended_rows:
         facts = ExecutionFacts(
@@ -52,7 +74,7 @@ def count_kinds(job: Job, since: float) -> Script[dict[str, int]]:
 
 
 def _open_facts(row: Sequence[Any]) -> ExecutionFacts:
-    status, phase, by_block, is_held, is_live, is_busy, _ = row
+    status, phase, by_block, is_held, is_live, is_busy, away, _ = row
     holder = BLOCK_ACTOR if by_block else "operator"
     return ExecutionFacts(
         task_status=Status(status),
@@ -60,6 +82,7 @@ def _open_facts(row: Sequence[Any]) -> ExecutionFacts:
         held_by=holder if is_held else None,
         host_live=bool(is_live),
         host_busy=bool(is_busy),
+        is_away=bool(away),
     )
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.bus.port import Bus
 from holdfast.core.command import Abort, Instruction, Pause, Resume
@@ -19,6 +20,7 @@ from holdfast.core.event import NewEvent
 from holdfast.core.fleet.blocks import block as rules_of_blocks
 from holdfast.core.fleet.blocks.block import LiftAction, Refused
 from holdfast.core.fleet.jobs.spec import read_spec
+from holdfast.core.fleet.jobs.unstarted import HELD_TOO_LONG
 from holdfast.core.fleet.model import (
     APPROVAL_PREFIX,
     Block,
@@ -39,7 +41,14 @@ from holdfast.fleet.jobs import ending
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.drift import ask_again, current_digest
 from holdfast.fleet.jobs.ending import Killed, Reason
-from holdfast.fleet.jobs.job_rows import GRANTED, executions, lock_job, write_job
+from holdfast.fleet.jobs.job_rows import (
+    GRANTED,
+    executions,
+    lock_job,
+    rollout_of,
+    with_rollout,
+    write_job,
+)
 from holdfast.fleet.jobs.outbox import announce
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.jobs.verdicts import BlocksInForce, read_blocks
@@ -175,6 +184,11 @@ def _release(
     for execution in found:
         lift.one(execution, hosts.get(execution.host_id), in_force, blocks)
 
+    if lift.has_away:
+        # The rollout lets them return to its window.
+        looked = replace(rollout_of(changed), looked_at=0.0)
+        changed = replace(with_rollout(changed, looked), due_at=now)
+
     def then(now: float) -> Script[Sequence[NewEvent]]:
         yield from ending.write_reasons(lift.reasons)
         yield from announce(OutboxKind.RUN_EXECUTION, lift.pushed, now)
@@ -219,6 +233,7 @@ class _Lift:
         self.reasons: dict[str, Reason] = {}
         self.wake: list[str] = []
         self.pushed: list[str] = []
+        self.has_away = False
 
     def one(
         self,
@@ -242,7 +257,7 @@ class _Lift:
                     task_id, ExecutionKind.SKIPPED, "its block has ended, and says to drop it"
                 )
             case LiftAction.EXPIRE:
-                self._end(task_id, ExecutionKind.EXPIRED, "a block held it until its time was over")
+                self._end(task_id, *HELD_TOO_LONG)
             case LiftAction.REFUSE if others is not None:
                 _, reason = in_force.judged(others)
                 self._end(task_id, ExecutionKind.BLOCKED, reason.detail)
@@ -251,7 +266,7 @@ class _Lift:
                 self._resume(task_id, actor)
                 self._hold(task_id, actor, reason)
             case _:
-                self._requeue(task_id, host)
+                self._requeue(execution, host)
 
     def _resume(self, task_id: str, actor: str) -> None:
         apply.carry_out(self.work, Instruction(task_id, Resume(actor, "its block has ended")))
@@ -260,9 +275,14 @@ class _Lift:
         apply.carry_out(self.work, Instruction(task_id, Pause(actor, reason.detail)))
         self.reasons[task_id] = reason
 
-    def _requeue(self, task_id: str, host: Host | None) -> None:
+    def _requeue(self, execution: Execution, host: Host | None) -> None:
+        """It goes on, unless it has left the window: then it waits for its turn."""
+        task_id = execution.task_id
         self._resume(task_id, BLOCK_ACTOR.rstrip(":"))
         self.reasons[task_id] = Reason(None, "")
+        self.has_away = self.has_away or execution.away
+        if execution.away:
+            return
         if host is not None and self.rules.is_pushed(host.driver):
             self.pushed.append(task_id)
         elif host is not None:

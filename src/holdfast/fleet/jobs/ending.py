@@ -127,7 +127,9 @@ def write_kills(killed: Killed, now: float) -> Script[Sequence[NewEvent]]:
     return events
 
 
-def lock_executions(work: Work, found: Sequence[Execution]) -> Script[None]:
-    """Locks and loads the tasks of executions."""
-    if ids := sorted(execution.task_id for execution in found):
+def lock_executions(
+    work: Work, found: Sequence[Execution], more: Sequence[str] = ()
+) -> Script[None]:
+    """Locks and loads the tasks of executions, and those with the ids `more`."""
+    if ids := sorted({*more, *(execution.task_id for execution in found)}):
         work.load((yield call("lock_tasks", ids=ids)))

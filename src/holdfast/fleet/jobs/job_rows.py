@@ -36,11 +36,11 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """As it counts now: an operator may have changed it since the approval."""
     state: RolloutState
     looked_at: float = 0.0
-    """When `unknown` and `waiting` were counted."""
+    """When the hosts that are open were looked at."""
     unknown: int = 0
     """Hosts whose outcome is unknown."""
-    waiting: int = 0
-    """Admitted hosts that cannot run now."""
+    back: int = 0
+    """Hosts that have left the window, could run now, and wait for their turn."""
     said_at: float = 0.0
     """When an event last had the progress."""
     unsaid: bool = False

@@ -66,7 +66,8 @@ def _cells(job: Job, since: float, *, names: bool) -> Script[JobCells]:
         rows = yield call(
             own("cells_page"), job_id=job.id, after=after, since=since, slot=SLOT, limit=PAGE
         )
-        for nth, outcome, has_go, status_name, phase, failure, by_block, held, live, busy in rows:
+        for nth, outcome, has_go, status_name, phase, failure, *rest in rows:
+            by_block, held, live, busy, away = rest
             after = nth
             status = Status(status_name)
             holder = None
@@ -85,6 +86,7 @@ def _cells(job: Job, since: float, *, names: bool) -> Script[JobCells]:
                 held_by=holder,
                 host_live=bool(live),
                 host_busy=bool(busy),
+                is_away=bool(away),
             )
             letters.append(LETTER_OF[kind_of(facts)])
         if len(rows) < PAGE:

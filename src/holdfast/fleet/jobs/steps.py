@@ -1,8 +1,9 @@
 """One step of a job's rollout, as the parts of a transaction.
 
 Promises: ends are counted once: the step that counts them marks them. A host that a block refuses is never
-admitted; one that a block holds waits out of line. A step costs what it counts, admits and ends, whatever
-the number of hosts.
+admitted; one that a block holds leaves the window. Only a step takes a host out of the window and lets it in
+again, under the lock of the job and of the task. A step costs what it counts, admits and ends, whatever the
+number of hosts.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from holdfast.core.command import Admit, Instruction, Pause
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet.blocks.block import Refused
 from holdfast.core.fleet.jobs.spec import read_spec
+from holdfast.core.fleet.jobs.unstarted import unstarted_end
 from holdfast.core.fleet.model import (
     Execution,
     Host,
@@ -31,20 +33,21 @@ from holdfast.core.fleet.rollout.control import halt
 from holdfast.core.fleet.rollout.policy import HaltMode
 from holdfast.core.fleet.rollout.state import (
     ROLLOUT_ACTOR,
-    AdmitHosts,
     AskGate,
     HaltCause,
     HaltJob,
     HostOutcome,
     OpenWave,
     RolloutAction,
+    RolloutState,
     WakeAt,
 )
 from holdfast.core.fleet.rules import FleetRules
-from holdfast.core.fleet.status import ExecutionKind, bucket, shown
+from holdfast.core.fleet.status import ExecutionKind
 from holdfast.core.ids import Ids
-from holdfast.core.task import Status, Task
+from holdfast.core.task import Task
 from holdfast.fleet.jobs import ending
+from holdfast.fleet.jobs.counts import outcomes_of
 from holdfast.fleet.jobs.ending import Killed, Reason
 from holdfast.fleet.jobs.job_rows import (
     GRANTED,
@@ -61,6 +64,7 @@ from holdfast.fleet.jobs.outbox import announce
 from holdfast.fleet.jobs.planned import Planned
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.jobs.verdicts import BlocksInForce, read_blocks
+from holdfast.fleet.jobs.window import WindowMoves, admitted_by, among, look_seconds
 from holdfast.fleet.rows import HOSTS, own as fleet_own
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
@@ -69,10 +73,6 @@ from holdfast.store.scripts.work import Work
 
 SEEN_MAX: Final = 1_000
 """Ends that one step counts."""
-LOOK_SECONDS: Final = 1.0
-"""How often a running job counts its hosts that do not answer. A job of more than `LOOK_HOSTS` does it
-more rarely, so that it costs no more."""
-LOOK_HOSTS: Final = 2_000
 IDLE_LOOK_SECONDS: Final = 5.0
 """How soon a job with open hosts is looked at without an event."""
 PROGRESS_SECONDS: Final = 1.0
@@ -104,6 +104,7 @@ class JobStep:
         self.wake: list[str] = []
         self.counted: Counter[str] = Counter()
         self.seconds: list[tuple[str, float]] = []
+        self.moves = WindowMoves()
 
     @property
     def is_halted(self) -> bool:
@@ -132,13 +133,22 @@ class JobStep:
         most = most or self.rules.plan_batch
         seen = executions((yield call(own("ended_executions"), job_id=self.job.id, limit=SEEN_MAX)))
         tasks = yield from tasks_of(seen)
-        yield from self._look(len(seen))
-        actions = self._reduce(seen, tasks)
-        admitted = yield from self._admitted(actions)
+        outcomes = self._count(seen, outcomes_of(self.job, seen, tasks))
+        yield from self._look()
+        before = self.rollout.state
+        state, actions = self._reduce(outcomes, before)
+        admitted = yield from admitted_by(self.job.id, actions)
+        self.rollout = replace(self.rollout, state=state)
         ended = yield from self._to_end(after, most)
-        yield from ending.lock_executions(
-            self.work, [*(execution for found in admitted.values() for execution in found), *ended]
-        )
+        found = [execution for some in admitted.values() for execution in some]
+        yield from ending.lock_executions(self.work, [*found, *ended], self.moves.touched(actions))
+        if self.moves.keep_begun(self.work.tasks):
+            # There is less room than it seemed: what is admitted now is among what was found.
+            state, actions = self._reduce(outcomes, before)
+            admitted = among(admitted, actions)
+        self.moves.let_in(actions)
+        back = self.rollout.back - len(self.moves.returned)
+        self.rollout = replace(self.rollout, state=state, back=back)
         yield from self._admit(admitted)
         self._end(ended)
         is_full = len(ended) == most
@@ -158,35 +168,40 @@ class JobStep:
 
     # -- counting --------------------------------------------------------------------------------
 
-    def _look(self, ends: int) -> Script[None]:
-        """Counts the hosts that do not answer, now and then. In between, hosts that have ended since
-        do not wait any more."""
+    def _count(
+        self, seen: Sequence[Execution], found: Sequence[tuple[HostOutcome, ExecutionKind]]
+    ) -> list[HostOutcome]:
+        """The ends that the reducer counts. They are counted by kind beside it."""
+        for execution, (_, kind) in zip(seen, found, strict=True):
+            self.counted[kind.value] += 1
+            if execution.go_at is not None and execution.ended_at is not None:
+                self.seconds.append((kind.value, max(0.0, execution.ended_at - execution.go_at)))
+        kinds = Counter(counts_of(self.job)) + self.counted
+        self.job = replace(self.job, counts_json=counts_json(kinds))
+        self.rollout = replace(self.rollout, unsaid=self.rollout.unsaid or bool(found))
+        return [outcome for outcome, _ in found]
+
+    def _look(self) -> Script[None]:
+        """Finds hosts that cannot run any more, and those that can again. Now and then, and in each step
+        while hosts wait for their turn."""
         rollout, now = self.rollout, self.now
         if not rollout.state.open:
-            self.rollout = replace(rollout, unknown=0, waiting=0)
-        elif now - rollout.looked_at < LOOK_SECONDS * max(1.0, self.job.hosts / LOOK_HOSTS):
-            self.rollout = replace(rollout, waiting=max(0, rollout.waiting - ends))
-        else:
-            since = now - self.rules.silent_seconds
-            rows = yield call(own("count_open"), job_id=self.job.id, since=since)
-            unknown, waiting = rows[0]
-            self.rollout = replace(rollout, unknown=unknown, waiting=waiting, looked_at=now)
+            self.rollout = replace(rollout, unknown=0, back=0)
+            return
+        if now - rollout.looked_at < look_seconds(self.job.hosts) and not rollout.back:
+            return
+        since = now - self.rules.silent_seconds
+        unknown = yield from self.moves.look(self.job.id, since)
+        back = len(self.moves.back)
+        self.rollout = replace(rollout, unknown=unknown, back=back, looked_at=now)
 
-    def _reduce(self, seen: Sequence[Execution], tasks: dict[str, Task]) -> list[RolloutAction]:
-        """The step of the reducer. The ends are counted by kind beside it."""
-        rollout, state = self.rollout, self.rollout.state
-        outcomes: list[HostOutcome] = []
-        for execution in seen:
-            task = tasks[execution.task_id]
-            counted = bucket(task, execution)
-            assert counted is not None, f"execution {task.id} has ended, its task has not"
-            outcomes.append(HostOutcome(execution.nth, counted, execution.wave))
-            kind = shown(task, execution, self.job).kind.value
-            self.counted[kind] += 1
-            if execution.go_at is not None and execution.ended_at is not None:
-                self.seconds.append((kind, max(0.0, execution.ended_at - execution.go_at)))
-        was_final = self.is_halted
-        if self.is_expired and not was_final and state.admitted < state.hosts:
+    def _reduce(
+        self, outcomes: Sequence[HostOutcome], before: RolloutState
+    ) -> tuple[RolloutState, list[RolloutAction]]:
+        """The step of the reducer."""
+        rollout, state = self.rollout, before
+        is_final = before.halt is not None and before.halt.is_final
+        if self.is_expired and not is_final and state.admitted < state.hosts:
             reason = "its time was over before all hosts had started"
             state = halt(
                 state,
@@ -202,61 +217,63 @@ class JobStep:
             outcomes,
             rollout.unknown,
             self.now,
-            waiting=rollout.waiting,
+            leaving=tuple(self.moves.leaving),
+            back=() if self.is_expired else tuple(self.moves.back),
             most=self.rules.plan_batch,
             may_admit=self.may_admit,
         )
-        if given is not None and given is not rollout.state.halt:
+        if given is not None and given is not before.halt:
             actions.insert(0, HaltJob(given))
-        self.rollout = replace(rollout, state=state, unsaid=rollout.unsaid or bool(seen))
-        kinds = Counter(counts_of(self.job)) + self.counted
-        self.job = replace(self.job, counts_json=counts_json(kinds))
-        return actions
+        return state, actions
 
     # -- admitting -------------------------------------------------------------------------------
 
-    def _admitted(self, actions: Sequence[RolloutAction]) -> Script[dict[int, list[Execution]]]:
-        """The executions that the rollout admits, by wave."""
-        found: dict[int, list[Execution]] = {}
-        for action in actions:
-            if isinstance(action, AdmitHosts):
-                rows = yield call(
-                    own("executions_by_nth"), job_id=self.job.id, nths=list(action.nths)
-                )
-                found.setdefault(action.wave, []).extend(executions(rows))
-        return found
-
     def _admit(self, admitted: dict[int, list[Execution]]) -> Script[None]:
-        """Queues the executions at their hosts. Those that a block refuses end; those that it holds wait."""
+        """Queues the executions at their hosts. Those that a block refuses end; those that it holds leave
+        the window."""
         wanted = [execution for found in admitted.values() for execution in found]
+        back = {id: self.work.tasks[id].assigned_to for id in self.moves.returned}
+        ids = sorted({id for id in back.values() if id is not None} | {e.host_id for e in wanted})
+        if not ids:
+            return
+        rows = yield call(fleet_own("get_hosts"), ids=ids)
+        hosts: dict[str | None, Host] = {host.id: host for host in HOSTS.read_all(rows)}
+        for task_id, host_id in back.items():
+            self._wake(task_id, hosts.get(host_id))
         if not wanted:
             return
-        rows = yield call(fleet_own("get_hosts"), ids=sorted({e.host_id for e in wanted}))
-        hosts: dict[str, Host] = {host.id: host for host in HOSTS.read_all(rows)}
         blocks = yield from read_blocks(self.job.project, self.spec.command_type, self.now)
-        for execution in wanted:
-            self._admit_one(execution, hosts.get(execution.host_id), blocks)
+        held = [e for e in wanted if self._admit_one(e, hosts.get(e.host_id), blocks)]
+        self.moves.hold(held)
+        state = reducer.left(self.rollout.policy, self.rollout.state, [e.nth for e in held])
+        self.rollout = replace(self.rollout, state=state)
 
-    def _admit_one(self, execution: Execution, host: Host | None, blocks: BlocksInForce) -> None:
+    def _wake(self, task_id: str, host: Host | None) -> None:
+        if host is not None and self.rules.is_pushed(host.driver):
+            self.pushed.append(task_id)
+        elif host is not None:
+            self.wake.append(host.id)
+
+    def _admit_one(self, execution: Execution, host: Host | None, blocks: BlocksInForce) -> bool:
+        """Returns whether a block holds it."""
         task_id = execution.task_id
         if host is None or host.state is HostState.GONE:
             gone = Reason(ExecutionKind.UNDELIVERABLE, "the host was removed")
             self._abort(execution, gone, ROLLOUT_ACTOR)
-            return
+            return False
         verdict = blocks.verdict(host)
         if isinstance(verdict, Refused):
             actor, reason = blocks.judged(verdict)
             self._abort(execution, reason, actor)
-            return
+            return False
         apply.carry_out(self.work, Instruction(task_id, Admit()))
-        if verdict is not None:
-            actor, reason = blocks.judged(verdict)
-            apply.carry_out(self.work, Instruction(task_id, Pause(actor, reason.detail)))
-            self.reasons[task_id] = reason
-        elif self.rules.is_pushed(host.driver):
-            self.pushed.append(task_id)
-        else:
-            self.wake.append(host.id)
+        if verdict is None:
+            self._wake(task_id, host)
+            return False
+        actor, reason = blocks.judged(verdict)
+        apply.carry_out(self.work, Instruction(task_id, Pause(actor, reason.detail)))
+        self.reasons[task_id] = reason
+        return True
 
     def _abort(self, execution: Execution, reason: Reason, actor: str) -> None:
         self.reasons |= ending.end_unstarted(
@@ -284,17 +301,10 @@ class JobStep:
             self.reasons |= self.killed.reasons
 
     def _why(self, execution: Execution, task: Task) -> Reason:
-        halted = self.rollout.state.halt
-        kind = ExecutionKind.TIMEOUT_DELIVERY
-        detail = "the host did not take it up in time: it never started"
-        if halted is not None and halted.is_final:
-            kind, detail = _BY_CAUSE[halted.cause], halted.reason
-        waited = task.status is not Status.BLOCKED and execution.block_id is None
-        if kind is ExecutionKind.EXPIRED and waited:
-            kind = ExecutionKind.TIMEOUT_DELIVERY
-        elif kind is ExecutionKind.TIMEOUT_DELIVERY and not waited:
-            kind, detail = ExecutionKind.EXPIRED, "a block held it until its time was over"
-        return Reason(kind, detail)
+        """By the job as this step leaves it."""
+        end = unstarted_end(with_rollout(self.job, self.rollout), execution, task, self.now)
+        assert end is not None, "the job is halted, or its time is over"
+        return Reason(end.kind, end.detail)
 
     # -- the result ------------------------------------------------------------------------------
 
@@ -328,7 +338,8 @@ class JobStep:
         if not self.is_expired and self.may_admit:
             wakes.append(self.job.not_after)
         if state.open:
-            wakes.append(self.now + IDLE_LOOK_SECONDS)
+            soon = look_seconds(self.job.hosts) if state.away else IDLE_LOOK_SECONDS
+            wakes.append(self.now + soon)
         self.job = replace(self.job, due_at=min(wakes, default=None))
 
     def _opened(self, wave: int) -> None:
@@ -369,17 +380,10 @@ class JobStep:
         for wave, found in admitted.items():
             ids = [execution.task_id for execution in found]
             yield call(own("admit_executions"), wave=wave, ids=ids)
+        yield from self.moves.write()
         yield from ending.write_reasons(self.reasons)
         orders = yield from ending.write_kills(self.killed, now)
         yield from announce(OutboxKind.RUN_EXECUTION, self.pushed, now)
         self.job = yield from write_job(self.before, self.job)
         more = () if also is None else (yield from also(self.job))
         return [*self.events, *orders, *more]
-
-
-_BY_CAUSE: Final = {
-    HaltCause.BUDGET: ExecutionKind.SKIPPED,
-    HaltCause.OPERATOR: ExecutionKind.CANCELLED_BEFORE_START,
-    HaltCause.REJECTED: ExecutionKind.REJECTED,
-    HaltCause.EXPIRED: ExecutionKind.EXPIRED,
-}

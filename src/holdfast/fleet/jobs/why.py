@@ -27,7 +27,7 @@ class Cause(msgspec.Struct, frozen=True):
 
     code: str
     """`ended`, `approval`, `halt`, `wave`, `window`, `block`, `held`, `host_gone`, `host_cordoned`,
-    `host_unreachable`, `host_busy`, `not_due`, `running`."""
+    `host_unreachable`, `turn`, `host_busy`, `not_due`, `running`."""
     text: str
 
 
@@ -68,6 +68,8 @@ def _causes(job: Job, view: ExecutionView, now: float, since: float) -> Script[l
     if task.held_by is not None:
         causes.append(Cause("held", f"held by {task.held_by}"))
     causes += _of_host(execution, found.get(execution.host_id), since)
+    if execution.away:
+        causes.append(_of_turn(job))
     if task.status is Status.QUEUED and task.due_at > now:
         text = (
             f"attempt {task.attempts + 1} of {task.max_attempts} is due at {time_text(task.due_at)}"
@@ -98,6 +100,16 @@ def _of_job(job: Job, execution: Execution, task: Task) -> list[Cause]:
         text = f"{state.in_flight} of at most {window} hosts run; {max(0, ahead)} come before it"
         causes.append(Cause("window", text))
     return causes
+
+
+def _of_turn(job: Job) -> Cause:
+    """Of a host that has left the window."""
+    rollout = rollout_of(job)
+    state, window = rollout.state, size_of(rollout.policy.max_in_flight, job.hosts)
+    text = f"the host left the window and waits for its turn: {state.in_flight} of at most {window} hosts run"
+    if state.late:
+        text += f", and wave {state.late} runs late"
+    return Cause("turn", text)
 
 
 def _of_blocks(found: list[rules_of_blocks.BlockExplanation]) -> list[Cause]:

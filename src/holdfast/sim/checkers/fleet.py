@@ -31,10 +31,6 @@ CANCELLED: Final = frozenset(
 """Which of them it is may become known after the end."""
 DELIVERY_SECONDS: Final = 120.0
 """A go that was given before a halt has started its command, or never will, after this time."""
-PROMPT_SECONDS: Final = 3.0
-SILENT_SECONDS: Final = 14.0
-"""Longer than the time between two messages of an idle host."""
-LOOK_BACK_SECONDS: Final = 40.0
 _tokens: Final = msgspec.json.Decoder(list[int])
 
 
@@ -150,15 +146,15 @@ def statuses_never_go_back(outcome: Outcome) -> Iterator[str]:
 
 
 def rollouts_keep_their_window(outcome: Outcome) -> Iterator[str]:
-    """Never do more hosts of a job run its command than its window has room for. A host that was given up
-    for lost does not count any more, nor one that did not answer before it started."""
+    """Never do more hosts of a job run its command than its window has room for, also not when hosts come
+    back or blocks are lifted. A host that was given up for lost does not count any more."""
     history, runs = outcome.record.fleet, runs_by_execution(outcome)
-    ends, stragglers = _ends(outcome.history), _stragglers(outcome)
+    ends = _ends(outcome.history)
     by_job: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for id, execution in history.executions.items():
         for run in runs.get(id, []):
             end = min(ends.get(id, outcome.seconds), run.ended_at or outcome.seconds)
-            if end > run.started_at and id not in stragglers:
+            if end > run.started_at:
                 by_job[execution.job_id] += [(run.started_at, 1), (end, -1)]
     for job_id, moves in by_job.items():
         job = history.jobs[job_id]
@@ -170,31 +166,6 @@ def rollouts_keep_their_window(outcome: Outcome) -> Iterator[str]:
             most = max(most, running)
         if most > window:
             yield f"{most} hosts ran {job_id} at once, its window is {window}"
-
-
-def _stragglers(outcome: Outcome) -> set[str]:
-    """Executions whose hosts were silent before they took them up, or took them up late: they do not count
-    in the window while they wait."""
-    history = outcome.record.fleet
-    queued: dict[str, float] = {}
-    found: set[str] = set()
-    for change in outcome.history:
-        if change.type != FLEET_TYPE or change.id not in history.executions:
-            continue
-        if change.status == "queued":
-            queued[change.id] = change.at
-        elif change.status == "running":
-            since = queued.get(change.id, 0.0)
-            heard = history.heard.get(history.executions[change.id].host_id, [])
-            if change.at > since + PROMPT_SECONDS or _is_silent(heard, since, change.at):
-                found.add(change.id)
-    return found
-
-
-def _is_silent(heard: Sequence[float], since: float, until: float) -> bool:
-    """Whether the host did not speak for a while, shortly before it took an execution up."""
-    times = [at for at in heard if since - LOOK_BACK_SECONDS <= at <= until]
-    return any(b - a > SILENT_SECONDS for a, b in pairwise([since - LOOK_BACK_SECONDS, *times]))
 
 
 def _ends(changes: Sequence[Change]) -> dict[str, float]:

@@ -17,11 +17,13 @@ from holdfast.sim.node import Cluster
 PERIOD_SECONDS: Final = 10.0
 BY: Final = By(actor="user:eve", reason="the simulation ends")
 PAUSED: Final = "SELECT id FROM holdfast_job WHERE finished_at IS NULL AND status = 'PAUSED'"
+QUARANTINED: Final = "SELECT id FROM holdfast_node WHERE state = 'quarantined'"
 CORDONED: Final = "SELECT id FROM holdfast_host WHERE state = 'cordoned'"
 
 
 class Calming:
-    """Lifts blocks, resumes jobs, decides approvals and puts hosts into service, until the run ends."""
+    """Lifts blocks, resumes jobs, decides approvals and puts hosts into service, until the run ends. An agent
+    that restarts very often while old messages arrive may be taken for two, and is admitted again."""
 
     def __init__(self, server: AnyServer, history: FleetHistory, cluster: Cluster) -> None:
         self._server = server
@@ -35,7 +37,7 @@ class Calming:
     async def _run(self) -> None:
         clock = self._cluster.database.clock
         while True:
-            for act in (self._blocks, self._hosts, self._approvals, self._jobs):
+            for act in (self._blocks, self._nodes, self._hosts, self._approvals, self._jobs):
                 try:
                     await act()
                 except HoldfastError as error:
@@ -45,6 +47,10 @@ class Calming:
     async def _blocks(self) -> None:
         for block in await self._server.call(lambda s: s.fleet.blocks.list(DEFAULT_PROJECT)):
             await self._acts.lift_one(block.id)
+
+    async def _nodes(self) -> None:
+        for (node,) in self._cluster.database.rows(QUARANTINED):
+            await self._acts.admit(node)
 
     async def _hosts(self) -> None:
         for (host,) in self._cluster.database.rows(CORDONED):

@@ -13,6 +13,7 @@ from holdfast.core.fleet.approvals.approval import Person
 from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.model import SLOT, BlockEffect, OnLift, OnRunning
 from holdfast.core.fleet.rollout.policy import RolloutRequest
+from holdfast.core.node_identity import NodeState
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.errors import HoldfastError
 from holdfast.fleet.blocks.blocks import NewBlock
@@ -25,6 +26,7 @@ from holdfast.sim.fleet_history import FleetHistory
 from holdfast.sim.node import Node
 from holdfast.store.scripts import leases
 from holdfast.store.scripts.leases import Teller
+from holdfast.sync.nodes import Nodes
 
 T = TypeVar("T")
 REPEATS_MAX: Final = 6
@@ -251,6 +253,10 @@ class Acts:
         host = self._draw.pick(sorted(self._history.hosts))
         state = self._draw.pick(("cordoned", "active", "active"))
         await self.put_into(host, state)
+
+    async def admit(self, node: str) -> None:
+        """Ends the quarantine of a node."""
+        await self.call(lambda s: Nodes(s.resources.store).set_state(node, NodeState.LIVE, MADE))
 
     async def put_into(self, host: str, state: str) -> None:
         await self.call(lambda s: s.fleet.hosts.edit(host, MADE, state=state))

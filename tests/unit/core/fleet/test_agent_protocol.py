@@ -97,7 +97,7 @@ class World:
                 if run.task.status not in ENDED:
                     server.abort(run.task.id)
             case "pause":
-                server.set_job(halt_json='{"mode":"pause"}')
+                server.set_job(halt_json='{"mode":"pause","reason":""}')
             case "resume":
                 server.set_job(halt_json=None)
             case "revoke":

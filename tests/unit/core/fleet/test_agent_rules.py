@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.core.command import Abort, Expire
 from holdfast.core.fleet.agents.facts import Run
-from holdfast.core.fleet.agents.offer_rules import Ends, Waits, may_start, next_offer, offer_of
+from holdfast.core.fleet.agents.offer_rules import Waits, may_start, next_offer, offer_of
 from holdfast.core.fleet.agents.rules import fenced, judge
 from holdfast.core.fleet.agents.wire import (
     AgentChunk,
@@ -19,6 +19,7 @@ from holdfast.core.fleet.agents.wire import (
     AgentSync,
     TokenRef,
 )
+from holdfast.core.fleet.jobs.unstarted import UnstartedEnd
 from holdfast.core.fleet.model import (
     ApprovalState,
     Block,
@@ -329,19 +330,23 @@ def test_a_host_out_of_service_gets_no_offer(change: dict[str, object]) -> None:
         ({"approval_state": ApprovalState.WAIT_APPROVAL}, Waits),
         ({"approval_state": ApprovalState.REJECTED}, "rejected"),
         ({"approval_state": ApprovalState.EXPIRED}, "expired"),
-        ({"halt_json": '{"mode":"pause"}', "status": JobStatus.PAUSED}, Waits),
+        ({"halt_json": '{"mode":"pause","reason":""}', "status": JobStatus.PAUSED}, Waits),
         ({"halt_json": '{"mode":"drain","reason":"x"}'}, "skipped"),
+        (
+            {"halt_json": '{"mode":"drain","reason":"x","cause":"operator"}'},
+            "cancelled_before_start",
+        ),
         ({"status": JobStatus.CANCELLED}, "skipped"),
-        ({"not_after": 1_000.0}, "expired"),
+        ({"not_after": 1_000.0}, "timeout_delivery"),
     ],
 )
 def test_the_job_decides_whether_its_executions_start(
     changes: dict[str, object], verdict: object
 ) -> None:
-    ruled = may_start(make_job(**changes), 1_000.0)
+    ruled = may_start(make_run("e0", make_job(**changes), COMMAND), 1_000.0)
     match ruled:
-        case Ends():
-            assert ruled.outcome == verdict
+        case UnstartedEnd():
+            assert ruled.kind == verdict
         case Waits():
             assert verdict is Waits
         case None:

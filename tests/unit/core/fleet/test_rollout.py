@@ -30,6 +30,7 @@ from holdfast.core.fleet.rollout.reducer import (
     HostOutcome,
     OpenWave,
     Policy,
+    ReturnHosts,
     RolloutAction,
     RolloutState,
     WakeAt,
@@ -62,6 +63,10 @@ def admitted(actions: list[RolloutAction]) -> list[int]:
     return [nth for a in actions if isinstance(a, AdmitHosts) for nth in a.nths]
 
 
+def returned(actions: list[RolloutAction]) -> list[int]:
+    return [nth for a in actions if isinstance(a, ReturnHosts) for nth in a.nths]
+
+
 def kinds(actions: list[RolloutAction]) -> list[str]:
     return [type(action).__name__ for action in actions]
 
@@ -74,6 +79,9 @@ class Course:
         self.state = begin(hosts)
         self.open: list[int] = []
         self.waiting: set[int] = set()
+        """Open hosts that cannot run."""
+        self.away: set[int] = set()
+        """Open hosts that have left the window."""
         self.buckets: dict[int, Bucket] = {}
         self.seen: list[HostOutcome] = []
         self.started: list[int] = []
@@ -83,27 +91,32 @@ class Course:
     def end(self, nth: int, bucket: Bucket) -> None:
         assert nth not in self.buckets
         self.buckets[nth] = bucket
-        self.seen.append(HostOutcome(nth, bucket, None))
+        self.seen.append(HostOutcome(nth, bucket, None, is_away=nth in self.away))
         self.waiting.discard(nth)
+        self.away.discard(nth)
         if nth in self.open:
             self.open.remove(nth)
 
     def step(self, unknown: int = 0, most: int = 500) -> list[RolloutAction]:
         seen, self.seen = self.seen, []
         before = self.state
-        waiting = len(self.waiting)
+        leaving, back = sorted(self.waiting - self.away), sorted(self.away - self.waiting)
         given_ = (self.policy, before, seen, unknown, self.now)
-        self.state, actions = step(*given_, waiting=waiting, most=most)
-        assert (self.state, actions) == step(*given_, waiting=waiting, most=most)
+        self.state, actions = step(*given_, leaving=leaving, back=back, most=most)
+        assert (self.state, actions) == step(*given_, leaving=leaving, back=back, most=most)
+        self.away |= self.waiting
         decoded = msgspec.json.decode(msgspec.json.encode(self.state), type=RolloutState)
         assert decoded == self.state
         self._check(before, actions)
         return actions
 
     def _check(self, before: RolloutState, actions: list[RolloutAction]) -> None:
-        nths = admitted(actions)
+        nths, returned_ = admitted(actions), returned(actions)
         if before.halt is not None or any(isinstance(a, HaltJob) for a in actions):
             assert not nths
+            assert not returned_
+        assert set(returned_) <= self.away - self.waiting
+        self.away -= set(returned_)
         for action in actions:
             if isinstance(action, AdmitHosts):
                 assert {wave_of(self.policy, self.hosts, n) for n in action.nths} == {action.wave}
@@ -111,9 +124,10 @@ class Course:
         assert not set(nths) & set(self.buckets), "admitted after its end"
         self.started += nths
         self.open += nths
-        if nths:
-            limit = size_of(self.policy.max_in_flight, self.hosts)
-            assert len(self.open) - len(self.waiting) <= limit
+        running = len(self.open) - len(self.away)
+        assert (self.state.in_flight, self.state.away) == (running, len(self.away))
+        if nths or returned_:
+            assert running <= size_of(self.policy.max_in_flight, self.hosts)
         wakes = [action.at for action in actions if isinstance(action, WakeAt)]
         assert len(wakes) <= 1
         self.wake = wakes[0] if wakes else None
@@ -344,6 +358,93 @@ def test_unreachable_hosts_leave_the_window_to_others() -> None:
     course.step()
     course.waiting = {course.open[0]}
     assert len(admitted(course.step())) == 1
+
+
+def test_hosts_that_come_back_return_one_by_one_and_before_new_ones() -> None:
+    course = Course(Policy(waves=(), max_in_flight=2, order=HostOrder.NAME, budgets={}), 10)
+    course.step()
+    course.waiting = {0, 1}
+    assert admitted(course.step()) == [2, 3]
+    course.waiting = set()
+    assert course.step() == []
+    course.end(2, OK)
+    assert course.step() == [ReturnHosts((0,))]
+    course.end(3, OK)
+    course.end(0, OK)
+    assert course.step() == [ReturnHosts((1,)), AdmitHosts(1, (4,))]
+
+
+def test_the_rate_counts_hosts_that_come_back() -> None:
+    policy = Policy(waves=(), order=HostOrder.NAME, budgets={}, rate_per_second=1.0)
+    course = Course(policy, 2)
+    assert admitted(course.step()) == [0]
+    course.waiting = {0}
+    course.now += 1.0
+    assert admitted(course.step()) == [1]
+    course.waiting = set()
+    assert course.step() == [WakeAt(course.now + 1.0)]
+    course.now += 1.0
+    assert course.step() == [ReturnHosts((0,))]
+
+
+CANARY = Policy(
+    waves=(1, "rest"), order=HostOrder.NAME, straggler_seconds=0, bake_seconds=60, budgets={}
+)
+
+
+def passed_over(hosts: int = 4) -> Course:
+    """A course whose first wave was closed before anything ran in it; the window is empty."""
+    course = Course(CANARY, hosts)
+    course.step()
+    course.waiting = {0}
+    course.step()
+    course.now += 60
+    assert admitted(course.step()) == [1, 2, 3]
+    course.waiting = {0, 1, 2, 3}
+    course.step()
+    return course
+
+
+def test_a_wave_that_was_passed_over_runs_before_later_ones_and_is_baked() -> None:
+    course = passed_over()
+    course.waiting = set()
+    assert course.step() == [ReturnHosts((0,))]
+    assert course.step() == []
+    course.end(0, OK)
+    assert course.step() == [WakeAt(course.now + 60)]
+    course.now += 60
+    assert course.step() == [ReturnHosts((1, 2, 3))]
+
+
+def test_a_canary_that_comes_back_late_and_fails_halts_the_job() -> None:
+    course = passed_over()
+    course.waiting = set()
+    course.step()
+    course.end(0, FAILED)
+    actions = course.step()
+    assert isinstance(actions[0], HaltJob)
+    assert returned(actions) == returned(course.step()) == []
+
+
+def test_a_canary_that_is_gone_again_does_not_hang_the_job() -> None:
+    course = passed_over()
+    course.waiting = {1, 2, 3}
+    assert course.step() == [ReturnHosts((0,))]
+    course.waiting = {0}
+    assert course.step() == [ReturnHosts((1, 2, 3))]
+
+
+def test_a_wave_in_which_something_ran_does_not_hold_up_later_ones() -> None:
+    policy = Policy(waves=(2, "rest"), order=HostOrder.NAME, straggler_seconds=0, budgets={})
+    course = Course(policy, 4)
+    course.step()
+    course.waiting = {0}
+    course.end(1, OK)
+    assert admitted(course.step()) == [2, 3]
+    course.waiting = {0, 2}
+    course.step()
+    course.waiting = set()
+    assert course.step() == [ReturnHosts((0, 2))]
 
 
 def test_the_window_may_change_between_steps() -> None:

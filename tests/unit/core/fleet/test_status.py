@@ -198,10 +198,11 @@ def test_every_combination_has_one_kind_that_fits_its_task() -> None:
     outcomes = [None, "nonsense", *K]
     combinations = itertools.product(
         Status, RunPhase, [None, *FailureKind], outcomes, [False, True], [(0, 0), (1, 0), (1, 1)],
-        [None, "user:ann", "block:blk_1"], [(True, False), (True, True), (False, True)],
+        [None, "user:ann", "block:blk_1"],
+        [(True, False, False), (True, True, False), (False, True, True), (True, True, True)],
     )  # fmt: skip
     seen = set()
-    for status, phase, failure, outcome, has_go, flags, held_by, (live, busy) in combinations:
+    for status, phase, failure, outcome, has_go, flags, held_by, host in combinations:
         facts = ExecutionFacts(
             task_status=status,
             phase=phase,
@@ -211,8 +212,9 @@ def test_every_combination_has_one_kind_that_fits_its_task() -> None:
             is_approved=bool(flags[0]),
             is_started=bool(flags[1]),
             held_by=held_by,
-            host_live=live,
-            host_busy=busy,
+            host_live=host[0],
+            host_busy=host[1],
+            is_away=host[2],
         )
         kind = kind_of(facts)
         seen.add(kind)

@@ -19,14 +19,13 @@ from holdfast.core.errors import CommandRefused
 from holdfast.core.fleet.agents.facts import Run, RunCommand, claim_id
 from holdfast.core.fleet.agents.wire import AgentOffer
 from holdfast.core.fleet.blocks.block import block_text
+from holdfast.core.fleet.jobs.unstarted import UnstartedEnd, unstarted_end
 from holdfast.core.fleet.model import (
-    JOB_ENDED,
     ApprovalState,
     Block,
     BlockEffect,
     Execution,
     HostState,
-    Job,
     JobStatus,
 )
 from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionKind, ends_as
@@ -39,7 +38,6 @@ from holdfast.core.transition import Ruling, applied
 ACTOR: Final = "fleet"
 """The actor of an execution that ends because it may not start."""
 SLOT_SECONDS: Final = TTL_SECONDS_MAX
-PAUSED: Final = "pause"
 
 BlockVerdict: TypeAlias = Callable[[Run], Block | None]
 """The block that keeps an execution from its host now."""
@@ -50,13 +48,6 @@ EnvironmentOf: TypeAlias = Callable[[RunCommand], dict[str, str]]
 class Waits(msgspec.Struct, frozen=True):
     """The execution keeps its place in the line."""
 
-    reason: str
-
-
-class Ends(msgspec.Struct, frozen=True):
-    """The execution may not start any more."""
-
-    outcome: ExecutionKind
     reason: str
 
 
@@ -73,35 +64,19 @@ class Offered(msgspec.Struct, frozen=True):
     """Outcomes of executions that ended instead."""
 
 
-def may_start(job: Job, now: float) -> Waits | Ends | None:
-    """Whether executions of the job may start. None: they may."""
-    match job.approval_state:
-        case ApprovalState.NOT_REQUIRED | ApprovalState.APPROVED:
-            pass
-        case ApprovalState.REJECTED:
-            return Ends(ExecutionKind.REJECTED, "the job was rejected")
-        case ApprovalState.EXPIRED:
-            return Ends(ExecutionKind.EXPIRED, "the job was not approved in time")
-        case _:
-            return Waits("the job waits for an approval")
-    halt = _halt(job)
-    if job.status in JOB_ENDED or (halt is not None and halt.mode != PAUSED):
-        reason = halt.reason if halt is not None else f"the job is {job.status}"
-        return Ends(ExecutionKind.SKIPPED, reason or "the job was halted")
-    if now >= job.not_after:
-        return Ends(ExecutionKind.EXPIRED, "it had not started when the time of the job was over")
-    if job.status is not JobStatus.RUNNING or halt is not None:
-        return Waits("the job is paused" if halt is not None else "the job has not started")
-    return None
-
-
-class _Halt(msgspec.Struct, frozen=True):
-    mode: str = ""
-    reason: str = ""
-
-
-def _halt(job: Job) -> _Halt | None:
-    return None if job.halt_json is None else msgspec.json.decode(job.halt_json, type=_Halt)
+def may_start(run: Run, now: float) -> Waits | UnstartedEnd | None:
+    """Whether an execution may start now. None: it may."""
+    job = run.job.job
+    end = unstarted_end(job, run.execution, run.task, now)
+    if end is not None:
+        return end
+    if job.approval_state not in (ApprovalState.NOT_REQUIRED, ApprovalState.APPROVED):
+        return Waits("the job waits for an approval")
+    if job.halt_json is not None:
+        return Waits("the job is paused")
+    if job.status is not JobStatus.RUNNING:
+        return Waits("the job has not started")
+    return Waits("the host waits for its turn") if run.execution.away else None
 
 
 def may_be_offered(node_state: NodeState, host_state: HostState, slot: LeaseRow) -> bool:
@@ -125,7 +100,7 @@ def next_offer(
     executions: list[Execution] = []
     ended: list[str] = []
     for run in candidates:
-        verdict = may_start(run.job.job, now)
+        verdict: Waits | UnstartedEnd | None = may_start(run, now)
         if isinstance(verdict, Waits):
             continue
         block = blocked_by(run) if verdict is None else None
@@ -134,22 +109,22 @@ def next_offer(
             executions.append(replace(run.execution, block_id=block.id))
             continue
         if block is not None:
-            verdict = Ends(ExecutionKind.BLOCKED, block_text(block, now))
+            verdict = UnstartedEnd(ExecutionKind.BLOCKED, block_text(block, now))
         if verdict is None and run.job.command.refusal:
-            verdict = Ends(ExecutionKind.REFUSED, run.job.command.refusal)
+            verdict = UnstartedEnd(ExecutionKind.REFUSED, run.job.command.refusal)
         env: dict[str, str] = {}
         if verdict is None:
             try:
                 env = environment_of(run.job.command)
             except CommandRefused as error:
-                verdict = Ends(ExecutionKind.REFUSED, str(error))
+                verdict = UnstartedEnd(ExecutionKind.REFUSED, str(error))
         if verdict is not None:
-            verdict = Ends(*ends_as(run.task, verdict.outcome, verdict.reason))
+            verdict = UnstartedEnd(*ends_as(run.task, verdict.kind, verdict.detail))
             rulings.append(_end(run, verdict, now))
             executions.append(
-                replace(run.execution, outcome=verdict.outcome.value, detail=verdict.reason)
+                replace(run.execution, outcome=verdict.kind.value, detail=verdict.detail)
             )
-            ended.append(verdict.outcome.value)
+            ended.append(verdict.kind.value)
             continue
         taken = _taken(slot, run, host, now)
         moves, granted = _claim(run, taken.fence, lease_seconds, now)
@@ -159,9 +134,9 @@ def next_offer(
     return Offered(rulings, executions, slot, ended=tuple(ended))
 
 
-def _end(run: Run, verdict: Ends, now: float) -> Ruling:
+def _end(run: Run, verdict: UnstartedEnd, now: float) -> Ruling:
     return decide.decide(
-        run.task, Instruction(run.task.id, Abort(actor=ACTOR, reason=verdict.reason)), now
+        run.task, Instruction(run.task.id, Abort(actor=ACTOR, reason=verdict.detail)), now
     )
 
 

@@ -29,7 +29,7 @@ from holdfast.core.fleet.agents.facts import (
     SyncEffects,
     taken_with,
 )
-from holdfast.core.fleet.agents.offer_rules import may_be_offered, may_start, reported
+from holdfast.core.fleet.agents.offer_rules import Waits, may_be_offered, may_start, reported
 from holdfast.core.fleet.agents.result_rules import NO_START, command_of, late_json, with_outcome
 from holdfast.core.fleet.agents.run_output import StreamState, awaits_more, read_states
 from holdfast.core.fleet.agents.wire import (
@@ -114,9 +114,10 @@ class _Judge:
             if run.task.status is Status.STUCK:
                 self._going_on(run, RunPhase.GO)
             self._go(ref)
-        elif (refusal := may_start(run.job.job, self._now)) is not None:
-            self._order(run, Release(refusal.reason))
-            self._withdraw(ref, refusal.reason)
+        elif (refusal := may_start(run, self._now)) is not None:
+            reason = refusal.reason if isinstance(refusal, Waits) else refusal.detail
+            self._order(run, Release(reason))
+            self._withdraw(ref, reason)
         else:
             self._move(run, reported(run.task, RunPhase.GO, self._now))
             self._write(replace(self._runs[ref.execution].execution, go_at=self._now))

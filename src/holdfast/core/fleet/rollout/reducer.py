@@ -1,8 +1,9 @@
 """The rollout of a job: which hosts start next, and when the job halts or ends.
 
-`step` is a reducer: (policy, state, what has ended, now) -> (state, actions). Promises: no admission makes
-more than `max_in_flight` hosts run; every host is admitted at most once, in the order of the policy; after a
-halt no host is admitted, and after a pause none until the job is resumed, with the counters as they were;
+`step` is a reducer: (policy, state, what has ended, now) -> (state, actions). Promises: no admission and no
+return makes more than `max_in_flight` hosts run; every host is admitted at most once, in the order of the
+policy; a host that has left the window starts only after it was let in again; after a halt no host is
+admitted or let in, and after a pause none until the job is resumed, with the counters as they were;
 every end is counted in one bucket; the job ends when all its hosts have ended. The same inputs give the same
 outputs. A step costs what it counts and admits, whatever the number of hosts.
 Never: I/O, clocks, random numbers.
@@ -10,7 +11,6 @@ Never: I/O, clocks, random numbers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,8 +24,17 @@ from holdfast.core.fleet.rollout.policy import (
     Policy,
     nth_at,
     place_of,
-    size_of,
     wave_sizes,
+)
+from holdfast.core.fleet.rollout.returns import (
+    TRIFLE,
+    allowed_now,
+    left,
+    refilled,
+    returned,
+    room_of,
+    wave_at,
+    with_late,
 )
 from holdfast.core.fleet.rollout.state import (
     AdmitHosts,
@@ -37,6 +46,7 @@ from holdfast.core.fleet.rollout.state import (
     HaltJob,
     HostOutcome,
     OpenWave,
+    ReturnHosts,
     RolloutAction,
     RolloutState,
     WakeAt,
@@ -60,23 +70,24 @@ __all__ = [
     "HostOutcome",
     "OpenWave",
     "Policy",
+    "ReturnHosts",
     "RolloutAction",
     "RolloutState",
     "WakeAt",
     "begin",
     "end_status",
     "halt",
+    "left",
     "pause",
     "promote",
     "resume",
+    "returned",
     "step",
     "usage",
 ]
 
 ADMIT_MAX: Final = 500
 """Hosts that one step admits."""
-TRIFLE: Final = 1e-6
-"""Seconds that a sum of times may be off."""
 
 
 def step(
@@ -86,23 +97,25 @@ def step(
     unknown: int,
     now: float,
     *,
-    waiting: int = 0,
+    leaving: Sequence[int] = (),
+    back: Sequence[int] = (),
     most: int = ADMIT_MAX,
     may_admit: bool = True,
 ) -> tuple[RolloutState, list[RolloutAction]]:
     """The next state and what to do. `seen` has the hosts that have ended since the step before. `unknown` is
-    the number of hosts whose outcome is unknown: they count as lost while that lasts. `waiting` is the number
-    of admitted hosts that cannot run now, e.g. because their agent is not reachable, and have no go: they do
-    not count as in flight, and a wave waits for them for `straggler_seconds` only. `may_admit`: False while
+    the number of hosts whose outcome is unknown: they count as lost while that lasts. `leaving` has admitted
+    hosts that cannot run now, e.g. because their agent is not reachable, and have no go: they leave the
+    window to others, and a wave waits for them for `straggler_seconds` only. `back` has hosts that have left
+    the window and could run now: they come before hosts that were not admitted yet. `may_admit`: False while
     people have to approve; ends are counted and budgets judged then too."""
     if state.finished is not None:
         return state, []
     actions: list[RolloutAction] = []
     state = _tallied(policy, state, seen)
     state = _judged(policy, state, unknown, actions)
-    state = replace(state, in_flight=max(0, state.open - waiting))
+    state = left(policy, state, leaving)
     if state.halt is None and may_admit:
-        state = _advanced(policy, state, now, most, actions)
+        state = _moved_on(policy, state, now, actions, back=back, most=most)
     return _finished(state, actions), actions
 
 
@@ -121,8 +134,12 @@ def _tallied(policy: Policy, state: RolloutState, seen: Sequence[HostOutcome]) -
         bucket = outcome.bucket
         place = place_of(policy, state.hosts, outcome.nth)
         if place < state.admitted:
-            at = _wave_at(waves, place)
-            waves[at] = replace(waves[at], ended=waves[at].ended.plus(bucket))
+            at = wave_at(waves, place)
+            waves[at] = replace(
+                waves[at],
+                ended=waves[at].ended.plus(bucket),
+                away=waves[at].away - outcome.is_away,
+            )
         elif is_halted:
             rest = rest.plus(bucket)
         else:
@@ -131,15 +148,6 @@ def _tallied(policy: Policy, state: RolloutState, seen: Sequence[HostOutcome]) -
             consecutive = 0
         consecutive += bucket in _BAD
     return replace(state, waves=tuple(waves), rest=rest, early=early, consecutive=consecutive)
-
-
-def _wave_at(waves: Sequence[WaveState], place: int) -> int:
-    """The index of the wave that has this place."""
-    for at, wave in enumerate(waves):
-        if place < wave.size:
-            return at
-        place -= wave.size
-    raise AssertionError(f"place {place} was admitted by no wave")
 
 
 # -- budgets -----------------------------------------------------------------------------------------
@@ -163,15 +171,53 @@ def _judged(
     return with_halt(state, breach)
 
 
+# -- hosts that come back ----------------------------------------------------------------------------
+
+
+def _moved_on(
+    policy: Policy,
+    state: RolloutState,
+    now: float,
+    actions: list[RolloutAction],
+    *,
+    back: Sequence[int],
+    most: int,
+) -> RolloutState:
+    """Lets hosts return, then admits others. A wave in which nothing has run says nothing about the command:
+    if its hosts come back after it was closed, it runs late, and later waves wait for it and for the pause
+    after it."""
+    places = sorted(place_of(policy, state.hosts, nth) for nth in back)
+    state = with_late(policy, state, places, now)
+    if state.baked_at is not None and now < state.baked_at - TRIFLE:
+        actions.append(WakeAt(state.baked_at))
+        return state
+    state = replace(state, baked_at=None)
+    if state.late:
+        places = [place for place in places if wave_at(state.waves, place) < state.late]
+    state, nths, wakes = returned(policy, state, places, now, most)
+    if nths:
+        actions.append(ReturnHosts(tuple(nths)))
+    if not state.late:
+        return _advanced(policy, state, now, actions, most=most - len(nths), wakes=wakes)
+    if wakes:
+        actions.append(WakeAt(min(wakes)))
+    return state
+
+
 # -- waves -------------------------------------------------------------------------------------------
 
 
 def _advanced(
-    policy: Policy, state: RolloutState, now: float, most: int, actions: list[RolloutAction]
+    policy: Policy,
+    state: RolloutState,
+    now: float,
+    actions: list[RolloutAction],
+    *,
+    most: int,
+    wakes: list[float],
 ) -> RolloutState:
     """Admits what the window, the rate and the waves allow, and opens waves."""
     sizes = wave_sizes(policy, state.hosts)
-    wakes: list[float] = []
     nths: list[int] = []
     while True:
         if state.wave:
@@ -206,10 +252,9 @@ def _admitted(
     end = sum(wave.size for wave in state.waves)
     if state.admitted >= end:
         return state, []
-    state = _refilled(policy, state, now)
+    state = refilled(policy, state, now)
     rate = policy.rate_per_second
-    room = size_of(policy.max_in_flight, state.hosts) - state.in_flight
-    allowed = math.inf if rate is None else math.floor((state.tokens or 0.0) + TRIFLE)
+    room, allowed = room_of(policy, state), allowed_now(policy, state)
     place, early, current = state.admitted, dict(state.early), state.waves[-1]
     free = min(room, allowed, most)
     while place < end and (place in early or len(nths) < free):
@@ -229,20 +274,6 @@ def _admitted(
     if rate is not None and len(nths) >= allowed:
         return state, [now + max(TRIFLE, (1.0 - (tokens or 0.0)) / rate)]
     return state, [now]
-
-
-def _refilled(policy: Policy, state: RolloutState, now: float) -> RolloutState:
-    """The state with the tokens of the rate at this time. At most one second of the rate is saved."""
-    rate = policy.rate_per_second
-    if rate is None:
-        return state if state.tokens is None else replace(state, tokens=None)
-    full = max(1.0, rate)
-    if state.tokens is None:
-        return replace(state, tokens=full, tokens_at=now)
-    added = max(0.0, now - state.tokens_at) * rate
-    return replace(
-        state, tokens=min(full, state.tokens + added), tokens_at=max(now, state.tokens_at)
-    )
 
 
 def _closed(policy: Policy, state: RolloutState, now: float) -> tuple[RolloutState, list[float]]:

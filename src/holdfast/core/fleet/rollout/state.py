@@ -80,6 +80,14 @@ class WaveState(msgspec.Struct, frozen=True, array_like=True):
     closed_at: float | None = None
     """When its last host had ended, or its stragglers were not waited for any more."""
     ended: EndCounts = EndCounts()
+    away: int = 0
+    """Admitted hosts that have left the window and have not ended."""
+
+    @property
+    def has_run(self) -> bool:
+        """Whether the command ran on a host of the wave."""
+        ended = self.ended
+        return bool(ended.success or ended.failed or ended.timeout or ended.lost)
 
 
 class RolloutState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,7 +97,7 @@ class RolloutState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     admitted: int = 0
     """How many places of the order were admitted, or passed over because the host had ended before."""
     in_flight: int = 0
-    """Admitted hosts that had not ended and could run, as of the latest step."""
+    """Admitted hosts that had not ended and were in the window, as of the latest step."""
     waves: tuple[WaveState, ...] = ()
     """The waves that were opened. The last one is current."""
     rest: EndCounts = EndCounts()
@@ -98,7 +106,11 @@ class RolloutState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Hosts, by place, that ended before the rollout came to them."""
     consecutive: int = 0
     idle_at: float | None = None
-    """Since when the current wave waits for unreachable hosts only."""
+    """Since when the current wave waits for hosts only that have left the window."""
+    late: int = 0
+    """The earlier wave that runs late: nothing had run in it, and its hosts came back. 0: none."""
+    baked_at: float | None = None
+    """When the pause after a wave that ran late ends."""
     tokens: float | None = None
     """What is left of the rate. None: the rate was not used yet."""
     tokens_at: float = 0.0
@@ -126,8 +138,13 @@ class RolloutState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def open(self) -> int:
-        """Admitted hosts that have not ended, with the unreachable ones."""
+        """Admitted hosts that have not ended, with those that have left the window."""
         return self.admitted - sum(wave.ended.total for wave in self.waves)
+
+    @property
+    def away(self) -> int:
+        """Admitted hosts that have left the window and have not ended."""
+        return sum(wave.away for wave in self.waves)
 
     @property
     def _tallies(self) -> list[EndCounts]:
@@ -141,12 +158,20 @@ class HostOutcome(msgspec.Struct, frozen=True):
     bucket: Bucket
     wave: int | None = None
     """The wave that admitted it. None: it ended before."""
+    is_away: bool = False
+    """Whether it had left the window."""
 
 
 class AdmitHosts(msgspec.Struct, frozen=True, tag=True):
     """These hosts may start."""
 
     wave: int
+    nths: tuple[int, ...]
+
+
+class ReturnHosts(msgspec.Struct, frozen=True, tag=True):
+    """These hosts, which had left the window, are in it again: they may start."""
+
     nths: tuple[int, ...]
 
 
@@ -177,7 +202,9 @@ class WakeAt(msgspec.Struct, frozen=True, tag=True):
     at: float
 
 
-RolloutAction: TypeAlias = AdmitHosts | OpenWave | AskGate | HaltJob | FinishJob | WakeAt
+RolloutAction: TypeAlias = (
+    AdmitHosts | ReturnHosts | OpenWave | AskGate | HaltJob | FinishJob | WakeAt
+)
 
 
 def begin(hosts: int) -> RolloutState:

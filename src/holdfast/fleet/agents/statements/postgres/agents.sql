@@ -79,14 +79,17 @@ SELECT {execution} FROM holdfast_execution WHERE task_id = ANY(:ids::text[]);
 SELECT {job} FROM holdfast_job WHERE id = ANY(:ids::text[]);
 
 -- name: next_parked
--- The first tasks that are due at each of these gates, in order. Tasks that another transaction holds are left out.
--- index: holdfast_task_gate
+-- The first tasks that are due at each of these gates, in order, without those that have left the window of their
+-- rollout and those whose jobs wait. Tasks that another transaction holds are left out.
+-- index: holdfast_task_gate, holdfast_execution_pkey, holdfast_job_pkey
 -- returns: task
 SELECT {task:t} FROM unnest(:gates::text[]) AS g(gate)
 CROSS JOIN LATERAL (
-    SELECT * FROM holdfast_task x
+    SELECT x.* FROM holdfast_task x
+    JOIN holdfast_execution e ON e.task_id = x.id AND e.away = 0
+    JOIN holdfast_job j ON j.id = e.job_id AND j.status <> 'PAUSED' AND j.approval_state NOT IN ('WAIT_APPROVAL', 'VOID')
     WHERE x.status = 'queued' AND x.gate = g.gate AND x.due_at <= :now::float8
-    ORDER BY x.priority, x.due_at, x.nth LIMIT :limit::int FOR UPDATE SKIP LOCKED) t;
+    ORDER BY x.priority, x.due_at, x.nth LIMIT :limit::int FOR UPDATE OF x SKIP LOCKED) t;
 
 -- name: write_runs
 -- Everything but the place in the job and what the end of a task writes.
@@ -130,16 +133,19 @@ ON CONFLICT (id) DO UPDATE SET
 RETURNING since;
 
 -- name: agents_news
--- What each host has to do: how many executions wait for it, when the first is due, and what became of the one that has
--- its slot. A host without an agent has no row.
--- index: holdfast_agent_pkey, holdfast_task_gate, holdfast_lease_pkey, holdfast_task_pkey, holdfast_project_pkey
+-- What each host has to do: how many executions could be offered to it, when the first is due, and what became of the
+-- one that has its slot. A host without an agent has no row.
+-- index: holdfast_agent_pkey, holdfast_task_gate, holdfast_execution_pkey, holdfast_job_pkey, holdfast_lease_pkey, holdfast_task_pkey, holdfast_project_pkey
 -- returns: host_id waiting due_at fence claim_id status incarnation node_state host_state block_epoch
-SELECT a.host_id,
-    (SELECT count(*) FROM holdfast_task x WHERE x.status = 'queued' AND x.gate = :prefix::text || a.host_id) AS waiting,
-    (SELECT min(x.due_at) FROM holdfast_task x WHERE x.status = 'queued' AND x.gate = :prefix::text || a.host_id) AS due_at,
+SELECT a.host_id, w.waiting, w.due_at,
     l.fence, l.claim_id, t.status, n.incarnation, n.state AS node_state, h.state AS host_state,
     coalesce(p.block_epoch, 0) AS block_epoch
 FROM holdfast_agent a
+CROSS JOIN LATERAL (
+    SELECT count(*) AS waiting, min(x.due_at) AS due_at FROM holdfast_task x
+    JOIN holdfast_execution e ON e.task_id = x.id AND e.away = 0
+    JOIN holdfast_job j ON j.id = e.job_id AND j.status <> 'PAUSED' AND j.approval_state NOT IN ('WAIT_APPROVAL', 'VOID')
+    WHERE x.status = 'queued' AND x.gate = :prefix::text || a.host_id) w
 JOIN holdfast_node n ON n.id = a.host_id
 JOIN holdfast_host h ON h.id = a.host_id
 LEFT JOIN holdfast_project p ON p.id = a.project

@@ -79,12 +79,15 @@ SELECT {execution} FROM holdfast_execution WHERE task_id IN (SELECT value FROM j
 SELECT {job} FROM holdfast_job WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- name: next_parked
--- The first tasks that are due at each of these gates, in order. Tasks that another transaction holds are left out.
--- index: holdfast_task_gate
+-- The first tasks that are due at each of these gates, in order, without those that have left the window of their
+-- rollout and those whose jobs wait. Tasks that another transaction holds are left out.
+-- index: holdfast_task_gate, holdfast_execution (primary key), holdfast_job (primary key)
 -- returns: task
 SELECT {task:t} FROM json_each(:gates) g
 JOIN holdfast_task t ON t.id IN (
     SELECT x.id FROM holdfast_task x
+    JOIN holdfast_execution e ON e.task_id = x.id AND e.away = 0
+    JOIN holdfast_job j ON j.id = e.job_id AND j.status <> 'PAUSED' AND j.approval_state NOT IN ('WAIT_APPROVAL', 'VOID')
     WHERE x.status = 'queued' AND x.gate = g.value AND x.due_at <= :now
     ORDER BY x.priority, x.due_at LIMIT :limit)
 ORDER BY g.key, t.priority, t.due_at;
@@ -127,13 +130,17 @@ ON CONFLICT (id) DO UPDATE SET
 RETURNING since;
 
 -- name: agents_news
--- What each host has to do: how many executions wait for it, when the first is due, and what became of the one that has
--- its slot. A host without an agent has no row.
--- index: holdfast_agent (primary key), holdfast_task_gate, holdfast_lease (primary key), holdfast_task (primary key), holdfast_project (primary key)
+-- What each host has to do: how many executions could be offered to it, when the first is due, and what became of the
+-- one that has its slot. A host without an agent has no row.
+-- index: holdfast_agent (primary key), holdfast_task_gate, holdfast_execution (primary key), holdfast_job (primary key), holdfast_lease (primary key), holdfast_task (primary key), holdfast_project (primary key)
 -- returns: host_id waiting due_at fence claim_id status incarnation node_state host_state block_epoch
 SELECT a.host_id,
-    (SELECT count(*) FROM holdfast_task x WHERE x.status = 'queued' AND x.gate = :prefix || a.host_id) AS waiting,
-    (SELECT min(x.due_at) FROM holdfast_task x WHERE x.status = 'queued' AND x.gate = :prefix || a.host_id) AS due_at,
+    (SELECT count(*) FROM holdfast_task x JOIN holdfast_execution e ON e.task_id = x.id AND e.away = 0
+        JOIN holdfast_job j ON j.id = e.job_id AND j.status <> 'PAUSED' AND j.approval_state NOT IN ('WAIT_APPROVAL', 'VOID')
+        WHERE x.status = 'queued' AND x.gate = :prefix || a.host_id) AS waiting,
+    (SELECT min(x.due_at) FROM holdfast_task x JOIN holdfast_execution e ON e.task_id = x.id AND e.away = 0
+        JOIN holdfast_job j ON j.id = e.job_id AND j.status <> 'PAUSED' AND j.approval_state NOT IN ('WAIT_APPROVAL', 'VOID')
+        WHERE x.status = 'queued' AND x.gate = :prefix || a.host_id) AS due_at,
     l.fence, l.claim_id, t.status, n.incarnation, n.state AS node_state, h.state AS host_state,
     coalesce(p.block_epoch, 0) AS block_epoch
 FROM holdfast_agent a

@@ -27,6 +27,11 @@ WHERE job_id = :job_id::text AND nth > :after::bigint AND ended_at IS NULL ORDER
 -- index: holdfast_execution_pkey
 UPDATE holdfast_execution SET wave = :wave::bigint WHERE task_id = ANY(:ids::text[]);
 
+-- name: move_executions
+-- These leave the window of the rollout, or return to it.
+-- index: holdfast_execution_pkey
+UPDATE holdfast_execution SET away = :away::bigint WHERE task_id = ANY(:ids::text[]);
+
 -- name: explain_executions
 -- Why these executions have ended, or what holds them.
 -- index: holdfast_execution_pkey
@@ -34,22 +39,23 @@ UPDATE holdfast_execution AS e SET outcome = r.outcome, detail = r.detail, block
 FROM {rows: task_id text, outcome text, detail text, block_id text}
 WHERE e.task_id = r.task_id;
 
--- name: count_open
--- Admitted executions that have not ended: those with an unknown outcome, and those that wait for a host that does
--- not answer, or for a block. Hosts that the server drives need no agent.
+-- name: open_standings
+-- Admitted executions whose outcome is unknown, or that change sides: in the window and not able to run, or away and
+-- able to run. Hosts that the server drives need no agent.
 -- index: holdfast_execution_open
--- returns: unknown waiting
+-- returns: nth task_id status away
 WITH open AS MATERIALIZED (
-    SELECT task_id, host_id FROM holdfast_execution
+    SELECT nth, task_id, host_id, away FROM holdfast_execution
     WHERE job_id = :job_id::text AND wave IS NOT NULL AND ended_at IS NULL
 )
-SELECT count(*) FILTER (WHERE t.status = 'stuck') AS unknown,
-    count(*) FILTER (WHERE t.status = 'queued' AND (t.held_by IS NOT NULL OR h.state <> 'active'
-        OR (h.driver <> 'ssh' AND (a.seen_at IS NULL OR a.seen_at < :since::float8)))) AS waiting
+SELECT e.nth, e.task_id, t.status, e.away
 FROM open e
 JOIN holdfast_task t ON t.id = e.task_id
 LEFT JOIN holdfast_host h ON h.id = e.host_id
-LEFT JOIN holdfast_agent a ON a.host_id = e.host_id;
+LEFT JOIN holdfast_agent a ON a.host_id = e.host_id
+WHERE t.status = 'stuck' OR (t.status IN ('queued', 'paused') AND (e.away = 1) = (
+    t.status = 'queued' AND t.held_by IS NULL AND coalesce(h.state = 'active', false)
+    AND (h.driver = 'ssh' OR coalesce(a.seen_at >= :since::float8, false))));
 
 -- name: pinned_hosts
 -- index: holdfast_execution_job

@@ -43,10 +43,11 @@ SELECT kind, count(*) AS n, min(due_at) AS due_at FROM holdfast_outbox WHERE don
 
 -- name: overdue_pushed
 -- Executions of hosts that a process of ours has to reach, which were due before `since` and are not taken.
--- index: holdfast_host_pushed, holdfast_task_gate
+-- index: holdfast_host_pushed, holdfast_task_gate, holdfast_execution_pkey
 -- returns: id
 SELECT t.id FROM holdfast_host h
 JOIN holdfast_task t ON t.status = 'queued' AND t.gate = :prefix::text || h.id
+JOIN holdfast_execution e ON e.task_id = t.id AND e.away = 0
 WHERE h.driver = ANY(:drivers::text[]) AND h.driver <> 'agent' AND t.due_at <= :since::float8 LIMIT :limit::int;
 
 -- name: left_slots

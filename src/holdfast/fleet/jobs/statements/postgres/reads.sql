@@ -23,21 +23,21 @@ ORDER BY nth LIMIT :limit::int;
 -- name: open_facts
 -- Admitted executions that have not ended, by what their kind follows from.
 -- index: holdfast_execution_open
--- returns: status phase held_by_block is_held is_live is_busy n
+-- returns: status phase held_by_block is_held is_live is_busy away n
 WITH open AS MATERIALIZED (
-    SELECT task_id, host_id FROM holdfast_execution
+    SELECT task_id, host_id, away FROM holdfast_execution
     WHERE job_id = :job_id::text AND wave IS NOT NULL AND ended_at IS NULL
 )
 SELECT t.status, t.progress_json::jsonb ->> 'phase' AS phase,
     coalesce(t.held_by LIKE 'block:%', false)::int AS held_by_block, (t.held_by IS NOT NULL)::int AS is_held,
     coalesce(h.driver = 'ssh' OR a.seen_at >= :since::float8, false)::int AS is_live,
-    coalesce(l.claim_id <> e.task_id, false)::int AS is_busy, count(*) AS n
+    coalesce(l.claim_id <> e.task_id, false)::int AS is_busy, e.away, count(*) AS n
 FROM open e
 JOIN holdfast_task t ON t.id = e.task_id
 LEFT JOIN holdfast_host h ON h.id = e.host_id
 LEFT JOIN holdfast_agent a ON a.host_id = e.host_id
 LEFT JOIN holdfast_lease l ON l.resource = :slot::text || e.host_id
-GROUP BY 1, 2, 3, 4, 5, 6;
+GROUP BY 1, 2, 3, 4, 5, 6, 7;
 
 -- name: ended_facts
 -- Ends that the rollout has not counted, by what their kind follows from.
@@ -82,9 +82,9 @@ SELECT host_id, host FROM holdfast_execution WHERE job_id = :job_id::text ORDER 
 -- name: cells_page
 -- What the kind of each execution follows from.
 -- index: holdfast_execution_job
--- returns: nth outcome has_go status phase failure_kind held_by_block is_held is_live is_busy
+-- returns: nth outcome has_go status phase failure_kind held_by_block is_held is_live is_busy away
 WITH shown AS MATERIALIZED (
-    SELECT nth, task_id, host_id, outcome, go_at FROM holdfast_execution
+    SELECT nth, task_id, host_id, outcome, go_at, away FROM holdfast_execution
     WHERE job_id = :job_id::text AND nth > :after::bigint
     ORDER BY nth LIMIT :limit::int
 )
@@ -92,7 +92,7 @@ SELECT e.nth, e.outcome, (e.go_at IS NOT NULL)::int AS has_go, t.status, t.progr
     t.failure_json::jsonb ->> 'kind' AS failure_kind, coalesce(t.held_by LIKE 'block:%', false)::int AS held_by_block,
     (t.held_by IS NOT NULL)::int AS is_held,
     coalesce(h.state = 'active' AND (h.driver = 'ssh' OR coalesce(a.seen_at >= :since::float8, false)), true)::int AS is_live,
-    coalesce(l.claim_id <> e.task_id, false)::int AS is_busy
+    coalesce(l.claim_id <> e.task_id, false)::int AS is_busy, e.away
 FROM shown e
 JOIN holdfast_task t ON t.id = e.task_id
 LEFT JOIN holdfast_host h ON h.id = e.host_id

@@ -27,6 +27,11 @@ WHERE job_id = :job_id AND nth > :after AND ended_at IS NULL ORDER BY nth LIMIT 
 -- index: holdfast_execution (primary key)
 UPDATE holdfast_execution SET wave = :wave WHERE task_id IN (SELECT value FROM json_each(:ids));
 
+-- name: move_executions
+-- These leave the window of the rollout, or return to it.
+-- index: holdfast_execution (primary key)
+UPDATE holdfast_execution SET away = :away WHERE task_id IN (SELECT value FROM json_each(:ids));
+
 -- name: explain_executions
 -- Why these executions have ended, or what holds them.
 -- index: holdfast_execution (primary key)
@@ -34,19 +39,20 @@ UPDATE holdfast_execution AS e SET outcome = r.outcome, detail = r.detail, block
 FROM {rows: task_id text, outcome text, detail text, block_id text}
 WHERE e.task_id = r.task_id;
 
--- name: count_open
--- Admitted executions that have not ended: those with an unknown outcome, and those that wait for a host that does
--- not answer, or for a block. Hosts that the server drives need no agent.
+-- name: open_standings
+-- Admitted executions whose outcome is unknown, or that change sides: in the window and not able to run, or away and
+-- able to run. Hosts that the server drives need no agent.
 -- index: holdfast_execution_open
--- returns: unknown waiting
-SELECT coalesce(sum(t.status = 'stuck'), 0) AS unknown,
-    coalesce(sum(t.status = 'queued' AND (t.held_by IS NOT NULL OR h.state <> 'active'
-        OR (h.driver <> 'ssh' AND (a.seen_at IS NULL OR a.seen_at < :since)))), 0) AS waiting
+-- returns: nth task_id status away
+SELECT e.nth, e.task_id, t.status, e.away
 FROM holdfast_execution e
 JOIN holdfast_task t ON t.id = e.task_id
 LEFT JOIN holdfast_host h ON h.id = e.host_id
 LEFT JOIN holdfast_agent a ON a.host_id = e.host_id
-WHERE e.job_id = :job_id AND e.wave IS NOT NULL AND e.ended_at IS NULL;
+WHERE e.job_id = :job_id AND e.wave IS NOT NULL AND e.ended_at IS NULL
+  AND (t.status = 'stuck' OR (t.status IN ('queued', 'paused') AND (e.away = 1) = (
+    t.status = 'queued' AND t.held_by IS NULL AND coalesce(h.state = 'active', 0)
+    AND (h.driver = 'ssh' OR coalesce(a.seen_at >= :since, 0)))));
 
 -- name: pinned_hosts
 -- index: holdfast_execution_job

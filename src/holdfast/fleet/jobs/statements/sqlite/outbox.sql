@@ -43,11 +43,12 @@ SELECT kind, count(*) AS n, min(due_at) AS due_at FROM holdfast_outbox WHERE don
 
 -- name: overdue_pushed
 -- Executions of hosts that a process of ours has to reach, which were due before `since` and are not taken.
--- index: holdfast_host_pushed, holdfast_task_gate
+-- index: holdfast_host_pushed, holdfast_task_gate, holdfast_execution (primary key)
 -- returns: id
 SELECT t.id FROM json_each(:drivers) d
 JOIN holdfast_host h ON h.driver = d.value AND h.driver <> 'agent'
 JOIN holdfast_task t ON t.status = 'queued' AND t.gate = :prefix || h.id
+JOIN holdfast_execution e ON e.task_id = t.id AND e.away = 0
 WHERE t.due_at <= :since LIMIT :limit;
 
 -- name: left_slots

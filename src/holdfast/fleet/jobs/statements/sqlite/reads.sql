@@ -23,18 +23,18 @@ ORDER BY nth LIMIT :limit;
 -- name: open_facts
 -- Admitted executions that have not ended, by what their kind follows from.
 -- index: holdfast_execution_open
--- returns: status phase held_by_block is_held is_live is_busy n
+-- returns: status phase held_by_block is_held is_live is_busy away n
 SELECT t.status, json_extract(t.progress_json, '$.phase') AS phase,
     coalesce(t.held_by LIKE 'block:%', 0) AS held_by_block, t.held_by IS NOT NULL AS is_held,
     coalesce(h.driver = 'ssh' OR a.seen_at >= :since, 0) AS is_live,
-    coalesce(l.claim_id <> e.task_id, 0) AS is_busy, count(*) AS n
+    coalesce(l.claim_id <> e.task_id, 0) AS is_busy, e.away, count(*) AS n
 FROM holdfast_execution e
 JOIN holdfast_task t ON t.id = e.task_id
 LEFT JOIN holdfast_host h ON h.id = e.host_id
 LEFT JOIN holdfast_agent a ON a.host_id = e.host_id
 LEFT JOIN holdfast_lease l ON l.resource = :slot || e.host_id
 WHERE e.job_id = :job_id AND e.wave IS NOT NULL AND e.ended_at IS NULL
-GROUP BY 1, 2, 3, 4, 5, 6;
+GROUP BY 1, 2, 3, 4, 5, 6, 7;
 
 -- name: ended_facts
 -- Ends that the rollout has not counted, by what their kind follows from.
@@ -76,12 +76,12 @@ SELECT host_id, host FROM holdfast_execution WHERE job_id = :job_id ORDER BY nth
 -- name: cells_page
 -- What the kind of each execution follows from.
 -- index: holdfast_execution_job
--- returns: nth outcome has_go status phase failure_kind held_by_block is_held is_live is_busy
+-- returns: nth outcome has_go status phase failure_kind held_by_block is_held is_live is_busy away
 SELECT e.nth, e.outcome, e.go_at IS NOT NULL AS has_go, t.status, json_extract(t.progress_json, '$.phase') AS phase,
     json_extract(t.failure_json, '$.kind') AS failure_kind, coalesce(t.held_by LIKE 'block:%', 0) AS held_by_block,
     t.held_by IS NOT NULL AS is_held,
     coalesce(h.state = 'active' AND (h.driver = 'ssh' OR coalesce(a.seen_at >= :since, 0)), 1) AS is_live,
-    coalesce(l.claim_id <> e.task_id, 0) AS is_busy
+    coalesce(l.claim_id <> e.task_id, 0) AS is_busy, e.away
 FROM holdfast_execution e
 JOIN holdfast_task t ON t.id = e.task_id
 LEFT JOIN holdfast_host h ON h.id = e.host_id

@@ -1,0 +1,101 @@
+"""Hosts of a job that leave the window of its rollout or return to it, as one step sees them.
+
+Promises: what leaves was not begun when its task was locked. Never: decides which hosts return
+(`core.fleet.rollout`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from holdfast.core.fleet.model import Execution
+from holdfast.core.fleet.rollout.state import AdmitHosts, ReturnHosts, RolloutAction
+from holdfast.core.task import Status, Task
+from holdfast.fleet.jobs.job_rows import executions
+from holdfast.fleet.jobs.rows import own
+from holdfast.store.script import Script, call
+
+_NOT_BEGUN: Final = frozenset({Status.QUEUED, Status.PAUSED})
+LOOK_SECONDS: Final = 1.0
+"""How often a running job looks which of its hosts can run. A job of more than `LOOK_HOSTS` does it more
+rarely, so that it costs no more."""
+LOOK_HOSTS: Final = 2_000
+
+
+def look_seconds(hosts: int) -> float:
+    """The time between two looks of a job with this number of hosts."""
+    return LOOK_SECONDS * max(1.0, hosts / LOOK_HOSTS)
+
+
+class WindowMoves:
+    """Executions by their place in the job: ids of their tasks."""
+
+    def __init__(self) -> None:
+        self.leaving: dict[int, str] = {}
+        """They are in the window and cannot run."""
+        self.back: dict[int, str] = {}
+        """They have left it and could run."""
+        self.returned: list[str] = []
+        """Those of them that are let in."""
+
+    def look(self, job_id: str, since: float) -> Script[int]:
+        """Finds both. Agents that were not seen since cannot run anything. Returns the number of hosts whose
+        outcome is unknown."""
+        unknown = 0
+        rows = yield call(own("open_standings"), job_id=job_id, since=since)
+        for nth, task_id, status, is_away in sorted(rows):
+            if status == Status.STUCK:
+                unknown += 1
+            else:
+                (self.back if is_away else self.leaving)[nth] = task_id
+        return unknown
+
+    def touched(self, actions: Sequence[RolloutAction]) -> list[str]:
+        """The tasks that a step with these actions changes."""
+        return [*self.leaving.values(), *self._let_in(actions)]
+
+    def keep_begun(self, tasks: Mapping[str, Task]) -> bool:
+        """Leaves in the window what has begun since the look. Returns whether there is any."""
+        before = len(self.leaving)
+        self.leaving = {
+            nth: id for nth, id in self.leaving.items() if tasks[id].status in _NOT_BEGUN
+        }
+        return len(self.leaving) < before
+
+    def let_in(self, actions: Sequence[RolloutAction]) -> None:
+        self.returned = self._let_in(actions)
+
+    def _let_in(self, actions: Sequence[RolloutAction]) -> list[str]:
+        nths = [nth for a in actions if isinstance(a, ReturnHosts) for nth in a.nths]
+        return [self.back[nth] for nth in nths]
+
+    def hold(self, found: Sequence[Execution]) -> None:
+        """Blocks hold these, which were admitted in the same step."""
+        self.leaving |= {execution.nth: execution.task_id for execution in found}
+
+    def write(self) -> Script[None]:
+        if self.leaving:
+            yield call(own("move_executions"), away=1, ids=sorted(self.leaving.values()))
+        if self.returned:
+            yield call(own("move_executions"), away=0, ids=sorted(self.returned))
+
+
+def admitted_by(
+    job_id: str, actions: Sequence[RolloutAction]
+) -> Script[dict[int, list[Execution]]]:
+    """The executions that the rollout admits, by wave."""
+    found: dict[int, list[Execution]] = {}
+    for action in actions:
+        if isinstance(action, AdmitHosts):
+            rows = yield call(own("executions_by_nth"), job_id=job_id, nths=list(action.nths))
+            found.setdefault(action.wave, []).extend(executions(rows))
+    return found
+
+
+def among(
+    admitted: dict[int, list[Execution]], actions: Sequence[RolloutAction]
+) -> dict[int, list[Execution]]:
+    """Those that these actions admit too."""
+    nths = {nth for action in actions if isinstance(action, AdmitHosts) for nth in action.nths}
+    return {wave: [e for e in found if e.nth in nths] for wave, found in admitted.items()}
