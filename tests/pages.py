@@ -16,6 +16,7 @@ from typing import get_type_hints
 
 from holdfast import (
     BlockingContext,
+    BlockingTaskHandle,
     Context,
     TaskFunction,
     TaskHandle,
@@ -37,6 +38,7 @@ from holdfast.core.rights import ORDER, TABLE
 from holdfast.core.task import TERMINAL, TRANSITIONS, Status
 from holdfast.errors import HoldfastError
 from holdfast.metrics import Family
+from holdfast.queue.blocking import BlockingQueue
 from holdfast.queue.define import TypeOptions
 from tests import error_tree
 from tests.public import FACES, INTERNAL, OTHERS, PUBLIC
@@ -49,8 +51,10 @@ PRODUCT = {
     "TaskQueue": TaskQueue,
     "Context": Context,
     "BlockingContext": BlockingContext,
+    "queue.sync": BlockingQueue,
     "TaskFunction": TaskFunction,
     "TaskHandle": TaskHandle,
+    "BlockingTaskHandle": BlockingTaskHandle,
 }
 
 
@@ -210,6 +214,9 @@ INNER = {
     "before_fork",
     "after_fork_in_parent",
     "start_over",
+    "inserted",
+    "source",
+    "blocking_calls",
 }
 """Called by the engine and at a fork only."""
 

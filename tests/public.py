@@ -6,8 +6,8 @@ A name that is added here is a promise; one that is removed breaks applications.
 from __future__ import annotations
 
 FACES = {
-    "holdfast": """BlockingContext Cancel Context DependencyPolicy Edge Event HoldfastError Position Priority
-        Reject Snooze Status Task TaskFunction TaskHandle TaskQueue""",
+    "holdfast": """BlockingContext BlockingTaskHandle Cancel Context DependencyPolicy Edge Event HoldfastError
+        Position Priority Reject Snooze Status Task TaskFunction TaskHandle TaskQueue""",
     "holdfast.client": """BlockView BlockingClaim BlockingClient BlockingNode BlockingWatch Claim Client
         Command ConflictView DecisionView EventView ExecutionView HostView Intervened Intervention JobAnswer
         JobView LocalTask NewTask Node OutputChunk Refused SyncReport TaskEdit TaskRef TaskRow TaskView Watch

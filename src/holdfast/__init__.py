@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.core.event import Event, Position
     from holdfast.core.task import Priority, Status, Task
     from holdfast.engine.blocking_context import BlockingContext
+    from holdfast.engine.blocking_handle import BlockingTaskHandle
     from holdfast.engine.context import Context
     from holdfast.engine.handle import TaskHandle
     from holdfast.engine.handlers import Reject
@@ -36,6 +37,7 @@ else:
             "holdfast.core.event": ("Event", "Position"),
             "holdfast.core.task": ("Priority", "Status", "Task"),
             "holdfast.engine.blocking_context": ("BlockingContext",),
+            "holdfast.engine.blocking_handle": ("BlockingTaskHandle",),
             "holdfast.engine.context": ("Context",),
             "holdfast.engine.handle": ("TaskHandle",),
             "holdfast.engine.handlers": ("Reject",),
@@ -49,6 +51,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BlockingContext",
+    "BlockingTaskHandle",
     "Cancel",
     "Context",
     "DependencyPolicy",

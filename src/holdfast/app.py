@@ -17,6 +17,7 @@ from holdfast.core.address import Scheme, check_address, is_gateway, scheme_of
 from holdfast.core.ids import Ids
 from holdfast.errors import BadConfig
 from holdfast.metrics import Meter
+from holdfast.queue.blocking import BlockingQueue
 from holdfast.queue.define import Definitions
 from holdfast.queue.parts import Parts
 from holdfast.queue.queue import Queue
@@ -67,6 +68,12 @@ class TaskQueue(Queue):
             url, clock or SystemClock(), server_time=clock is None, create=create, redis=redis
         )
         super().__init__(partial(Parts, make, Settings().changed(settings), meter=meter))
+
+    @property
+    def sync(self) -> BlockingQueue:
+        """The calls of producers and operators for code without an event loop: web applications, scripts,
+        plain handlers. `queue.sync.close()` closes its connection."""
+        return BlockingQueue(self)
 
 
 def remote_parts(

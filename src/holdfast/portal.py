@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final, TypeVar
 
 from holdfast.core.steps import Interrupted
@@ -17,6 +17,7 @@ from holdfast.errors import NotRunning
 from holdfast.forks import PassiveFollower, follow
 
 T = TypeVar("T")
+_END: Final = object()
 CLOSE_SECONDS: Final = 10.0
 """How long closing waits for the calls that it has cancelled."""
 
@@ -69,6 +70,17 @@ class Portal(PassiveFollower):
             loop = self._started()
             return asyncio.run_coroutine_threadsafe(answer(), loop)
 
+    def iterate(self, make: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
+        """The items of an async iterator. Leaving the loop early closes it."""
+        items = make()
+        try:
+            while (item := self.call(lambda: _next(items))) is not _END:
+                yield item  # type: ignore[misc]
+        finally:
+            close = getattr(items, "aclose", None)
+            if close is not None and not self.is_closed:
+                self.call(close)
+
     def close(self) -> None:
         with self._lock:
             is_first, self.is_closed = not self.is_closed, True
@@ -101,6 +113,10 @@ class Portal(PassiveFollower):
             )
             self._thread.start()
         return self._loop
+
+
+async def _next(items: AsyncIterator[T]) -> T | object:
+    return await anext(items, _END)
 
 
 async def _cancel_all() -> None:

@@ -6,6 +6,7 @@ from typing import Any, assert_type
 
 from holdfast import (
     BlockingContext,
+    BlockingTaskHandle,
     Cancel,
     Context,
     Priority,
@@ -70,3 +71,21 @@ async def main() -> None:
     assert_type(await queue.enqueue("add", {"a": 1}), TaskHandle[Any])
     await queue.enqueue_many([add.request(1, 2), fetch.request("u")])
     takes_any(add)
+    async with queue.producer() as producer:
+        assert_type(producer, TaskQueue)
+
+
+def without_a_loop() -> None:
+    assert_type(add.enqueue_sync(1, b=2), BlockingTaskHandle[int])
+    assert_type(add.enqueue_sync(1).result(timeout=5), int)
+    assert_type(queue.sync.enqueue("add", {"a": 1}), BlockingTaskHandle[Any])
+
+
+async def handler(ctx: Context) -> None:
+    assert_type(await ctx.enqueue(add, 1, b=2), TaskHandle[int])
+    assert_type(await ctx.enqueue(fetch.options(delay=1), "u"), TaskHandle[dict[str, int]])
+    assert_type(await ctx.enqueue("add", {"a": 1}, delay=1), TaskHandle[Any])
+
+
+def plain_handler(ctx: BlockingContext) -> None:
+    assert_type(ctx.enqueue(add, 1), BlockingTaskHandle[int])

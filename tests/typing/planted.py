@@ -57,4 +57,7 @@ async def main(ctx: Context) -> None:
     number: str = await handle.result()  # WRONG
     page: TaskHandle[str] = await fetch.enqueue("u")  # WRONG
     add.request("one")  # WRONG
+    await ctx.enqueue(add, "one")  # WRONG
+    await ctx.enqueue("add", {"a": 1}, dealy=3)  # WRONG
+    add.enqueue_sync("one")  # WRONG
     print(number, page, add(1).real)  # WRONG

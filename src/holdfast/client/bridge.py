@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
 from holdfast.client.client import Change, TaskEdit
 from holdfast.client.models import TaskView
@@ -16,7 +16,6 @@ from holdfast.client.watch import Watch, WatchItem, WatchState
 from holdfast.portal import Portal
 
 T = TypeVar("T")
-_END: Final = object()
 
 
 class Bridge:
@@ -30,14 +29,7 @@ class Bridge:
 
     def iterate(self, make: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
         """The items of an async iterator. Leaving the loop early closes it."""
-        items = make()
-        try:
-            while (item := self.call(lambda: _next(items))) is not _END:
-                yield item  # type: ignore[misc]
-        finally:
-            close = getattr(items, "aclose", None)
-            if close is not None and not self._portal.is_closed:
-                self.call(close)
+        return self._portal.iterate(make)
 
     def close(self, last: Callable[[], Awaitable[None]]) -> None:
         """Runs `last`, then ends the loop. Repeated calls do nothing."""
@@ -46,8 +38,8 @@ class Bridge:
             self._portal.close()
 
 
-async def _next(items: AsyncIterator[T]) -> T | object:
-    return await anext(items, _END)
+async def _next(items: Watch) -> WatchItem | None:
+    return await anext(items, None)
 
 
 def apart(change: Change) -> Change:

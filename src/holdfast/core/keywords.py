@@ -6,11 +6,12 @@ Promises: the names are those of `queue.types.EnqueueOptions`, with `id` and `tx
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, TypeAlias, TypedDict
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
 from holdfast.core.dependency import Edge
 from holdfast.core.task import Priority
 
+R_co = TypeVar("R_co", covariant=True)
 PriorityName: TypeAlias = Literal["critical", "high", "normal", "low"]
 DependsOn: TypeAlias = Iterable[str | Edge] | Mapping[str, str]
 
@@ -31,3 +32,7 @@ class EnqueueKeywords(TypedDict, total=False):
     idempotency_key: str | None
     project: str | None
     tx: object
+
+
+class TaskRequest(dict[str, Any], Generic[R_co]):
+    """A task to enqueue: the arguments of `TaskQueue.enqueue` by name. `R_co` is the type of the result."""

@@ -13,6 +13,7 @@ from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
 from holdfast.core.task import Task
+from holdfast.engine.follow_ups import NO_FOLLOW_UPS, FollowUps
 from holdfast.engine.handlers import Defaults, Handlers
 from holdfast.engine.sweeper import Retention
 from holdfast.errors import EngineFailed
@@ -54,3 +55,4 @@ class Basis:
     on_failed: Callable[[EngineFailed], None]
     code_schedules: Callable[[], Sequence[Schedule]] = tuple
     meter: Meter | None = None
+    follow_ups: FollowUps = NO_FOLLOW_UPS

@@ -11,11 +11,14 @@ from typing import Any, TypeVar
 
 from holdfast.core import codec
 from holdfast.core.decision import Decision
+from holdfast.core.keywords import TaskRequest
 from holdfast.core.ledger import EntryRequest
 from holdfast.core.once import Step
 from holdfast.core.output import StreamName
 from holdfast.core.task import Task
+from holdfast.engine.blocking_handle import BlockingTaskHandle
 from holdfast.engine.context import Context
+from holdfast.engine.follow_ups import blocking
 from holdfast.engine.plain_context import PlainContext
 
 T = TypeVar("T")
@@ -79,6 +82,13 @@ class BlockingContext(PlainContext):
     def parents(self) -> dict[str, Task]:
         """See `Context.parents`."""
         return self._wait(self._context.parents)
+
+    def _enqueue(self, request: TaskRequest[Any]) -> BlockingTaskHandle[Any]:
+        given = {**request}
+        name, payload = given.pop("type"), given.pop("payload", None)
+        return blocking(
+            self._wait(lambda: self._context.enqueue(name, payload, **given)), self._wait
+        )
 
     def _step_request(self, step: str, request: object, tx: object) -> EntryRequest:
         return self._context.step_request(step, request)

@@ -59,8 +59,7 @@ def compose(basis: Basis) -> Engine:
     measures = Measures(basis.meter)
     executor = Executor(thread_returned)
     completer = Completer(clock, loop_store, committed, measures.written)
-    fenced, deadline = completer.count_fenced, config.decision_deadline
-    services = ContextServices(clock, runner_store, bus, fenced, deadline)
+    services = _services(basis, runner_store, completer)
     runner = TaskRunner(
         clock, basis.handlers, executor, services, default_timeout=config.task_timeout
     )
@@ -102,6 +101,17 @@ def compose(basis: Basis) -> Engine:
         ),
     )
     return engine
+
+
+def _services(basis: Basis, store: Store, completer: Completer) -> ContextServices:
+    return ContextServices(
+        basis.clock,
+        store,
+        basis.bus,
+        completer.count_fenced,
+        decision_deadline=basis.config.decision_deadline,
+        follow_ups=basis.follow_ups,
+    )
 
 
 def _dispatcher(basis: Basis, store: Store, pool: WorkerPool, executor: Executor) -> Dispatcher:

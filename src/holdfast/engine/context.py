@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from msgspec import UNSET
 
@@ -25,6 +25,7 @@ from holdfast.core.check import (
 from holdfast.core.command import POINT_PREFIX, Instruction, Report, named_point
 from holdfast.core.decide import Refusal, Ruling, applied
 from holdfast.core.decision import Decision, DecisionState, Question, make_question
+from holdfast.core.keywords import EnqueueKeywords, TaskRequest
 from holdfast.core.ledger import (
     EntryLease,
     EntryRequest,
@@ -42,11 +43,15 @@ from holdfast.core.task import Task
 from holdfast.core.totals import check_totals
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker.changes import PHASE_CHARS_MAX
+from holdfast.engine.follow_ups import Requestable, request_of
+from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.output_writer import OutputWriter
 from holdfast.errors import DecisionExpired, InvalidInput, LeaseLost
 from holdfast.store.decisions import Asked
 from holdfast.store.uncancelled import UncancelledWrites
 
+P = ParamSpec("P")
+R = TypeVar("R")
 PROGRESS_BYTES_MAX = 4_096
 POSITION_MARK = "#"
 """The first character of keys that name a question by its position."""
@@ -83,6 +88,13 @@ class Services(Protocol):
     async def end_step(self, lease: EntryLease, outcome: Outcome | None, tx: object) -> None: ...
 
     async def ask(self, task: Task, question: Question) -> Decision | Asked | Refusal: ...
+
+    async def enqueue(self, request: TaskRequest[Any]) -> TaskHandle[Any]: ...
+
+    @property
+    def source(self) -> Source:
+        """Reads tasks and waits for them."""
+        ...
 
 
 class Suspended(BaseException):
@@ -238,6 +250,31 @@ class Context:
     async def parents(self) -> dict[str, Task]:
         """The tasks that this one depended on, by id, with their results."""
         return await self._services.parents(self.task.id)
+
+    @overload
+    async def enqueue(
+        self, task: str, payload: object = None, /, **options: Unpack[EnqueueKeywords]
+    ) -> TaskHandle[Any]: ...
+    @overload
+    async def enqueue(
+        self, task: Requestable[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> TaskHandle[R]: ...
+    async def enqueue(self, task: object, /, *args: Any, **kwargs: Any) -> TaskHandle[Any]:
+        """Enqueues another task into the store of this one: `ctx.enqueue(send, "ann")` for
+        `send.enqueue("ann")`, `ctx.enqueue(send.options(delay=5), "ann")`, or by name
+        `ctx.enqueue("send", {"to": "ann"}, delay=5)`. It waits out an outage of the store, and works while
+        the worker stops. A second attempt of this task enqueues again: give an `idempotency_key`, or call it
+        in `once`."""
+        request = request_of(task, args, kwargs)
+        self._check_held()
+        if request.get("tx") is None:
+            self._check_carrier()
+        return await self._services.enqueue(request)
+
+    @property
+    def source(self) -> Source:
+        """Reads other tasks, for a handler in a process."""
+        return self._services.source
 
     async def once(
         self,

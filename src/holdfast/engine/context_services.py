@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain, repeat
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.clock import Clock
 from holdfast.core.command import Instruction, Report
 from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.decision import Decision, Question, with_deadline
+from holdfast.core.keywords import TaskRequest
 from holdfast.core.ledger import EntryLease, EntryRequest, EntryVerdict, Outcome
 from holdfast.core.task import Task
+from holdfast.engine.follow_ups import NO_FOLLOW_UPS, FollowUps
+from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.loop import OUTAGE_SECONDS
 from holdfast.errors import LeaseLost, StoreUnavailable
 from holdfast.store.decisions import Asked
@@ -36,11 +39,14 @@ class ContextServices:
         store: Store,
         bus: Bus,
         on_refused: Callable[[], None],
+        *,
         decision_deadline: float | None = None,
+        follow_ups: FollowUps = NO_FOLLOW_UPS,
     ) -> None:
         """`on_refused` is called when a step is refused because its lease was lost. `decision_deadline`: of
         questions without one."""
         self._decision_deadline = decision_deadline
+        self._follow_ups = follow_ups
         self._clock = clock
         self._store = store
         self._bus = bus
@@ -87,6 +93,13 @@ class ContextServices:
             if task.limits:
                 self._bus.publish(WORK)
         return answer
+
+    async def enqueue(self, request: TaskRequest[Any]) -> TaskHandle[Any]:
+        return await self._outlast(lambda: self._follow_ups.enqueue(request))
+
+    @property
+    def source(self) -> Source:
+        return self._follow_ups.source
 
     @contextmanager
     def _report_refused(self) -> Iterator[None]:

@@ -9,7 +9,9 @@ from holdfast.core.task import Status, Task
 from holdfast.errors import TaskFailed
 from holdfast.store.store import Inserted
 
-_OF_TEXT: Final = frozenset(name for name in dir(str) if not name.startswith("_"))
+_HIDDEN: Final = frozenset(
+    ["inserted", "source", *(name for name in dir(str) if not name.startswith("_"))]
+)
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -35,28 +37,30 @@ class TaskHandle(str, Generic[R_co]):
     """The id of a task, as a `str` with methods that read the task and wait for it. `R_co` is the type of
     the result."""
 
-    __slots__ = ("_inserted", "_source", "pressure")
-    _source: Source
-    _inserted: Inserted
+    __slots__ = ("inserted", "pressure", "source")
+    source: Source
+    """For the engine."""
+    inserted: Inserted
+    """For the engine."""
     pressure: Pressure
     """Whether the queue was under pressure when it accepted the task."""
 
     def __new__(cls, inserted: Inserted, pressure: Pressure, source: Source) -> Self:
         self = super().__new__(cls, inserted.task_id)
-        self._inserted = inserted
-        self._source = source
+        self.inserted = inserted
+        self.source = source
         self.pressure = pressure
         return self
 
     @property
     def created(self) -> bool:
         """False if the task existed already, from an earlier request with the same key or id."""
-        return self._inserted.created
+        return self.inserted.created
 
     @property
     def status(self) -> Status:
         """The status when the enqueue returned. Use `get` for the current one."""
-        return self._inserted.status
+        return self.inserted.status
 
     @property
     def id(self) -> str:
@@ -65,12 +69,12 @@ class TaskHandle(str, Generic[R_co]):
 
     async def get(self) -> Task:
         """Returns the task in its current state."""
-        return await self._source.get(self.id)
+        return await self.source.get(self.id)
 
     async def wait(self, timeout: float | None = None) -> Task:
         """Waits until the task has ended, with or without success, and returns it. Raises WaitTimeout after
         `timeout` seconds."""
-        return await self._source.wait(self.id, timeout)
+        return await self.source.wait(self.id, timeout)
 
     async def result(self, timeout: float | None = None) -> R_co:
         """Waits until the task has completed, and returns the value of its handler. Raises TaskFailed if the
@@ -81,9 +85,13 @@ class TaskHandle(str, Generic[R_co]):
         result: R_co = task.result
         return result
 
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Another process gets the id: a handle belongs to its queue."""
+        return str, (self.id,)
+
     def __dir__(self) -> list[str]:
         """The names of a handle, for completion: those of `str` would hide them."""
-        return sorted(name for name in super().__dir__() if name not in _OF_TEXT)
+        return sorted(name for name in super().__dir__() if name not in _HIDDEN)
 
     def __repr__(self) -> str:
         return f"TaskHandle({self.id!r}, {self.pressure.value})"

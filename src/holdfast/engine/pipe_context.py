@@ -8,18 +8,22 @@ and the parent process loads no object of the application.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from holdfast.core.check import check_choice
 from holdfast.core.codec import loads
 from holdfast.core.command import named_point
+from holdfast.core.dependency import Edge
+from holdfast.core.keywords import TaskRequest
 from holdfast.core.ledger import EntryRequest, step_key
 from holdfast.core.once import Step
 from holdfast.core.output import StreamName, written
 from holdfast.core.submit import PAYLOAD_BYTES_MAX, encode_payload
-from holdfast.core.task import Task
+from holdfast.core.task import Priority, Task
 from holdfast.core.totals import check_totals
 from holdfast.engine import process_wire as wire
+from holdfast.engine.blocking_handle import BlockingTaskHandle
 from holdfast.engine.context import progress_text
 from holdfast.engine.plain_context import PlainContext
 from holdfast.errors import InvalidInput, LeaseLost, NotSupported
@@ -28,6 +32,35 @@ from holdfast.errors import InvalidInput, LeaseLost, NotSupported
 def plain_value(value: object, what: str, limit: int = PAYLOAD_BYTES_MAX) -> Any:
     """The value as its JSON is read: of built-in types only. InvalidInput if it has none."""
     return loads(encode_payload(value, what=what, limit=limit))
+
+
+def portable_request(request: TaskRequest[Any]) -> dict[str, Any]:
+    """The request as plain JSON, with the edges as they are: the parent process checks them."""
+    given = {**request}
+    payload = plain_value(given.pop("payload", None), "payload")
+    edges = given.pop("depends_on", ())
+    if isinstance(edges, Mapping):
+        edges = {str(parent): str(policy) for parent, policy in edges.items()}
+    elif isinstance(edges, Iterable) and not isinstance(edges, str | bytes):
+        edges = [edge if isinstance(edge, Edge) else str(edge) for edge in edges]
+    if isinstance(priority := given.get("priority"), Priority):
+        given["priority"] = priority.name.lower()
+    return {**plain_value(given, "request"), "payload": payload, "depends_on": edges}
+
+
+class PipeReads:
+    """Reads tasks through the parent process."""
+
+    def __init__(self, ask: Callable[[str, object], Any]) -> None:
+        self._ask = ask
+
+    def get(self, task_id: str) -> Task:
+        task: Task = self._ask("get_task", task_id)
+        return task
+
+    def wait(self, task_id: str, timeout: float | None = None) -> Task:
+        task: Task = self._ask("wait_task", (task_id, timeout))
+        return task
 
 
 class PipeContext(PlainContext):
@@ -70,6 +103,15 @@ class PipeContext(PlainContext):
 
     def parents(self) -> Any:
         return self._ask("parents", None)
+
+    def _enqueue(self, request: TaskRequest[Any]) -> BlockingTaskHandle[Any]:
+        if request.get("tx") is not None:
+            raise InvalidInput(
+                "a handler with isolation='process' cannot enqueue in its own transaction: run the handler "
+                "in the event loop or in a thread"
+            )
+        inserted, pressure = self._ask("enqueue", portable_request(request))
+        return BlockingTaskHandle(inserted, pressure, PipeReads(self._ask))
 
     def decide(self, question: str, **options: Any) -> NoReturn:
         raise NotSupported("a handler with isolation='process' cannot ask: run it in a thread")

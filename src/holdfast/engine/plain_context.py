@@ -1,4 +1,5 @@
-"""What the contexts of plain handlers share, in threads and in processes: steps.
+"""What the contexts of plain handlers share, in threads and in processes: steps, and tasks that they
+enqueue.
 
 Promises: the flow of a step is that of `Context.once`; its effect runs where the handler runs.
 """
@@ -7,13 +8,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from holdfast.core import once as once_flow
 from holdfast.core.callables import PLAIN_EFFECT, check_plain, plain
 from holdfast.core.codec import Json
+from holdfast.core.keywords import EnqueueKeywords, TaskRequest
 from holdfast.core.ledger import EntryLease, EntryRequest
 from holdfast.core.once import ErrorPolicy, OnError, RunStep, Step
 from holdfast.core.steps import drive
+from holdfast.engine.blocking_handle import BlockingTaskHandle
+from holdfast.engine.follow_ups import Requestable, request_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class PlainContext(ABC):
@@ -41,6 +49,22 @@ class PlainContext(ABC):
             return self._do_step(entry, part, tx)
 
         return drive(once_flow.call(on_error=on_error, in_tx=tx is not None), perform)
+
+    @overload
+    def enqueue(
+        self, task: str, payload: object = None, /, **options: Unpack[EnqueueKeywords]
+    ) -> BlockingTaskHandle[Any]: ...
+    @overload
+    def enqueue(
+        self, task: Requestable[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> BlockingTaskHandle[R]: ...
+    def enqueue(self, task: object, /, *args: Any, **kwargs: Any) -> BlockingTaskHandle[Any]:
+        """See `Context.enqueue`. In a process `tx` is refused."""
+        return self._enqueue(request_of(task, args, kwargs))
+
+    @abstractmethod
+    def _enqueue(self, request: TaskRequest[Any]) -> BlockingTaskHandle[Any]:
+        """Enqueues the task into the store of this one."""
 
     @abstractmethod
     def _step_request(self, step: str, request: object, tx: object) -> EntryRequest:

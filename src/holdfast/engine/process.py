@@ -267,6 +267,13 @@ async def _serve(kind: str, value: Any, context: Context) -> object:
             return await context.checkpoint(*value)
         case "parents":
             return await context.parents()
+        case "enqueue":
+            handle = await context.enqueue(value.pop("type"), value.pop("payload"), **value)
+            return handle.inserted, handle.pressure
+        case "get_task":
+            return await context.source.get(value)
+        case "wait_task":
+            return await context.source.wait(*value)
         case "step_request":
             return context.step_request(*value)
         case "step":

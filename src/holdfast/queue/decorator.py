@@ -14,6 +14,7 @@ from holdfast.core.command import Cancel, Snooze
 from holdfast.engine.blocking_context import BlockingContext
 from holdfast.engine.context import Context
 from holdfast.engine.handlers import Handler, for_arguments
+from holdfast.queue.blocking_calls import BlockingCalls
 from holdfast.queue.define import TypeOptions, type_config
 from holdfast.queue.function import DefinedTask, Enqueue
 
@@ -41,11 +42,13 @@ class TaskDecorator:
         self,
         define: Define,
         enqueue: Enqueue,
+        calls: BlockingCalls,
         name: str | None = None,
         options: TypeOptions | None = None,
     ) -> None:
         self._define = define
         self._enqueue = enqueue
+        self._calls = calls
         self._name = name
         self._options: TypeOptions = {} if options is None else options
         self._config = type_config(self._options)
@@ -104,11 +107,11 @@ class TaskDecorator:
         **options: Unpack[TypeOptions],
     ) -> Any:
         if function is None or name is not None or options:
-            made = TaskDecorator(self._define, self._enqueue, name, options)
+            made = TaskDecorator(self._define, self._enqueue, self._calls, name, options)
             return made if function is None else made(function)
         task_type = self._name
         if task_type is None:
             task_type = str(getattr(function, "__name__", ""))
         handler = for_arguments(task_type, function, self._config, self._options.get("isolation"))
         self._define(handler, self._options)
-        return DefinedTask(self._enqueue, handler, function)
+        return DefinedTask(self._enqueue, self._calls, handler, function)

@@ -38,6 +38,17 @@ def check_options(given: Mapping[str, object], *, allowed: tuple[str, ...] = ())
         raise InvalidInput(f"a task has no option {shown(unknown[0])}: the options are {names}")
 
 
+def split_request(
+    request: Mapping[str, Any],
+) -> tuple[str, object, str | None, EnqueueOptions, object]:
+    """Type, payload, id, options and transaction of a task that is given as a mapping."""
+    fields = dict(request)
+    type, payload = fields.pop("type"), fields.pop("payload", None)
+    task_id, tx = fields.pop("id", None), fields.pop("tx", None)
+    check_options(fields, allowed=("id", "tx"))
+    return type, payload, task_id, EnqueueOptions(**fields), tx
+
+
 def _items(tasks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     if not isinstance(tasks, Iterable) or isinstance(tasks, str | bytes | Mapping):
         raise InvalidInput(f"tasks is {shown(tasks)}: pass a list of mappings")
@@ -108,9 +119,13 @@ class Producer:
         tx: object,
         *,
         beside: MakeBeside | None = None,
+        by_handler: bool = False,
     ) -> TaskHandle[Any]:
-        """Enqueues one task. `beside` writes further rows in its transaction."""
-        made = await self.insert(type, payload, id, options, tx, beside=beside)
+        """Enqueues one task. `beside` writes further rows in its transaction. A handler may enqueue while
+        the queue stops and waits for it."""
+        made = await self.insert(
+            type, payload, id, options, tx, beside=beside, by_handler=by_handler
+        )
         return TaskHandle(made.inserted, made.pressure, self._source)
 
     async def insert(
@@ -122,11 +137,12 @@ class Producer:
         tx: object,
         *,
         beside: MakeBeside | None = None,
+        by_handler: bool = False,
     ) -> Enqueued:
         """Like `enqueue`, for a caller that shows the task."""
         session = self._sessions.ready or await self._sessions.opened()
         resources = session.resources or session.open_resources
-        if session.stopping:
+        if session.stopping and not by_handler:
             session.check_takes_work()
         try:
             handler = self._types.handlers.get(type)
@@ -156,6 +172,11 @@ class Producer:
         else:
             inserted = (await new_tasks.insert([submission], rows))[0]
         return Enqueued(submission, inserted, pressure)
+
+    async def enqueue_follow_up(self, request: Mapping[str, Any]) -> TaskHandle[Any]:
+        """Enqueues a task for a handler (`ctx.enqueue`)."""
+        given = split_request(request)
+        return await self.enqueue(*given, by_handler=True)
 
     async def enqueue_many(
         self, tasks: Iterable[Mapping[str, Any]], tx: object, *, beside: MakeBeside | None = None

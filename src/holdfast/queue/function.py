@@ -6,10 +6,12 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, Unpack
 
-from holdfast.core.keywords import EnqueueKeywords
+from holdfast.core.keywords import EnqueueKeywords, TaskRequest
+from holdfast.engine.blocking_handle import BlockingTaskHandle
 from holdfast.engine.handle import TaskHandle
 from holdfast.engine.handlers import Handler
 from holdfast.engine.parameters import bind_payload
+from holdfast.queue.blocking_calls import BlockingCalls
 from holdfast.queue.enqueue import check_options
 
 P = ParamSpec("P")
@@ -24,8 +26,15 @@ class TaskFunction(Generic[P, R_co]):
     """A function that is also a task type: call it directly, or `enqueue` it. `P` are its parameters without
     the context, `R_co` is the type of the result."""
 
-    def __init__(self, enqueue: Enqueue, handler: Handler, function: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        enqueue: Enqueue,
+        calls: BlockingCalls,
+        handler: Handler,
+        function: Callable[..., Any],
+    ) -> None:
         self.function = function
+        self._calls = calls
         self.type = handler.type
         self._enqueue = enqueue
         self._handler = handler
@@ -41,7 +50,9 @@ class TaskFunction(Generic[P, R_co]):
     def options(self, **options: Unpack[EnqueueKeywords]) -> TaskFunction[P, R_co]:
         """Returns a copy that enqueues with these options, which are those of `TaskQueue.enqueue`."""
         check_options(options, allowed=("id", "tx"))
-        other: TaskFunction[P, R_co] = TaskFunction(self._enqueue, self._handler, self.function)
+        other: TaskFunction[P, R_co] = TaskFunction(
+            self._enqueue, self._calls, self._handler, self.function
+        )
         other._options = {**self._options, **options}
         return other
 
@@ -50,10 +61,15 @@ class TaskFunction(Generic[P, R_co]):
         payload = bind_payload(self._parameters, args, kwargs)
         return await self._enqueue(self.type, payload, **self._options)
 
-    def request(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> BlockingTaskHandle[R_co]:
+        """As `enqueue`, for code without an event loop: it blocks until the task is durable."""
+        self._calls.refuse_tx(self._options.get("tx"))
+        return self._calls.handle(lambda: self.enqueue(*args, **kwargs))
+
+    def request(self, *args: P.args, **kwargs: P.kwargs) -> TaskRequest[R_co]:
         """Returns such a task as an item for `TaskQueue.enqueue_many`."""
         payload = bind_payload(self._parameters, args, kwargs)
-        return {"type": self.type, "payload": payload, **self._options}
+        return TaskRequest({"type": self.type, "payload": payload, **self._options})
 
 
 class DefinedTask(TaskFunction[P, R_co], Generic[P, R_co, Q, S_co]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from holdfast.engine.follow_ups import FollowUps
 from holdfast.metrics import Meter
 from holdfast.queue.dead_letters import DeadLetters
 from holdfast.queue.decisions import Decisions
@@ -64,6 +65,7 @@ class Parts:
             definitions,
             self.schedules,
             self.feed,
+            follow_ups=FollowUps(self.producer.enqueue_follow_up, self.tasks),
             meter=meter,
             start_engine=start_engine,
         )

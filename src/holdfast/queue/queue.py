@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Self, Unpack
 
@@ -14,6 +15,7 @@ from holdfast.core.task import Priority, Task
 from holdfast.engine.handle import TaskHandle
 from holdfast.engine.handlers import for_task
 from holdfast.errors import EngineFailed
+from holdfast.queue.blocking_calls import BlockingCalls
 from holdfast.queue.by import By
 from holdfast.queue.decorator import TaskDecorator
 from holdfast.queue.define import Definitions, TypeOptions, type_config
@@ -31,6 +33,8 @@ class Queue(OperatorCalls):
         self.definitions = Definitions()
         self.parts = make_parts(self.definitions)
         """For the command line, the gateways, the simulator and tests."""
+        self.blocking_calls = BlockingCalls(self._close)
+        """For `sync` and for tasks of this queue: calls of code without an event loop."""
 
     async def __aenter__(self) -> Self:
         await self.parts.runtime.enter()
@@ -38,6 +42,9 @@ class Queue(OperatorCalls):
 
     async def __aexit__(self, *_: object) -> None:
         await self.parts.runtime.leave()
+
+    async def _close(self) -> None:
+        await self.parts.runtime.close()
 
     # -- open, start, stop -------------------------------------------------------------------------
 
@@ -53,6 +60,17 @@ class Queue(OperatorCalls):
     async def open(self) -> Resources:
         """Connects to the store without starting workers. It must be called explicitly after a `stop`."""
         return await self.parts.runtime.open()
+
+    @asynccontextmanager
+    async def producer(self) -> AsyncIterator[Self]:
+        """Keeps the connection of this event loop to the store open inside the block, without workers: for
+        web processes. The last block to end closes it. Blocks may be nested, and repeated any number of
+        times."""
+        await self.parts.runtime.enter_producer()
+        try:
+            yield self
+        finally:
+            await self.parts.runtime.leave_producer()
 
     async def start(self, **settings: Any) -> None:
         """Starts workers in this process. Settings given here replace those of the constructor. Raises
@@ -164,7 +182,7 @@ class Queue(OperatorCalls):
         """Decorator that makes a function a task type: `@queue.task` or `@queue.task(name=None, **options)`.
         `name` is the type, by default the name of the function. The arguments of the function are the
         payload. For the options see `TypeOptions`."""
-        return TaskDecorator(self.parts.runtime.define, self.enqueue)
+        return TaskDecorator(self.parts.runtime.define, self.enqueue, self.blocking_calls)
 
     def register_handler(
         self, type: str, handler: Callable[..., Any], **options: Unpack[TypeOptions]

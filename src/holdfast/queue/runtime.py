@@ -19,6 +19,7 @@ from holdfast.core.schedule import Schedule
 from holdfast.engine.basis import Basis, EngineConfig
 from holdfast.engine.compose import compose
 from holdfast.engine.engine import Engine
+from holdfast.engine.follow_ups import FollowUps
 from holdfast.engine.handlers import Handler
 from holdfast.errors import Conflict, EngineFailed
 from holdfast.metrics import Meter
@@ -44,6 +45,7 @@ class Runtime:
         schedules: Schedules,
         feed: Feed,
         *,
+        follow_ups: FollowUps,
         meter: Meter | None = None,
         start_engine: StartEngine = START_ENGINE,
     ) -> None:
@@ -53,6 +55,7 @@ class Runtime:
         self._definitions = definitions
         self._schedules = schedules
         self._feed = feed
+        self._follow_ups = follow_ups
         self._meter = meter
 
     def define(self, handler: Handler, options: TypeOptions) -> None:
@@ -118,6 +121,31 @@ class Runtime:
         session.entered = max(0, session.entered - 1)
         if not session.entered:
             await self.stop()
+            if session.producers:
+                await self.open()
+
+    async def enter_producer(self) -> None:
+        """Enters a `producer()` block, which opens the queue without workers."""
+        session = self._sessions.here
+        session.producers += 1
+        try:
+            await self.open()
+        except BaseException:
+            session.producers -= 1
+            raise
+
+    async def leave_producer(self) -> None:
+        """Leaves a `producer()` block. The last one closes the connection of this loop, unless workers run
+        in it."""
+        session = self._sessions.here
+        session.producers = max(0, session.producers - 1)
+        if not session.producers and session.engine is None:
+            await self.close()
+
+    async def close(self) -> None:
+        """Closes the session of this loop, if it is open."""
+        if self._sessions.here.resources is not None:
+            await self.stop()
 
     def hurry(self) -> None:
         """Cancels the running tasks that `stop` waits for. They return to the queue and lose no attempt."""
@@ -159,6 +187,7 @@ class Runtime:
                 on_failed=session.fail,
                 meter=self._meter,
                 code_schedules=self._code_schedules,
+                follow_ups=self._follow_ups,
             )
         )
         for schedule in self._code_schedules():

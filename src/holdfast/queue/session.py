@@ -53,6 +53,7 @@ class Session:
         "loop",
         "new_tasks",
         "opening",
+        "producers",
         "resources",
         "starting",
         "stopping",
@@ -68,6 +69,8 @@ class Session:
         self.new_tasks: NewTasks | None = None
         self.entered = 0
         """The number of open `async with` blocks."""
+        self.producers = 0
+        """The number of open `producer()` blocks."""
         self.opening = asyncio.Lock()
         self.starting = asyncio.Lock()
         self.stopping = False
@@ -165,7 +168,8 @@ class Sessions(PassiveFollower):
 
     def replace(self, session: Session) -> None:
         """Gives the loop a new session after a stop. It must be opened explicitly."""
-        self._by_loop[session.loop] = Session(session.loop, is_stopped=True)
+        following = self._by_loop[session.loop] = Session(session.loop, is_stopped=True)
+        following.producers = session.producers
 
     def drop_ended(self) -> list[Session]:
         """Removes and returns the sessions whose event loop has ended. Nothing can be awaited in them."""

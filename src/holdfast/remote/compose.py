@@ -18,6 +18,7 @@ from holdfast.engine.basis import EngineConfig
 from holdfast.engine.completer import Completer
 from holdfast.engine.drain import Drain
 from holdfast.engine.execute import Executor
+from holdfast.engine.follow_ups import NO_FOLLOW_UPS, FollowUps
 from holdfast.engine.handlers import Defaults, Handler, Handlers, resolved
 from holdfast.engine.meters import Measures
 from holdfast.engine.owned_runs import OwnedRuns
@@ -60,6 +61,7 @@ class RemoteBasis:
     meter: Meter | None = None
     open_channel: Connect | None = None
     """None: by the address of the gateway."""
+    follow_ups: FollowUps = NO_FOLLOW_UPS
 
 
 def compose_remote(basis: RemoteBasis) -> RemoteEngine:
@@ -86,6 +88,7 @@ def compose_remote(basis: RemoteBasis) -> RemoteEngine:
         clock,
         runs=lambda: engine.runs,
         on_refused=completer.count_fenced,
+        follow_ups=basis.follow_ups,
     )
     runner = TaskRunner(
         clock, basis.handlers, executor, services, default_timeout=config.task_timeout

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.client.http import Http
 from holdfast.clock import Clock
 from holdfast.core.ids import Ids
+from holdfast.engine.follow_ups import FollowUps
 from holdfast.metrics import Meter
 from holdfast.queue.define import Definitions
 from holdfast.queue.settings import Settings, SettingsInForce
@@ -68,3 +69,4 @@ class RemoteParts:
         self.producer = RemoteProducer(
             http, handlers, self.settings, self.tasks, lambda: runtime.is_stopping
         )
+        runtime.follow_ups = FollowUps(self.producer.enqueue_follow_up, self.tasks)

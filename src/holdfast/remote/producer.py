@@ -7,7 +7,8 @@ Never: takes a caller's transaction: there is no database here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +24,7 @@ from holdfast.engine.handlers import Handlers
 from holdfast.engine.parameters import check_payload
 from holdfast.errors import BatchTooLarge, InvalidInput, NotSupported, QueueStopping
 from holdfast.queue.batcher import Batcher
-from holdfast.queue.enqueue import check_options
+from holdfast.queue.enqueue import check_options, split_request
 from holdfast.queue.settings import SettingsInForce
 from holdfast.queue.types import EnqueueOptions
 from holdfast.store.store import Inserted
@@ -53,7 +54,17 @@ class RemoteProducer:
         self._source = source
         self._is_stopping = is_stopping
         self._registered: object = None
-        self._put = Batcher(self._insert_one, self._insert_alike, GROUP_MAX).put
+        self._batchers: dict[asyncio.AbstractEventLoop, Batcher[dict[str, Any], Answered]] = {}
+
+    def _put(self, body: dict[str, Any]) -> Awaitable[Answered]:
+        """Sends a task together with those of other callers in this event loop."""
+        loop = asyncio.get_running_loop()
+        batcher = self._batchers.get(loop)
+        if batcher is None:
+            kept = {one: each for one, each in self._batchers.items() if not one.is_closed()}
+            batcher = Batcher(self._insert_one, self._insert_alike, GROUP_MAX)
+            self._batchers = {**kept, loop: batcher}
+        return batcher.put(body)
 
     async def enqueue(
         self, type: str, payload: object, id: str | None, options: EnqueueOptions, tx: object
@@ -63,6 +74,15 @@ class RemoteProducer:
         await self._register()
         body = self._body(type, payload, id, options)
         inserted, pressure = await self._put(body)
+        return TaskHandle(inserted, pressure, self._source)
+
+    async def enqueue_follow_up(self, request: Mapping[str, Any]) -> TaskHandle[Any]:
+        """Enqueues a task for a handler, also while the queue stops and waits for it."""
+        type, payload, id, options, tx = split_request(request)
+        if tx is not None:
+            raise NotSupported(NO_TX)
+        await self._register()
+        inserted, pressure = await self._put(self._body(type, payload, id, options))
         return TaskHandle(inserted, pressure, self._source)
 
     async def enqueue_many(

@@ -21,6 +21,7 @@ from holdfast.core.check import check_whole
 from holdfast.core.task import ENDED, Task
 from holdfast.engine.basis import EngineConfig
 from holdfast.engine.boot import refuse_second_run
+from holdfast.engine.follow_ups import NO_FOLLOW_UPS
 from holdfast.engine.handlers import Handler
 from holdfast.errors import BadConfig, Conflict, EngineFailed, NotFound, NotRunning, WrongLoop
 from holdfast.metrics import Meter
@@ -59,11 +60,14 @@ class RemoteRuntime:
         self._starting: asyncio.Lock | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._entered = 0
+        self._producers: dict[asyncio.AbstractEventLoop, int] = {}
         self._failed: asyncio.Event | None = None
         self._failure: EngineFailed | None = None
         self.engine: RemoteEngine | None = None
         self.keep_credential: Callable[[str], None] | None = None
         """Called with the credential of the node that a join token has made."""
+        self.follow_ups = NO_FOLLOW_UPS
+        """How handlers enqueue; set by `RemoteParts`."""
         self.is_stopping = False
         self.readers: set[asyncio.Task[None]] = set()
         """Event handlers that run."""
@@ -133,6 +137,7 @@ class RemoteRuntime:
                     schedules=lambda: self._definitions.schedules,
                     meter=self._meter,
                     open_channel=self._wires.open_channel,
+                    follow_ups=self.follow_ups,
                 )
             )
             await engine.start()
@@ -151,10 +156,7 @@ class RemoteRuntime:
                 for reader in list(self.readers):
                     reader.cancel()
                 await asyncio.gather(*self.readers, return_exceptions=True)
-                waiters = self._waiters.pop(asyncio.get_running_loop(), None)
-                if waiters is not None:
-                    await waiters.close()
-                await self._http.close()
+                await self.close()
             finally:
                 self.engine, self._loop, self.is_stopping = None, None, False
                 self._starting = None
@@ -173,6 +175,29 @@ class RemoteRuntime:
         self._entered = max(0, self._entered - 1)
         if not self._entered:
             await self.stop()
+
+    async def enter_producer(self) -> None:
+        """Enters a `producer()` block, which checks that a gateway answers."""
+        await self.open()
+        loop = asyncio.get_running_loop()
+        self._producers[loop] = self._producers.get(loop, 0) + 1
+
+    async def leave_producer(self) -> None:
+        """Leaves a `producer()` block. The last one closes the connections of this loop, unless workers run
+        in it."""
+        loop = asyncio.get_running_loop()
+        left = self._producers.pop(loop, 1) - 1
+        if left:
+            self._producers[loop] = left
+        elif self.engine is None or self._loop is not loop:
+            await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections of this event loop."""
+        waiters = self._waiters.pop(asyncio.get_running_loop(), None)
+        if waiters is not None:
+            await waiters.close()
+        await self._http.close()
 
     def hurry(self) -> None:
         """Cancels the running tasks that `stop` waits for."""

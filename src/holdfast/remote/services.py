@@ -20,11 +20,14 @@ from holdfast.core.command import Instruction, Report
 from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.decision import Decision, Question
 from holdfast.core.ids import Ids
+from holdfast.core.keywords import TaskRequest
 from holdfast.core.ledger import EntryLease, EntryRequest, EntryVerdict, Outcome, Runner
 from holdfast.core.ledger_wire import decode_verdict
 from holdfast.core.task import RunId, Task
 from holdfast.core.transition import HELD
 from holdfast.core.worker.wire import ChangeRefused
+from holdfast.engine.follow_ups import NO_FOLLOW_UPS, FollowUps
+from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.loop import OUTAGE_SECONDS
 from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.errors import LeaseLost, NotSupported, StoreUnavailable
@@ -54,7 +57,9 @@ class RemoteServices:
         *,
         runs: Callable[[], OwnedRuns],
         on_refused: Callable[[], None],
+        follow_ups: FollowUps = NO_FOLLOW_UPS,
     ) -> None:
+        self._follow_ups = follow_ups
         self._link = link
         self._outcomes = outcomes
         self._ids = ids
@@ -127,6 +132,23 @@ class RemoteServices:
                 return msgspec.convert(answer["decision"], Decision)
             case _:
                 return Refusal(task.id, answer["code"], answer["message"], (), None)
+
+    async def enqueue(self, request: TaskRequest[Any]) -> TaskHandle[Any]:
+        if request.get("id") is None and request.get("idempotency_key") is None:
+            # Named here: a repeat after an outage finds the task of a request whose answer was lost.
+            request = TaskRequest({**request, "id": self._ids.task(self._clock.now())})
+        for pause in chain(OUTAGE_SECONDS, repeat(OUTAGE_SECONDS[-1])):
+            try:
+                return await self._follow_ups.enqueue(request)
+            except StoreUnavailable:
+                if self._link.has_failed:
+                    raise
+            await self._clock.sleep(pause)
+        raise AssertionError("unreachable")
+
+    @property
+    def source(self) -> Source:
+        return self._follow_ups.source
 
     async def _call(self, verb: str, run: RunId, **arguments: object) -> Any:
         try:

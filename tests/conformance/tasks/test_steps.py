@@ -12,6 +12,7 @@ from holdfast.clock import VirtualClock
 from holdfast.core.command import Instruction
 from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.decision import Decision, Question
+from holdfast.core.keywords import TaskRequest
 from holdfast.core.ledger import (
     STEP_SCOPE,
     EntryKey,
@@ -24,6 +25,8 @@ from holdfast.core.ledger import (
 from holdfast.core.once import OnError
 from holdfast.core.task import Task, TaskOptions
 from holdfast.engine.context import Context
+from holdfast.engine.follow_ups import NO_FOLLOW_UPS
+from holdfast.engine.handle import TaskHandle
 from holdfast.errors import (
     EffectFailed,
     IdempotencyConflict,
@@ -66,6 +69,11 @@ class Desk:
 
     async def ask(self, task: Task, question: Question) -> Decision | Asked | Refusal:
         return await self._store.decisions.ask(task.id, task.fence, question)
+
+    async def enqueue(self, request: TaskRequest[Any]) -> TaskHandle[Any]:
+        return await NO_FOLLOW_UPS.enqueue(request)
+
+    source = NO_FOLLOW_UPS.source
 
 
 class Effect:

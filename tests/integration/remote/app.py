@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections import defaultdict
 
-from holdfast import Context, TaskQueue
+from holdfast import BlockingContext, Context, TaskQueue
 
 queue = TaskQueue("sqlite:///never-opened.db", lease_seconds=6.0, base_retry_delay=0.05)
 
@@ -94,3 +94,18 @@ async def until_marked(name: str, ctx: Context) -> int:
 @queue.task
 async def large(size: int) -> str:
     return "\n" * size
+
+
+@queue.task
+async def follow_up(ctx: Context, n: int) -> int:
+    return await (await ctx.enqueue(add, n, b=1)).result(30)
+
+
+@queue.task
+def follow_up_thread(ctx: BlockingContext, n: int) -> int:
+    return ctx.enqueue(add, n, b=1).result(30)
+
+
+@queue.task(isolation="process")
+def follow_up_process(ctx: BlockingContext, n: int) -> int:
+    return ctx.enqueue(add, n, b=1).result(30)

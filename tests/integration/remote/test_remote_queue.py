@@ -13,6 +13,7 @@ from holdfast.core.task import Status
 from holdfast.errors import IllegalTransition, NotSupported, TaskFailed, UnknownType
 from holdfast.remote.channel import WebSocketChannel
 from holdfast.remote.grpc_channel import GrpcChannel
+from tests.integration.remote.app import in_thread
 from tests.integration.remote.support import (
     ADMIN,
     SECONDS,
@@ -219,3 +220,34 @@ async def test_interventions_are_read_page_by_page(sqlite_gateway: Server) -> No
             pages += [each.id for each in page]
         assert pages == whole
         assert len(pages) == 5
+
+
+async def test_handlers_of_every_kind_enqueue_over_the_wire(gateway: Server) -> None:
+    async with queue_with_handlers(gateway.address) as queue:
+        for n, kind in enumerate(("follow_up", "follow_up_thread", "follow_up_process")):
+            assert await (await queue.enqueue(kind, {"n": n})).result(SECONDS) == n + 1
+
+
+async def test_a_producer_and_blocking_calls_through_a_gateway(sqlite_gateway: Server) -> None:
+    queue = TaskQueue(sqlite_gateway.address, token=ADMIN)
+    double = queue.task(name="double")(in_thread.function)
+    for _ in range(2):
+        async with queue.producer(), queue.producer():
+            await double.enqueue(1)
+        assert not queue.is_running()
+
+    def blocking() -> list[object]:
+        """In several threads at once, beside enqueues in the event loop."""
+        handle = double.enqueue_sync(2)
+        many = queue.sync.enqueue_many([double.request(3), double.request(4)])
+        cancelled = queue.sync.cancel(many[1], reason="enough").status
+        return [handle.get().payload, len(many), cancelled]
+
+    async with queue.producer():
+        there = [asyncio.to_thread(blocking) for _ in range(3)]
+        *found, _ = await asyncio.gather(*there, double.enqueue(5))
+        assert found == [[{"n": 2}, 2, Status.ABORTED]] * 3
+        assert await queue.get_queue_size() == 2 + 3 * 2 + 1
+        await asyncio.to_thread(queue.sync.close)
+        assert await asyncio.to_thread(queue.sync.get_queue_size) == 9
+        await asyncio.to_thread(queue.sync.close)
