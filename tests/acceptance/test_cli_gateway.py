@@ -38,8 +38,8 @@ from holdfast.fleet.pipeline import Pipeline
 from holdfast.queue.by import By
 from holdfast.store.store import Store
 from holdfast.sync.access.tokens import NewToken, Tokens
-from holdfast.sync.exchange import Exchange
-from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.exchange.exchange import Exchange
+from holdfast.sync.nodes.nodes import Nodes, Registration
 from holdfast.sync.projects import Projects
 from tests.acceptance.cli_support import Done, run_inside
 from tests.integration.gateway.processes import TLS, Process, started

@@ -15,8 +15,8 @@ from holdfast.core.exchange.item import Item
 from holdfast.core.speaking import Voice
 from holdfast.errors import NotFound
 from holdfast.queue.by import By
-from holdfast.sync.exchange import Exchange
-from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.exchange.exchange import Exchange
+from holdfast.sync.nodes.nodes import Nodes, Registration
 from holdfast.sync.projects import Projects
 from tests.acceptance.cli_support import Cli
 from tests.backends import SHARED, url_of

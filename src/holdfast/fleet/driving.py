@@ -36,7 +36,7 @@ from holdfast.queue.by import By
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call_rows
 from holdfast.store.store import Store
-from holdfast.sync import node_scripts
+from holdfast.sync.nodes import scripts as node_scripts
 
 LEASE_SECONDS: Final = 20.0
 LOOK_SECONDS: Final = 1.0

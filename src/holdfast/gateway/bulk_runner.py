@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError, NotFound
 from holdfast.store.beside import Beside
 from holdfast.store.port import RowHeld
 from holdfast.store.store import Store
-from holdfast.sync.bulk import BulkRuns, Moved
+from holdfast.sync.bulk.bulk import BulkRuns, Moved
 
 LOOK_SECONDS: Final = 5.0
 """How often a gateway looks for runs that were left."""

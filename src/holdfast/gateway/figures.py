@@ -24,8 +24,8 @@ from holdfast.engine.meters import LATE
 from holdfast.errors import HoldfastError
 from holdfast.metrics import Family, Kind, Metrics
 from holdfast.store.store import Store
+from holdfast.sync.exchange.push_state import ItemResult
 from holdfast.sync.lag import read_lags
-from holdfast.sync.push_state import ItemResult
 
 SAMPLE_SECONDS: Final = 10.0
 CONFLICTS: Final = "holdfast_sync_conflicts_total"

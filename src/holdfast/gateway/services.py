@@ -43,13 +43,13 @@ from holdfast.store.audit import AuditStore
 from holdfast.store.backends import secret_ids
 from holdfast.store.store import Store
 from holdfast.sync.access.tokens import Tokens
-from holdfast.sync.claim_reports import ClaimReports
-from holdfast.sync.claims import TaskClaims
-from holdfast.sync.conflicts import Conflicts
-from holdfast.sync.exchange import Exchange
+from holdfast.sync.exchange.conflicts import Conflicts
+from holdfast.sync.exchange.exchange import Exchange
 from holdfast.sync.live_reads import LiveReads
 from holdfast.sync.names import ClientNames
-from holdfast.sync.nodes import Nodes
+from holdfast.sync.nodes.claim_reports import ClaimReports
+from holdfast.sync.nodes.claims import TaskClaims
+from holdfast.sync.nodes.nodes import Nodes
 from holdfast.sync.presets import Presets
 from holdfast.sync.projects import Projects
 

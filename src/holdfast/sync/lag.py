@@ -8,7 +8,7 @@ from holdfast.core.event import Position
 from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.store.script import Script, call
 from holdfast.store.store import Store
-from holdfast.sync.node_scripts import unread_since
+from holdfast.sync.nodes.scripts import unread_since
 from holdfast.sync.rows import own
 
 NODES_MAX: Final = 1_000

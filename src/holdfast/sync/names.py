@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -11,11 +11,12 @@ import msgspec
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.check import check_name
 from holdfast.core.errors import AmbiguousId
+from holdfast.core.task import Task
 from holdfast.errors import NotFound
 from holdfast.store.names import candidates
 from holdfast.store.script import Script, call
 from holdfast.store.store import Store
-from holdfast.sync.push_script import resolve
+from holdfast.sync.rows import own
 
 NAMES_MAX: Final = 10_000
 """Tasks whose names a process remembers."""
@@ -52,6 +53,16 @@ class ClientNames:
 
 def _clients_of(ids: list[str]) -> Script[dict[str, str | None]]:
     return {row[0]: row[1] for row in (yield call("clients_of", ids=ids))}
+
+
+def resolve(project: str, names: Sequence[str]) -> Script[dict[str, str]]:
+    """The task ids of names: those that nodes gave in the project, then ids of its tasks. A name never
+    stands for two tasks: none is given that an id of the project has, and no id that a name has."""
+    rows = yield call(own("named_tasks"), project=project, client_ids=list(names))
+    found: dict[str, str] = {row[0]: row[1] for row in rows}
+    rest = [name for name in names if name not in found]
+    tasks: list[Task] = (yield call("get_tasks", ids=rest)) if rest else []
+    return found | {task.id: task.id for task in tasks if task.project == project}
 
 
 async def find_task(

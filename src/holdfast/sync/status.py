@@ -20,7 +20,7 @@ from holdfast.core.wire import check_project
 from holdfast.errors import InvalidInput
 from holdfast.store.script import Script, call
 from holdfast.store.store import Store
-from holdfast.sync.node_scripts import unread_since
+from holdfast.sync.nodes.scripts import unread_since
 from holdfast.sync.rows import ProjectRow, names_of, own, read_project
 
 EXPIRED_MAX = 1_000

@@ -18,9 +18,9 @@ from holdfast.queue.nodes import Node
 from holdfast.queue.views import View, at, shown
 from holdfast.store.audit import AuditCheck
 from holdfast.sync.access.token import Token
-from holdfast.sync.conflicts import Conflict
+from holdfast.sync.exchange.conflicts import Conflict
 from holdfast.sync.live_reads import OpenConflict
-from holdfast.sync.nodes import NodeView
+from holdfast.sync.nodes.nodes import NodeView
 from holdfast.sync.presets import Preset
 from holdfast.sync.projects import ProjectView
 from holdfast.sync.rows import ProjectRow

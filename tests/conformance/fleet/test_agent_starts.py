@@ -11,7 +11,7 @@ from holdfast.core.task import Status
 from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.store.store import Store
 from holdfast.sync.access.tokens import Tokens
-from holdfast.sync.nodes import Nodes
+from holdfast.sync.nodes.nodes import Nodes
 from tests.backends import Bench
 from tests.conformance.fleet.agent_support import (
     TestAgent,

@@ -8,10 +8,10 @@ from holdfast.core.exchange.item import Item
 from holdfast.core.speaking import Voice
 from holdfast.queue.by import By
 from holdfast.store.store import Store
-from holdfast.sync.claims import TaskClaims
-from holdfast.sync.exchange import Exchange
-from holdfast.sync.nodes import Nodes, Registration
-from holdfast.sync.push_state import ItemResult
+from holdfast.sync.exchange.exchange import Exchange
+from holdfast.sync.exchange.push_state import ItemResult
+from holdfast.sync.nodes.claims import TaskClaims
+from holdfast.sync.nodes.nodes import Nodes, Registration
 from holdfast.sync.rows import RegisteredNode
 
 PROJECT = "forge"

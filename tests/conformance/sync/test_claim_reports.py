@@ -13,8 +13,8 @@ from holdfast.core.speaking import Voice
 from holdfast.core.worker.wire import CHUNK_BYTES_MAX
 from holdfast.errors import Conflict, InvalidInput
 from holdfast.store.store import Store
-from holdfast.sync.claim_reports import ClaimReports, Written
-from holdfast.sync.node_task import ClaimRef
+from holdfast.sync.nodes.claim_reports import ClaimReports, Written
+from holdfast.sync.nodes.node_task import ClaimRef
 from holdfast.sync.worker import reads
 from tests.conformance.sync.support import Plugin
 from tests.conformance.tasks.helpers import get, read_all

@@ -22,9 +22,9 @@ from holdfast.core.exchange.strategy import Strategy
 from holdfast.errors import Conflict, NotFound
 from holdfast.queue.by import By
 from holdfast.store.store import Store
-from holdfast.sync.conflicts import Conflicts
+from holdfast.sync.exchange.conflicts import Conflicts
+from holdfast.sync.exchange.push_state import ItemResult
 from holdfast.sync.projects import Projects
-from holdfast.sync.push_state import ItemResult
 from holdfast.sync.rows import own
 from holdfast.sync.sync_task import SyncTask
 from tests.backends import SqliteBench

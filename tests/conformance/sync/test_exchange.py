@@ -20,9 +20,9 @@ from holdfast.errors import (
 )
 from holdfast.queue.by import By
 from holdfast.store.store import Store
-from holdfast.sync.claims import TaskHeartbeat
-from holdfast.sync.conflicts import Conflicts, Take
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
+from holdfast.sync.exchange.conflicts import Conflicts, Take
+from holdfast.sync.nodes.claims import TaskHeartbeat
 from holdfast.sync.projects import Projects
 from holdfast.sync.status import Monitor
 from tests.conformance.sync.support import PROJECT, Plugin

@@ -16,7 +16,7 @@ from holdfast.queue.by import By
 from holdfast.store.store import Store
 from holdfast.sync.access.tokens import Tokens
 from holdfast.sync.errors import NodeFenced, UnknownNode
-from holdfast.sync.nodes import Nodes, Registered, Registration
+from holdfast.sync.nodes.nodes import Nodes, Registered, Registration
 from tests.conformance.tasks.helpers import check_counters, claim, get, order, put, read_all
 
 OPS = By("user:ann", "test")

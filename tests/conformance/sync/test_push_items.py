@@ -15,11 +15,11 @@ from holdfast.errors import InvalidInput
 from holdfast.queue.by import By
 from holdfast.store.scripts import retention
 from holdfast.store.store import Store
-from holdfast.sync import push_conflicts
-from holdfast.sync.claims import TaskHeartbeat
-from holdfast.sync.conflicts import Conflicts, Take
+from holdfast.sync.exchange import push_conflicts
+from holdfast.sync.exchange.conflicts import Conflicts, Take
+from holdfast.sync.exchange.push_state import ItemResult
+from holdfast.sync.nodes.claims import TaskHeartbeat
 from holdfast.sync.projects import Projects
-from holdfast.sync.push_state import ItemResult
 from tests.conformance.sync.support import PROJECT, Plugin
 from tests.conformance.sync.test_push import tally
 from tests.conformance.tasks.helpers import check_counters, get, read_all

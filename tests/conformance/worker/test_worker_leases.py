@@ -18,7 +18,7 @@ from holdfast.core.worker.wire import HeldRunState, Renew, TaskChange
 from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.queue.by import By
 from holdfast.store.store import Store
-from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.nodes.nodes import Nodes, Registration
 from holdfast.sync.worker.receivers import Start
 from holdfast.sync.worker.worker_sync import (
     HELD_MAX,

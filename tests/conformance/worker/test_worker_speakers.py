@@ -16,7 +16,7 @@ from holdfast.core.worker.wire import HeldRunState, Renew, TaskChange
 from holdfast.queue.by import By
 from holdfast.store.store import Store
 from holdfast.sync.errors import NodeFenced, NotClaimable, UnknownNode
-from holdfast.sync.nodes import Nodes
+from holdfast.sync.nodes.nodes import Nodes
 from holdfast.sync.speaking import heard
 from holdfast.sync.worker.worker_sync import WorkerSync
 from tests.backends import Bench

@@ -16,7 +16,7 @@ from holdfast.core.worker.wire import (
 )
 from holdfast.queue.by import By
 from holdfast.store.store import Store
-from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.nodes.nodes import Nodes, Registration
 from holdfast.sync.worker import reads
 from holdfast.sync.worker.claims import NamedClaim
 from holdfast.sync.worker.messages import Inbound

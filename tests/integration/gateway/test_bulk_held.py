@@ -17,7 +17,7 @@ from holdfast.gateway import bulk_runner
 from holdfast.gateway.bulk_runner import BulkRunner
 from holdfast.queue.by import By
 from holdfast.store.port import RowHeld
-from holdfast.sync.bulk import REVOKED, BulkRuns
+from holdfast.sync.bulk.bulk import REVOKED, BulkRuns
 from tests.integration.gateway.support import Site, open_site, problem
 from tests.integration.gateway.test_bulk_runs import begin, begin_only, fill, look
 

@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.bulk import BATCH
 from holdfast.errors import StoreUnavailable
 from holdfast.gateway.bulk_runner import BulkRunner
-from holdfast.sync.bulk import BulkRuns, Moved
+from holdfast.sync.bulk.bulk import BulkRuns, Moved
 from tests.integration.gateway.support import Site, problem
 
 QUEUED = {"action": "abort", "q": "status:queued", "reason": "tidy"}

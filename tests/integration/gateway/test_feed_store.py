@@ -20,9 +20,9 @@ from holdfast.metrics import Metrics
 from holdfast.queue import views
 from holdfast.queue.by import By
 from holdfast.sync import views as hub_views
-from holdfast.sync.conflicts import Conflicts
+from holdfast.sync.exchange.conflicts import Conflicts
 from holdfast.sync.live_reads import LiveReads
-from holdfast.sync.nodes import Nodes
+from holdfast.sync.nodes.nodes import Nodes
 from holdfast.sync.projects import Projects
 from tests.backends import SHARED, url_of
 from tests.conformance.sync.support import Plugin

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.core.command import Abort, Instruction, Pause
 from holdfast.core.exchange.sync_errors import SyncError
-from holdfast.sync import push_conflicts
+from holdfast.sync.exchange import push_conflicts
 from holdfast.sync.names import find_task
 from tests.integration.gateway.forge import Forge, a, admin, b, refused
 from tests.integration.gateway.support import Site

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.store.postgres.driver import PostgresDriver
 from holdfast.store.store import Store
-from holdfast.sync.claims import TaskHeartbeat
+from holdfast.sync.nodes.claims import TaskHeartbeat
 from holdfast.sync.status import Monitor
 from tests.backends import PostgresBench
 from tests.conformance.sync.support import PROJECT, Plugin

@@ -15,8 +15,8 @@ from holdfast.core.speaking import Voice
 from holdfast.errors import BadConfig
 from holdfast.queue import checks
 from holdfast.queue.by import By
-from holdfast.sync.exchange import Exchange
-from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.exchange.exchange import Exchange
+from holdfast.sync.nodes.nodes import Nodes, Registration
 
 
 @pytest.fixture

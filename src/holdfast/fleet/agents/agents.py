@@ -56,9 +56,9 @@ from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import Work
 from holdfast.store.store import Store
-from holdfast.sync import node_scripts
 from holdfast.sync.access.token import Token
-from holdfast.sync.node_scripts import Registered
+from holdfast.sync.nodes import scripts as node_scripts
+from holdfast.sync.nodes.scripts import RegistrationOutcome
 from holdfast.sync.rows import event_of
 
 SERVE_SECONDS: Final = 5.0
@@ -282,7 +282,7 @@ def _check_start(boot_id: str, journal_id: str, version: str) -> None:
     check_text("version", version, most=VERSION_CHARS_MAX)
 
 
-def _incarnation(host: str, registered: Registered) -> int:
+def _incarnation(host: str, registered: RegistrationOutcome) -> int:
     match registered.start:
         case node_identity.Started(identity=identity) | node_identity.Repeated(identity=identity):
             return identity.incarnation

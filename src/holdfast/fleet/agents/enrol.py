@@ -29,9 +29,9 @@ from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.work import Work
-from holdfast.sync import node_scripts
 from holdfast.sync.access.token import Token
-from holdfast.sync.node_scripts import NewNode, Registered
+from holdfast.sync.nodes import scripts as node_scripts
+from holdfast.sync.nodes.scripts import NewNode, RegistrationOutcome
 
 LOST_HEARTBEATS: Final = 2.0
 """The node of an agent counts as late after this many times the time of a node: its poll is held."""
@@ -51,7 +51,7 @@ def enrol(
     heartbeat_seconds: float,
     actor: str,
     beside: Beside | None,
-) -> Script[tuple[Host, Registered]]:
+) -> Script[tuple[Host, RegistrationOutcome]]:
     """Makes the agent of a host, and the host if the project has none of the name."""
     there = yield from host_scripts.named(project, [request.host])
     is_new = not there or there[0].state is HostState.GONE
@@ -107,7 +107,7 @@ def start(
     digest: str,
     heartbeat_seconds: float,
     beside: Beside | None,
-) -> Script[tuple[Host, Registered, int]]:
+) -> Script[tuple[Host, RegistrationOutcome, int]]:
     """A start of an agent. Returns the host, the registration and the newest token of its slot. `digest`:
     of a credential that is issued to no one, for a host that the server drives itself."""
     hosts = yield from host_scripts.lock([host_id])
@@ -156,7 +156,7 @@ class _AgentRow(Beside):
         yield from begin(self._inner, now)
 
     def after(self, outcome: object, now: float) -> Script[Sequence[NewEvent]]:
-        assert isinstance(outcome, Registered)
+        assert isinstance(outcome, RegistrationOutcome)
         match outcome.start:
             case (
                 node_identity.Started(identity=identity) | node_identity.Repeated(identity=identity)

@@ -23,7 +23,7 @@ from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.work import Work
 from holdfast.store.store import Store
-from holdfast.sync import node_scripts
+from holdfast.sync.nodes import scripts as node_scripts
 from holdfast.sync.rows import own as sync_own
 
 BATCH: Final = 500

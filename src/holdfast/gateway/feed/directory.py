@@ -22,7 +22,7 @@ from holdfast.queue.nodes import Nodes
 from holdfast.queue.queues import Queues, QueueView
 from holdfast.queue.tasks import Tasks
 from holdfast.sync import views as hub_views
-from holdfast.sync.nodes import NodeView
+from holdfast.sync.nodes.nodes import NodeView
 
 Summary = Callable[[Channel, frozenset[str] | None], Awaitable[dict[str, Any]]]
 """Counts and open decisions and conflicts of a project, a user or the system, within the projects that the

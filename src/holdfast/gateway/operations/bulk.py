@@ -22,7 +22,7 @@ from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.gateway.operations.dead import dead_only
 from holdfast.queue.views import at
 from holdfast.store.search import search
-from holdfast.sync.bulk import samples
+from holdfast.sync.bulk.bulk import samples
 
 O: Final = Operation  # noqa: E741
 LIST: Final = "operations"

@@ -15,7 +15,7 @@ from holdfast.gateway.operations.terms import read_terms
 from holdfast.queue import views
 from holdfast.queue.details import TaskDetails
 from holdfast.sync import views as hub_views
-from holdfast.sync.conflicts import Conflict, Settled, Take
+from holdfast.sync.exchange.conflicts import Conflict, Settled, Take
 
 O: Final = Operation  # noqa: E741
 STATE: Final = "state"

@@ -18,7 +18,7 @@ from holdfast.gateway.operations.admin import ReasonBody
 from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.queue.nodes import Node
 from holdfast.sync import views
-from holdfast.sync.nodes import NodeView
+from holdfast.sync.nodes.nodes import NodeView
 from holdfast.sync.rows import RegisteredNode
 
 O: Final = Operation  # noqa: E741

@@ -14,8 +14,8 @@ from starlette.responses import Response
 from holdfast.core.exchange.item_wire import unknown_fields
 from holdfast.core.exchange.sync_errors import SyncError
 from holdfast.errors import HoldfastError
-from holdfast.gateway.operations import sync
 from holdfast.gateway.operations.call import Answer
+from holdfast.gateway.operations.sync import exchange
 from holdfast.gateway.rest.handler import Api
 from holdfast.gateway.rest.problem import problem, problem_response
 from holdfast.gateway.rest.route import Route
@@ -73,7 +73,7 @@ def _unknown(kind: Any, data: bytes) -> list[str]:
         return []
     sent = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     names = sorted(set(sent) - set(kind.__struct_encode_fields__))
-    if kind is sync.PushBody:
+    if kind is exchange.PushBody:
         for item in msgspec.json.decode(sent["tasks"], type=list[msgspec.Raw]):
             names += sorted({f"tasks.{name}" for name in unknown_fields(item)} - set(names))
     return names[:WARNINGS_MAX]

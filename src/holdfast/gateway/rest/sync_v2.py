@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.rights import Operation as O  # noqa: N817
-from holdfast.gateway.operations import sync, sync_reports, sync_status, sync_tasks
+from holdfast.gateway.operations.sync import exchange, locks, nodes, reports, status
 from holdfast.gateway.rest.route import Route
 
 PREFIX: Final = "/api/v2/sync"
@@ -38,76 +38,78 @@ def _post(path: str, handler: Any, summary: str, body: Any, operation: O) -> Rou
 
 ROUTES: Final = (
     _post(
-        "/nodes/register", sync.register, "Register a node", sync.RegisterBody, O.NODES_REGISTER
+        "/nodes/register",
+        nodes.register,
+        "Register a node",
+        nodes.RegisterBody,
+        O.NODES_REGISTER,
     )._replace(is_entry=True),
     _post(
         "/nodes/{node_id}/heartbeat",
-        sync.node_heartbeat,
+        nodes.node_heartbeat,
         "Heartbeat of a node",
-        sync.NodeBeatBody,
+        nodes.NodeBeatBody,
         O.SYNC_RUN,
     ),
     Route(
         "GET",
         "/nodes/{project}",
-        sync.list_nodes,
+        nodes.list_nodes,
         "List the nodes of a project",
         NodesQuery,
         operation=O.NODES_READ,
     ),
     _post(
         "/handshake/{project}",
-        sync.handshake,
+        exchange.handshake,
         "Compare versions",
-        sync.HandshakeBody,
+        exchange.HandshakeBody,
         O.SYNC_EXCHANGE,
     ),
-    _post("/push/{project}", sync.push, "Push changes", sync.PushBody, O.SYNC_EXCHANGE)._replace(
-        decoded=sync.RawPush
-    ),
-    _post("/pull/{project}", sync.pull, "Pull tasks", sync.PullBody, O.SYNC_EXCHANGE),
     _post(
-        "/tasks/{task_id}/claim", sync_tasks.claim, "Lock a task", sync_tasks.ClaimBody, O.SYNC_RUN
-    ),
+        "/push/{project}", exchange.push, "Push changes", exchange.PushBody, O.SYNC_EXCHANGE
+    )._replace(decoded=exchange.RawPush),
+    _post("/pull/{project}", exchange.pull, "Pull tasks", exchange.PullBody, O.SYNC_EXCHANGE),
+    _post("/tasks/{task_id}/claim", locks.claim, "Lock a task", locks.ClaimBody, O.SYNC_RUN),
     _post(
         "/tasks/{task_id}/heartbeat",
-        sync_tasks.heartbeat,
+        locks.heartbeat,
         "Extend a lock",
-        sync_tasks.BeatBody,
+        locks.BeatBody,
         O.SYNC_RUN,
     ),
     _post(
         "/tasks/{task_id}/release",
-        sync_tasks.release,
+        locks.release,
         "Release a lock",
-        sync_tasks.ReleaseBody,
+        locks.ReleaseBody,
         O.SYNC_RUN,
     ),
     _post(
         "/tasks/{task_id}/output",
-        sync_reports.output,
+        reports.output,
         "Append output of a run",
-        sync_reports.OutputBody,
+        reports.OutputBody,
         O.SYNC_RUN,
     ),
     _post(
         "/tasks/{task_id}/checkpoints",
-        sync_reports.checkpoint,
+        reports.checkpoint,
         "Add a named checkpoint",
-        sync_reports.CheckpointBody,
+        reports.CheckpointBody,
         O.SYNC_RUN,
     ),
     _post(
         "/intervene",
-        sync_tasks.intervene,
+        locks.intervene,
         "Intervene in a task",
-        sync_tasks.InterveneBody,
+        locks.InterveneBody,
         O.TASKS_INTERVENE,
     ),
     Route(
         "GET",
         "/interventions/{task_id}",
-        sync_tasks.interventions,
+        locks.interventions,
         "Interventions on a task",
         PageQuery,
         operation=O.TASKS_READ,
@@ -115,23 +117,23 @@ ROUTES: Final = (
     Route(
         "GET",
         "/status/{project}",
-        sync_status.status,
+        status.status,
         "The figures of a project",
         operation=O.SYNC_STATUS,
     ),
     Route(
         "GET",
         "/log/{project}",
-        sync_status.log,
+        status.log,
         "The log of a project",
         LogQuery,
         operation=O.SYNC_LOG,
     ),
     _post(
         "/fix-expired-locks",
-        sync_status.fix_expired_locks,
+        status.fix_expired_locks,
         "End runs whose lease has ended",
-        sync_status.FixBody,
+        status.FixBody,
         O.SYNC_REPAIR,
     ),
 )

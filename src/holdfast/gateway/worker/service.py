@@ -42,7 +42,7 @@ from holdfast.queue.by import By
 from holdfast.store.interventions import Act
 from holdfast.store.store import Store
 from holdfast.sync.errors import NodeFenced, NotClaimable, Replaced, UnknownNode
-from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.nodes.nodes import Nodes, Registration
 from holdfast.sync.speaking import heard
 from holdfast.sync.worker.claims import NamedClaim
 from holdfast.sync.worker.decisions import answers_json

@@ -26,7 +26,7 @@ from holdfast.sim.fleet_history import FleetHistory
 from holdfast.sim.node import Node
 from holdfast.store.scripts import leases
 from holdfast.store.scripts.leases import Teller
-from holdfast.sync.nodes import Nodes
+from holdfast.sync.nodes.nodes import Nodes
 
 T = TypeVar("T")
 REPEATS_MAX: Final = 6

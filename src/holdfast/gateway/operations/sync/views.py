@@ -12,9 +12,9 @@ from holdfast.core.intervention import DryRun, Intervention, InterventionType
 from holdfast.core.intervention_args import ARGS as TAKEN, GRACE_SECONDS_MAX
 from holdfast.core.wire import WHOLE_MAX, time_text
 from holdfast.errors import InvalidInput
-from holdfast.sync.exchange import ResetAnswer
-from holdfast.sync.nodes import HeldTask, NodeView
-from holdfast.sync.push_state import ItemResult
+from holdfast.sync.exchange.exchange import ResetAnswer
+from holdfast.sync.exchange.push_state import ItemResult
+from holdfast.sync.nodes.nodes import HeldTask, NodeView
 from holdfast.sync.status import FixedLock, LogEntry, SyncStatus
 from holdfast.sync.sync_task import SyncTask, TaskLock
 

@@ -14,9 +14,9 @@ from holdfast.core.output import StreamName
 from holdfast.core.rights import Operation
 from holdfast.errors import InvalidInput
 from holdfast.gateway.operations.call import Answer, Call
-from holdfast.gateway.operations.sync_call import named_task, refused, speaker
-from holdfast.sync.claim_reports import Written
-from holdfast.sync.node_task import ClaimRef
+from holdfast.gateway.operations.sync.speaker import named_task, refused, speaker
+from holdfast.sync.nodes.claim_reports import Written
+from holdfast.sync.nodes.node_task import ClaimRef
 
 
 class OutputBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

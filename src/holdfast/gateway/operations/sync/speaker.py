@@ -11,9 +11,9 @@ from holdfast.core.rights import Operation
 from holdfast.core.speaking import Voice
 from holdfast.core.wire import WHOLE_MAX, check_project
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call, missing
-from holdfast.sync.exchange import read_tasks
+from holdfast.gateway.operations.sync import views
+from holdfast.sync.exchange.exchange import read_tasks
 from holdfast.sync.names import Found, find_task
 from holdfast.sync.rows import RegisteredNode, unknown_node
 from holdfast.sync.speaking import check_voice

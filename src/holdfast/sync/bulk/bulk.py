@@ -27,8 +27,8 @@ from holdfast.store.beside import Beside, begin, end
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.interventions import check_node
 from holdfast.store.store import Store
-from holdfast.sync import bulk_rows
 from holdfast.sync.access import scripts as access
+from holdfast.sync.bulk import rows as bulk_rows
 from holdfast.sync.rows import own
 
 LAST: Final = "op_~"

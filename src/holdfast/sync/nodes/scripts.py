@@ -64,7 +64,7 @@ class NewNode(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a join token may start it although it exists: see `node_identity.start`."""
 
 
-class Registered(msgspec.Struct, frozen=True):
+class RegistrationOutcome(msgspec.Struct, frozen=True):
     """The outcome of a registration. `has_credential`: the offered one is in force."""
 
     start: rules.Start
@@ -84,7 +84,7 @@ def register(
     digest: str,
     join_token_id: str | None,
     beside: Beside | None,
-) -> Script[Registered]:
+) -> Script[RegistrationOutcome]:
     """Judges a start and writes it. `token` is stored if the node needs a credential."""
     yield from begin(beside, now)
     work = Work(now)
@@ -100,12 +100,12 @@ def register(
                 f"node '{new.id}' exists: use its own credential, or join under another name"
             )
         case rules.ShutOut():
-            answer = Registered(start, 0, has_credential=False)
+            answer = RegistrationOutcome(start, 0, has_credential=False)
         case rules.Cloned(identity=identity):
             yield from _set_state(new.id, identity, row.token_id if row else None)
             yield from open_preferred(work, new.id)
             work.events.append(_node_event("node.cloned", now, new, identity))
-            answer = Registered(start, 0, has_credential=False)
+            answer = RegistrationOutcome(start, 0, has_credential=False)
         case rules.Repeated(identity=identity):
             if uses is not None and join_token_id and join_token_id not in uses.made_by:
                 yield from _spend(join_token_id, now)
@@ -113,7 +113,9 @@ def register(
             if has_credential:
                 again = replace(identity, issued_at=now)
                 yield from _write(new, again, token.id, now, identity.incarnation)
-            answer = Registered(start, 0, has_credential, [t for t in held if t.node == new.id])
+            answer = RegistrationOutcome(
+                start, 0, has_credential, [t for t in held if t.node == new.id]
+            )
         case rules.Started(identity=identity):
             if join_token_id is not None:
                 yield from _spend(join_token_id, now)
@@ -130,7 +132,7 @@ def register(
             work.events.append(_node_event("node.registered", now, new, identity))
             resume = {task.id: task.fence for task in held} if new.outlives else new.resume
             kept, lost = fence_claims(work, held, new.id, resume)
-            answer = Registered(start, 0, has_credential, kept, lost)
+            answer = RegistrationOutcome(start, 0, has_credential, kept, lost)
         case _:
             assert_never(start)
     work.events += yield from end(beside, answer, now)

@@ -27,7 +27,7 @@ from holdfast.store.script import Script, call
 from holdfast.store.scripts import apply, checkpoints
 from holdfast.store.scripts.live import REFUSED, OutputRows, Stream, output_event
 from holdfast.store.store import Store
-from holdfast.sync.node_task import ClaimRef, Reported, locked_for
+from holdfast.sync.nodes.node_task import ClaimRef, Reported, locked_for
 from holdfast.sync.sync_task import SyncTask
 from holdfast.sync.worker.live_rows import own
 

@@ -12,11 +12,11 @@ from holdfast.core.intervention_args import intervention_request
 from holdfast.core.rights import Operation
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_id_cursor
 from holdfast.errors import Conflict, InProgress
-from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.interventions import operation_of, run
-from holdfast.gateway.operations.sync import Ack, acknowledge, commands
-from holdfast.gateway.operations.sync_call import (
+from holdfast.gateway.operations.sync import views
+from holdfast.gateway.operations.sync.nodes import Ack, acknowledge, commands
+from holdfast.gateway.operations.sync.speaker import (
     named_task,
     refused,
     seen_task,
@@ -24,8 +24,8 @@ from holdfast.gateway.operations.sync_call import (
 )
 from holdfast.queue.by import By
 from holdfast.store.interventions import Issued
-from holdfast.sync.claims import TaskHeartbeat
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
+from holdfast.sync.nodes.claims import TaskHeartbeat
 from holdfast.sync.rows import read_sync_rows
 from holdfast.sync.sync_task import row_of, view
 

@@ -30,7 +30,7 @@ from holdfast.core.transition import Refusal, Transition
 from holdfast.store.script import Script
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.claim_by_id import claim_loaded
-from holdfast.sync.push_state import PushState
+from holdfast.sync.exchange.push_state import PushState
 from holdfast.sync.rows import RegisteredNode
 from holdfast.sync.sync_task import (
     SyncRow,

@@ -25,7 +25,7 @@ from holdfast.core.exchange.verdict import Action, Resolution, Verdict
 from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.ids import Ids
 from holdfast.core.speaking import Voice
-from holdfast.core.task import Status, Task
+from holdfast.core.task import Status
 from holdfast.errors import InvalidInput
 from holdfast.store.columns import new_values
 from holdfast.store.port import Dialect
@@ -33,15 +33,16 @@ from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.holders import fences_of
 from holdfast.store.scripts.work import Work
-from holdfast.sync import push_effects as effects
-from holdfast.sync.log import write_log
-from holdfast.sync.push_conflicts import record_conflict
-from holdfast.sync.push_effects import Judged, Sender, Stopped
-from holdfast.sync.push_state import (
+from holdfast.sync.exchange import push_effects as effects
+from holdfast.sync.exchange.push_conflicts import record_conflict
+from holdfast.sync.exchange.push_effects import Judged, Sender, Stopped
+from holdfast.sync.exchange.push_state import (
     ItemResult,
     PushState,
     Snapshot,
 )
+from holdfast.sync.log import write_log
+from holdfast.sync.names import resolve
 from holdfast.sync.rows import ProjectRow, own, read_project, read_sync_rows
 from holdfast.sync.speaking import heard
 from holdfast.sync.sync_task import SyncRow, current_of
@@ -132,16 +133,6 @@ def _read(request: Push, now: float) -> Script[tuple[PushState, ProjectRow]]:
         strategies=project.strategies,
     )
     return state, project
-
-
-def resolve(project: str, names: Sequence[str]) -> Script[dict[str, str]]:
-    """The task ids of names: those that nodes gave in the project, then ids of its tasks. A name never
-    stands for two tasks: none is given that an id of the project has, and no id that a name has."""
-    rows = yield call(own("named_tasks"), project=project, client_ids=list(names))
-    found: dict[str, str] = {row[0]: row[1] for row in rows}
-    rest = [name for name in names if name not in found]
-    tasks: list[Task] = (yield call("get_tasks", ids=rest)) if rest else []
-    return found | {task.id: task.id for task in tasks if task.project == project}
 
 
 def _answer(

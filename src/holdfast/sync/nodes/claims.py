@@ -33,7 +33,7 @@ from holdfast.store.scripts.claim_by_id import HeldAlready, claim_loaded
 from holdfast.store.store import Store
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
 from holdfast.sync.log import LogRow, write_log
-from holdfast.sync.node_task import ClaimRef, NodeTask, Reported, locked, locked_for
+from holdfast.sync.nodes.node_task import ClaimRef, NodeTask, Reported, locked, locked_for
 from holdfast.sync.rows import own, read_project
 from holdfast.sync.speaking import heard
 from holdfast.sync.sync_task import SyncTask, progress_of, view

@@ -27,11 +27,11 @@ from holdfast.queue.by import By
 from holdfast.store.backends import secret_ids
 from holdfast.store.script import Script, call
 from holdfast.store.store import Store
-from holdfast.sync import node_scripts as scripts
 from holdfast.sync.access.token import Token
 from holdfast.sync.errors import NodeFenced
-from holdfast.sync.node_scripts import NewNode
-from holdfast.sync.node_task import why_lost
+from holdfast.sync.nodes import scripts
+from holdfast.sync.nodes.node_task import why_lost
+from holdfast.sync.nodes.scripts import NewNode
 from holdfast.sync.rows import RegisteredNode, names_of, own, read_node
 from holdfast.sync.speaking import check_voice
 from holdfast.sync.sync_task import SyncRow

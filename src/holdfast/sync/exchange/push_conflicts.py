@@ -15,8 +15,8 @@ from holdfast.core.exchange.sync_errors import SyncError
 from holdfast.core.exchange.verdict import ConflictState, NewConflict, Verdict
 from holdfast.core.task import Task
 from holdfast.store.script import Script, call
-from holdfast.sync.push_effects import Sender, Stopped
-from holdfast.sync.push_state import PushState, change_json, content_json
+from holdfast.sync.exchange.push_effects import Sender, Stopped
+from holdfast.sync.exchange.push_state import PushState, change_json, content_json
 from holdfast.sync.rows import own
 
 OPEN_OF_TASK_MAX: Final = 100

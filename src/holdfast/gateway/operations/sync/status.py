@@ -7,8 +7,8 @@ import msgspec
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.rights import Operation
 from holdfast.core.wire import make_cursor, parse_cursor
-from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call
+from holdfast.gateway.operations.sync import views
 from holdfast.sync.status import Monitor
 
 O = Operation  # noqa: E741

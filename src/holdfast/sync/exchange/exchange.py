@@ -34,9 +34,10 @@ from holdfast.errors import BatchTooLarge, InvalidInput, StoreBusy
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.feed import Reset
 from holdfast.store.store import Store
-from holdfast.sync import push_script
+from holdfast.sync.exchange import push_script
+from holdfast.sync.exchange.push_script import Push, Pushed, Raced, Undone
 from holdfast.sync.log import LogRow, write_log
-from holdfast.sync.push_script import Push, Pushed, Raced, Undone, resolve
+from holdfast.sync.names import resolve
 from holdfast.sync.rows import RegisteredNode, own, read_project, read_sync_rows
 from holdfast.sync.sync_task import SyncTask, row_of, view
 from holdfast.sync.tally import write_tally

@@ -1,0 +1,1 @@
+"""Operations of `/api/v2/sync`."""

@@ -1,0 +1,1 @@
+"""One change of many tasks, in steps that resume."""

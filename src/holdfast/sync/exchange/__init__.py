@@ -1,0 +1,1 @@
+"""The exchange with offline nodes: handshake, pull, push, and the conflicts that people settle."""
