@@ -32,7 +32,8 @@ if TYPE_CHECKING:
         Why,
     )
     from holdfast.client.node.blocking import BlockingClaim, BlockingNode
-    from holdfast.client.node.claim import Claim, Command
+    from holdfast.client.node.claim import Claim
+    from holdfast.client.node.commands import Command
     from holdfast.client.node.exchange import SyncReport
     from holdfast.client.node.journal import Refused
     from holdfast.client.node.node import LocalTask, Node
@@ -97,7 +98,8 @@ if not TYPE_CHECKING:
             "holdfast.client.job_models": ["ExecutionView", "JobAnswer", "JobView"],
             "holdfast.client.models": _MODELS,
             "holdfast.client.node.blocking": ["BlockingClaim", "BlockingNode"],
-            "holdfast.client.node.claim": ["Claim", "Command"],
+            "holdfast.client.node.claim": ["Claim"],
+            "holdfast.client.node.commands": ["Command"],
             "holdfast.client.node.exchange": ["SyncReport"],
             "holdfast.client.node.journal": ["Refused"],
             "holdfast.client.node.node": ["LocalTask", "Node"],

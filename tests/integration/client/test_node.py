@@ -74,9 +74,10 @@ class Lab:
             options["join_token"] = await self.site.token(
                 "join", kind=TokenKind.JOIN, projects=["proj"], uses=1
             )
+        options = {"clock": QuickClock(), **options}
         node = await Node.open(
             self.folder / name / ".holdfast", gateway="http://gateway", project="proj", node_id=name,
-            clock=QuickClock(), transport=link, **options,
+            transport=link, **options,
         )  # fmt: skip
         self.nodes.append(node)
         return node

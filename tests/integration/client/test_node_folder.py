@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from pathlib import Path
+
 import pytest
 
 from holdfast.client.node.identity import read_identity
+from holdfast.client.node.journal import Journal
 from holdfast.client.node.node import Node
-from holdfast.errors import BadConfig, InvalidInput
+from holdfast.errors import BadConfig, Conflict, InvalidInput
 from tests.integration.client.test_node import Lab, lab, site
 from tests.unit.client.client_support import QuickClock
 
@@ -72,3 +77,37 @@ async def test_a_payload_that_is_not_json_is_refused_by_its_type(lab: Lab) -> No
     with pytest.raises(InvalidInput, match="cannot be written as JSON"):
         node.create("bad", payload=object())
     assert node.pending() == 0
+
+
+def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
+    """Its writes would be lost: the parent has the file open and does not see them."""
+    journal = Journal(tmp_path / "node.db")
+    journal.append("m-1", "task-1", 0, None, {"payload": 1})
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - in another process
+        try:
+            journal.append("m-2", "task-2", 0, None, {"payload": 2})
+            os.write(write, b"written")
+        except Conflict as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert b"belongs to the process that was forked" in os.read(read, 1_000)
+    journal.append("m-3", "task-3", 0, None, {"payload": 3})
+    journal.close()
+    again = Journal(tmp_path / "node.db")
+    assert [each.mutation_id for each in again.log()] == ["m-1", "m-3"]
+    again.close()
+
+
+def test_the_database_is_for_its_owner_only(tmp_path: Path) -> None:
+    Journal(tmp_path / "node.db").close()
+    assert stat.S_IMODE((tmp_path / "node.db").stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "node.db").write_bytes(b"something else " * 100)
+    with pytest.raises(BadConfig, match=r"node\.db is not the database of a node"):
+        Journal(tmp_path / "node.db")

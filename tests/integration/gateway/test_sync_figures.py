@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from holdfast.core.task import RunId
 from holdfast.core.worker.wire import Changes
-from holdfast.store.script import Script, call
+from holdfast.store.script import Script, call, one
 from holdfast.store.scripts import retention
 from holdfast.sync.rows import own
 from holdfast.sync.worker.messages import Inbound
@@ -233,3 +235,32 @@ async def test_events_of_a_push_name_the_mutation(site: Site, a: Forge, b: Forge
         ("task.enqueued", "task-1", "plugin-a", "m-1"),
         ("task.edited", "task-1", "plugin-b", "m-2"),
     ]
+
+
+SILENT = """written:UPDATE holdfast_node SET seen_at = seen_at - 3600, lost_at = seen_at"""
+
+
+async def test_every_request_of_a_node_shows_that_it_lives(
+    site: Site, a: Forge, admin: Forge
+) -> None:
+    """A node that claims and pushes may send no heartbeats."""
+    await a.create()
+    requests: list[Callable[[], Awaitable[object]]] = [
+        lambda: a.post("/handshake/proj", taskVersions={}),
+        lambda: a.post("/pull/proj", taskIds=["task-1"]),
+        lambda: a.push({"id": "task-1", "expectedVersion": 1, "metadata": {"k": 1}}),
+        a.claim,
+        lambda: a.post("/tasks/task-1/heartbeat"),
+        lambda: a.post("/tasks/task-1/release"),
+    ]
+    for request in requests:
+        await site.services.store.run(lambda *_: one(call(SILENT)))
+        assert (await admin.get("/status/proj")).json()["nodes"]["live"] == 0
+        await request()
+        assert (await admin.get("/status/proj")).json()["nodes"]["live"] == 1
+    kinds = [event["kind"] for event in (await site.ask("GET", "/events")).json()["items"]]
+    assert kinds.count("node.state") == len(requests), "it is back"
+    await site.services.store.run(lambda *_: one(call(SILENT)))
+    await admin.post("/pull/proj", nodeId="plugin-a", taskIds=[])
+    nodes = (await admin.get("/status/proj")).json()["nodes"]
+    assert nodes["live"] == 0, "an administrator who speaks for it is not the node"

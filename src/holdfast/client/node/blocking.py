@@ -22,7 +22,8 @@ import httpx2
 import msgspec
 
 from holdfast.client.bridge import Bridge
-from holdfast.client.node.claim import Claim, Command
+from holdfast.client.node.claim import Claim
+from holdfast.client.node.commands import Command
 from holdfast.client.node.exchange import SyncReport
 from holdfast.client.node.journal import Refused
 from holdfast.client.node.node import CAPABILITIES, LEASE_SECONDS, LocalTask, Node

@@ -1,8 +1,9 @@
 """The claim of a task by an offline node: a lease that is renewed, and commands that come with it.
 
 Promises: `lost` is set before the server may give the task to another node, judged by this machine's clock
-from the moment before each request. The end of the run is in the node's log before it is sent, with the fence
-of this claim. Never: two results of one claim.
+from the moment before each request. A renewal that does not reach the server is tried again until then. The
+end of the run is in the node's log before it is sent, with the fence of this claim. What became of a command
+is sent, also after the claim was lost. Never: two results of one claim; writes under another claim.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 
 import msgspec
 
+from holdfast.client.node.commands import Command, Commands
 from holdfast.client.node.exchange import SyncReport
 from holdfast.client.node.journal import Journal
 from holdfast.client.node.report_log import HeldClaim
@@ -24,10 +26,11 @@ from holdfast.client.patience import is_passing
 from holdfast.client.problems import problem_of
 from holdfast.clock import Clock
 from holdfast.core.check import check_text
-from holdfast.core.errors import AlreadyLocked, TaskNotClaimable
+from holdfast.core.errors import AlreadyLocked, NodeFenced, TaskNotClaimable
 from holdfast.core.exchange.item_wire import decode_item, encode_item
 from holdfast.core.exchange.offline import Fields
 from holdfast.core.failure import from_exception
+from holdfast.core.lease import margin_seconds, renewal_interval, retry_in
 from holdfast.errors import (
     Conflict,
     HoldfastError,
@@ -38,24 +41,10 @@ from holdfast.errors import (
 )
 
 T = TypeVar("T")
-BEATS: Final = 3
-"""Renewals in the time of one lease."""
 RENEWAL: Final = "holdfast-claim"
 """The name of the asyncio task that renews a claim."""
 SHIPPING: Final = "holdfast-claim-reports"
 """The name of the asyncio task that sends what a claim has written."""
-
-
-class Command(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """An act of an operator, for the runner."""
-
-    id: str
-    type: str
-    task_id: str = ""
-    reason: str = ""
-    requested_by: str | None = None
-    args: dict[str, Any] = {}
-    fence: int | None = None
 
 
 class Runner(Protocol):
@@ -67,8 +56,17 @@ class Runner(Protocol):
     @property
     def reports(self) -> Reports: ...
 
-    def set_status(
-        self, task_id: str, status: str, *, result: Any = ..., error: str | None = None
+    @property
+    def heartbeat_seconds(self) -> float: ...
+
+    def end_run(
+        self,
+        claim: HeldClaim | None,
+        task_id: str,
+        status: str,
+        *,
+        result: Any = ...,
+        error: str | None = None,
     ) -> str: ...
 
     async def sync(self) -> SyncReport: ...
@@ -89,10 +87,8 @@ class Claim:
         self._lease_ms = 0
         self._deadline = 0.0
         self._report: Fields = {}
-        self._commands: dict[str, Command] = {}
-        self._acks: list[Fields] = []
+        self._commands = Commands()
         self._wake = asyncio.Event()
-        self._arrived = asyncio.Event()
         self._beats: asyncio.Task[None] | None = None
         self._written = asyncio.Event()
         self._shipping: asyncio.Task[None] | None = None
@@ -118,7 +114,7 @@ class Claim:
         try:
             answer = await wire.claim(held.task_id, {"nodeId": node.node_id, **body})
         except (AlreadyLocked, TaskNotClaimable, NotFound):
-            journal.end_claim(held.task_id)
+            journal.end_claim(held)
             raise
         lock = answer["lock"]
         claim._lease_ms = int(lock.get("lockDuration") or body["lockDuration"])
@@ -151,6 +147,13 @@ class Claim:
         traceback: TracebackType | None,
     ) -> None:
         await self.stop_renewal()
+        self._commands.acknowledge_all("the runner left")
+        try:
+            await self._leave(error)
+        finally:
+            await self._send_acks()
+
+    async def _leave(self, error: BaseException | None) -> None:
         if self._is_ended:
             return
         if self.lost.is_set():
@@ -220,10 +223,10 @@ class Claim:
     async def _finish(self, status: str, **outcome: Any) -> None:
         if self._is_ended:
             raise Conflict(f"the claim of task {self.task_id} has ended already")
-        if "metrics" in self._report:
+        if "metrics" in self._report or self._commands.acks:
             with suppress(HoldfastError):
                 await self._beat()
-        self._node.set_status(self.task_id, status, **outcome)
+        self._node.end_run(self._held, self.task_id, status, **outcome)
         self._end()
         await self.stop_renewal()
         try:
@@ -248,25 +251,25 @@ class Claim:
             return False
 
     async def next_command(self) -> Command:
-        """Waits for an act of an operator. Acknowledge it when it is done."""
-        while True:
-            for command in self._commands.values():
-                return command
-            self._arrived.clear()
-            await self._arrived.wait()
+        """Waits for an act of an operator. Acknowledge it when it is done; leaving the block acknowledges the
+        rest. LeaseLost if there is none and the claim is lost."""
+        while (command := self._commands.first()) is None:
+            self._check_held()
+            self._commands.stirred.clear()
+            await self._commands.stirred.wait()
+        return command
 
     def acknowledge(self, command: Command, outcome: str = "done", detail: str = "") -> None:
-        """Says what became of a command; the next heartbeat sends it."""
-        self._commands.pop(command.id, None)
-        self._acks.append({"id": command.id, "outcome": outcome, "detail": detail})
+        """Says what became of a command; the next heartbeat sends it, or the end of the block."""
+        self._commands.acknowledge(command.id, outcome, detail)
         self._wake.set()
 
     # -- the lease ---------------------------------------------------------------------------------
 
     @property
-    def is_renewed(self) -> bool:
-        """Whether its lease is extended."""
-        return self._beats is not None and not self._beats.done()
+    def is_held(self) -> bool:
+        """Whether the task is this node's, as far as it knows, and the run has not ended."""
+        return not self._is_ended and not self.lost.is_set()
 
     async def stop_renewal(self) -> None:
         """Lets the lease end by itself, unless the claim has ended."""
@@ -277,23 +280,35 @@ class Claim:
 
     async def _keep(self) -> None:
         """Renews until the claim is lost."""
+        failures = 0
         while not self.lost.is_set():
             left = self._deadline - self._clock.monotonic()
             if left <= 0:
-                self._lose("expired")
+                self.lose("expired")
                 return
-            await self._clock.wait(self._wake, min(self._lease_ms / 1_000 / BEATS, left))
+            await self._clock.wait(self._wake, min(self._pause(failures), left))
             self._wake.clear()
-            try:
-                await self._beat()
-            except LeaseLost as error:
-                self._take_commands(problem_of(error).get("commands"))
-                self._lose(str(problem_of(error).get("reason") or error.code))
-            except StoreUnavailable:
-                # Tried again until the lease ends.
-                continue
-            except HoldfastError as error:
-                self._lose(error.code)
+            failures = 0 if await self._renewed() else failures + 1
+
+    def _pause(self, failures: int) -> float:
+        """Seconds until the next renewal. A heartbeat also shows that the node lives, and brings commands."""
+        seconds = self._lease_ms / 1_000
+        if failures:
+            return retry_in(seconds, self._held.claim_id, failures - 1)
+        return min(renewal_interval(seconds), self._node.heartbeat_seconds)
+
+    async def _renewed(self) -> bool:
+        """Whether the server has answered."""
+        try:
+            await self._beat()
+        except LeaseLost as error:
+            self._commands.take(problem_of(error).get("commands"))
+            self.lose(str(problem_of(error).get("reason") or error.code))
+        except HoldfastError as error:
+            if is_passing(error):
+                return False
+            self.lose(error.code)
+        return True
 
     async def _ship(self) -> None:
         """Sends what the claim has written, until it is lost."""
@@ -308,18 +323,18 @@ class Claim:
             refusals = await self._node.reports.send(self._wire, self.task_id)
         except HoldfastError as error:
             if not is_passing(error):
-                self._lose(error.code)
+                self.lose(error.code)
             # What is not sent waits for a connection: the next heartbeat that is answered shows it.
             return False
         for refusal in refusals:
             if isinstance(refusal, LeaseLost | NotFound):
-                self._lose(str(problem_of(refusal).get("reason") or refusal.code))
+                self.lose(str(problem_of(refusal).get("reason") or refusal.code))
         return True
 
     async def _beat(self) -> None:
         asked_at = self._clock.monotonic()
         report, self._report = self._report, {}
-        acks = list(self._acks)
+        acks = list(self._commands.acks)
         body = self._body(lockDuration=self._lease_ms, **report)
         if acks:
             body["acks"] = acks
@@ -330,32 +345,38 @@ class Claim:
             self._report = report | self._report
             if isinstance(error, TimeoutError):
                 raise StoreUnavailable("no answer before the end of the lease") from None
+            if isinstance(error, LeaseLost) and not isinstance(error, NodeFenced):
+                del self._commands.acks[: len(acks)]
             raise
-        del self._acks[: len(acks)]
+        del self._commands.acks[: len(acks)]
         self._extend(asked_at, int(answer["expiresInMs"]))
-        self._take_commands(answer.get("commands"))
+        self._commands.take(answer.get("commands"))
         if self._node.reports.is_waiting(self.task_id):
             self._written.set()
 
+    async def _send_acks(self) -> None:
+        """Sends them when the lease is not renewed any more: the heartbeat of a lost claim takes them, too.
+        Without a connection the server ends the commands by itself."""
+        if acks := self._commands.acks:
+            with suppress(HoldfastError):
+                await self._wire.heartbeat(self.task_id, self._body(acks=acks))
+            self._commands.acks = []
+
     def _extend(self, asked_at: float, expires_in_ms: int) -> None:
-        self._deadline = asked_at + expires_in_ms / 1_000
+        seconds = expires_in_ms / 1_000
+        self._deadline = asked_at + seconds - margin_seconds(seconds)
 
-    def _take_commands(self, commands: Any) -> None:
-        """A command comes with every heartbeat until it is acknowledged: it is kept once."""
-        answered = {ack["id"] for ack in self._acks}
-        for command in msgspec.convert(commands or [], list[Command]):
-            if command.id not in answered:
-                self._commands.setdefault(command.id, command)
-        if self._commands:
-            self._arrived.set()
-
-    def _lose(self, reason: str) -> None:
-        self.lost_reason = reason
-        self.lost.set()
+    def lose(self, reason: str) -> None:
+        """The task is not this node's any more."""
+        if not self.lost.is_set():
+            self.lost_reason = reason
+            self.lost.set()
+            self._commands.stirred.set()
 
     def _end(self) -> None:
         self._is_ended = True
-        self._journal.end_claim(self.task_id)
+        self._journal.end_claim(self._held)
+        self._commands.stirred.set()
 
     def _body(self, **fields: Any) -> Fields:
         names = {"nodeId": self._node.node_id, "fence": self.fence, "claimId": self._held.claim_id}

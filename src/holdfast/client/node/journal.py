@@ -2,23 +2,22 @@
 
 Promises: a call returns after its effect is on the disk (SQLite with `synchronous=FULL`); a process that dies
 at any moment loses nothing that was returned. A mutation that may have been sent keeps its id and its body.
-One process uses a folder at a time.
+One process uses a folder at a time (`database.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import apsw
 import msgspec
 
+from holdfast.client.node.database import NodeDatabase
 from holdfast.client.node.report_log import MAKE_REPORTS, HeldClaim, ReportLog, WrittenReport
 from holdfast.core import codec
 from holdfast.core.exchange.offline import Fields, Mutation, Replica, Sealing
-from holdfast.errors import Conflict, SchemaMismatch
+from holdfast.errors import SchemaMismatch
 
 SCHEMA: Final = 2
 _MAKE: Final = """
@@ -67,30 +66,16 @@ class Journal:
     """The database of one node."""
 
     def __init__(self, path: Path | str) -> None:
-        self._db = apsw.Connection(str(path))
+        self._db = NodeDatabase(path)
+        self._transaction = self._db.transaction
         self.reports = ReportLog(self._db)
-        try:
-            self._open()
-        except apsw.BusyError:
-            self._db.close()
-            raise Conflict(
-                f"another process uses {path}: a folder belongs to one node at a time"
-            ) from None
-
-    def _open(self) -> None:
-        run = self._db.execute
-        run("PRAGMA locking_mode=EXCLUSIVE")
-        run("PRAGMA journal_mode=WAL")
-        run("PRAGMA synchronous=FULL")
-        # Takes the lock now, and not at the first change.
-        run("BEGIN EXCLUSIVE")
-        [(version,)] = run("PRAGMA user_version")
-        if version == 0:
-            run(_MAKE)
-        if version in (0, 1):
-            run(MAKE_REPORTS)
-            run(f"PRAGMA user_version={SCHEMA}")
-        run("COMMIT")
+        with self._transaction():
+            [(version,)] = self._db.execute("PRAGMA user_version")
+            if version == 0:
+                self._db.execute(_MAKE)
+            if version in (0, 1):
+                self._db.execute(MAKE_REPORTS)
+                self._db.execute(f"PRAGMA user_version={SCHEMA}")
         if version not in (0, 1, SCHEMA):
             self._db.close()
             raise SchemaMismatch(
@@ -99,11 +84,6 @@ class Journal:
 
     def close(self) -> None:
         self._db.close()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._db:
-            yield
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -305,21 +285,28 @@ class Journal:
             (claim.task_id, claim.claim_id, claim.fence),
         )
 
-    def end_claim(self, task_id: str) -> None:
+    def end_claim(self, claim: HeldClaim) -> None:
+        """Forgets a claim. A later claim of the same task stays."""
         with self._transaction():
-            self._db.execute("DELETE FROM claim WHERE task_id = ?", (task_id,))
-            self.reports.forget(task_id)
+            self._db.execute(
+                "DELETE FROM claim WHERE task_id = ? AND claim_id = ? AND fence IS ?",
+                (claim.task_id, claim.claim_id, claim.fence),
+            )
+            self.reports.forget(claim)
 
     def unended(self) -> list[HeldClaim]:
-        """The claims whose runs the server may still keep for this node: those that have not ended here, and
-        those of results and reports that wait to be sent."""
+        """The claims whose runs the server may still keep for this node, the latest of each task: those that
+        have not ended here, and those of results and reports that wait to be sent."""
         ended = [
             HeldClaim(each.task_id, str(each.change["claimId"]), int(each.change["fence"]))
             for each in self.log()
             if "fence" in each.change and "claimId" in each.change
         ]
         found = [*self.claims(), *ended, *self.reports.claims()]
-        return list(dict.fromkeys(claim for claim in found if claim.fence is not None))
+        known = sorted(
+            (claim for claim in found if claim.fence is not None), key=lambda each: each.fence or 0
+        )
+        return list({claim.task_id: claim for claim in known}.values())
 
 
 def _text(value: object) -> str | None:

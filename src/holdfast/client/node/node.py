@@ -12,6 +12,7 @@ Never: needs the network for a local call.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +21,7 @@ from typing import Any, Final, Self
 import httpx2
 import msgspec
 
-from holdfast.client.address import check_token, read_addresses
+from holdfast.client.address import read_addresses
 from holdfast.client.http import Http, fresh_ids
 from holdfast.client.node.claim import Claim
 from holdfast.client.node.exchange import Exchange, SyncReport
@@ -28,17 +29,19 @@ from holdfast.client.node.identity import Identity, forge_node_id, read_identity
 from holdfast.client.node.journal import Journal, Refused
 from holdfast.client.node.report_log import HeldClaim
 from holdfast.client.node.reports import Reports
+from holdfast.client.node.start import CLAIMS_MAX, NodeStart
 from holdfast.client.node.wire import SyncWire
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.address import check_address
-from holdfast.core.check import check_name, shown
+from holdfast.core.check import check_name, check_number, shown
+from holdfast.core.errors import AlreadyLocked
 from holdfast.core.exchange.item import ERROR_CHARS_MAX
 from holdfast.core.exchange.offline import Fields, Mutation, check_mutation, overlay
 from holdfast.core.failure import evidence
 from holdfast.core.ids import Ids
 from holdfast.core.text import lines
-from holdfast.core.wire import check_new_id, check_project, time_text
-from holdfast.errors import BadConfig, Conflict, NotFound
+from holdfast.core.wire import check_new_id, check_project
+from holdfast.errors import BadConfig, Conflict, NotFound, QueueFull
 
 JOURNAL: Final = "node.db"
 CAPABILITIES: Final = ("execute", "sync", "fence")
@@ -75,19 +78,19 @@ class Node:
         *,
         gateway: str | None = None,
     ) -> None:
-        self._folder = folder
-        self._gateway = gateway
-        self._identity = identity
         self._journal = journal
         self._http = http
-        self._join_token = None if join_token is None else check_token(join_token)
-        self._boot_id = identity.boot_id or http.ids.secret()
-        self._incarnation: int | None = None
-        self._claims: list[Claim] = []
+        self._syncing = asyncio.Lock()
+        self._claims: dict[str, Claim | None] = {}
+        """The latest claim of each task in this process. None: it is being asked for."""
+        self._start = NodeStart(
+            folder, identity, journal, http, join_token, gateway=gateway, on_lost=self._lose
+        )
+        self._wire = SyncWire(
+            http, identity.project, start=self._start.begun, on_fenced=self._start.forget
+        )
         self.reports = Reports(journal, identity.node_id, http.clock, http.ids)
         """What its claims have written and the server may not have."""
-        self.lost: list[Fields] = []
-        """Claims of an earlier start that the server did not give back."""
 
     @classmethod
     async def open(
@@ -148,13 +151,14 @@ class Node:
     @property
     def node_id(self) -> str:
         """The id of the node: it stays the same in this folder."""
-        return self._identity.node_id
+        return self._start.identity.node_id
 
     async def close(self) -> None:
         """Closes the connections and the folder. Claims are not renewed any more; the next start asks for
         those that have not ended."""
-        for claim in self._claims:
-            await claim.stop_renewal()
+        for claim in self._claims.values():
+            if claim is not None:
+                await claim.stop_renewal()
         await self._http.close()
         self._journal.close()
 
@@ -242,14 +246,25 @@ class Node:
     ) -> str:
         """Asks for another status. The server decides whether this node may: a claim is needed for the end of
         a run. Returns the id of the mutation."""
+        claims = {claim.task_id: claim for claim in self._journal.claims()}
+        return self.end_run(claims.get(task_id), task_id, status, result=result, error=error)
+
+    def end_run(
+        self,
+        claim: HeldClaim | None,
+        task_id: str,
+        status: str,
+        *,
+        result: Any = msgspec.UNSET,
+        error: str | None = None,
+    ) -> str:
+        """The same under a claim: for that run and no other."""
         change: Fields = {"status": status}
         if result is not msgspec.UNSET:
             change["result"] = result
         if error is not None:
             # The text of an exception may have anything in it; what is sent is printable and bounded.
             change["error"] = {"message": lines(evidence(error)[0])[:ERROR_CHARS_MAX]}
-        claims = {claim.task_id: claim for claim in self._journal.claims()}
-        claim = claims.get(task_id)
         if claim is not None and claim.fence is not None:
             change |= {"fence": claim.fence, "claimId": claim.claim_id}
         return self._append(task_id, change)
@@ -291,87 +306,73 @@ class Node:
     # -- with the server ---------------------------------------------------------------------------
 
     async def sync(self) -> SyncReport:
-        """Reads what is new and pushes what was changed, until both sides agree."""
-        wire = await self._wire()
-        # Before the ends of runs: they would be refused after them.
-        refused = len(await self.reports.send(wire))
-        report = await Exchange(self._journal, wire, self.node_id, self._http.clock).sync()
-        report.refused += refused
-        return report
+        """Reads what is new and pushes what was changed, until both sides agree. Calls follow one another."""
+        async with self._syncing:
+            await self._start.begun()
+            # Before the ends of runs: they would be refused after them.
+            refused = len(await self.reports.send(self._wire))
+            exchange = Exchange(self._journal, self._wire, self.node_id, self._http.clock)
+            report = await exchange.sync()
+            report.refused += refused
+            return report
 
     async def claim(self, task_id: str, lease_seconds: float = LEASE_SECONDS) -> Claim:
         """Locks a task for this node, and renews the lock until the claim ends. AlreadyLocked if another node
-        has it. Use it in `async with`."""
-        wire = await self._wire()
-        held = {claim.task_id: claim for claim in self._journal.claims()}.get(task_id)
-        if held is None:
-            # The id is on the disk before it is sent: a repeat asks for the same claim.
-            held = HeldClaim(task_id, self._http.ids.secret(), None)
-            self._journal.keep_claim(held)
-        claim = await Claim.take(
-            self, wire, self._journal, held, lease_seconds=lease_seconds, clock=self._http.clock
-        )
-        self._claims = [claim, *(other for other in self._claims if other.is_renewed)]
+        has it, or this one. QueueFull if too many claims have not ended. Use it in `async with`."""
+        check_name("task_id", task_id)
+        check_number("lease_seconds", lease_seconds)
+        before = self._claims.get(task_id)
+        if task_id in self._claims and (before is None or before.is_held):
+            raise AlreadyLocked(f"this node holds task {task_id} already: end that claim first")
+        others = {claim.task_id for claim in self._journal.unended()} - {task_id}
+        if len(others) >= CLAIMS_MAX:
+            raise QueueFull(
+                f"{CLAIMS_MAX} tasks of this node are claimed or wait for a connection: end some, or sync"
+            )
+        self._claims[task_id] = None
+        try:
+            held = self._to_claim(task_id, is_new=before is not None)
+            options: Any = {"lease_seconds": lease_seconds, "clock": self._http.clock}
+            claim = await Claim.take(self, self._wire, self._journal, held, **options)
+        except BaseException:
+            del self._claims[task_id]
+            raise
+        kept = {name: each for name, each in self._claims.items() if each is None or each.is_held}
+        self._claims = kept | {task_id: claim}
         return claim
 
-    async def _wire(self) -> SyncWire:
-        """The calls of this node, after it has registered this start."""
-        wire = SyncWire(self._http, self._identity.project, self._incarnation, self._forget_start)
-        if self._incarnation is None:
-            await self._register(wire)
-            wire.incarnation = self._incarnation
-        return wire
-
-    def _forget_start(self, incarnation: int | None) -> None:
-        """The server knows a later start: one that came late of an earlier process, or another process with
-        this identity. The node registers again with its next call; two that take turns are found out."""
-        if incarnation == self._incarnation:
-            self._incarnation = None
-
-    async def _register(self, wire: SyncWire) -> None:
-        identity = self._identity
-        if identity.credential is None:
-            if self._join_token is None:
-                raise BadConfig("the node is not registered: give a join token of the gateway")
-            self._http.token = self._join_token
-            if identity.boot_id is None:
-                identity = msgspec.structs.replace(identity, boot_id=self._boot_id)
-                write_identity(self._folder, identity)
-        resume = [
-            {"taskId": claim.task_id, "fence": claim.fence} for claim in self._journal.unended()
-        ]
-        body: Fields = {
-            "nodeId": identity.node_id,
-            "nodeType": identity.node_type,
-            "projectId": identity.project,
-            "capabilities": identity.capabilities,
-            "bootId": self._boot_id,
-            "resume": resume,
-            "timestamp": round(self._http.clock.now() * 1000),
-        }
-        answer = await wire.register(body)
-        credential = answer.get("credential") or identity.credential
-        if credential is None:
-            raise Conflict("the server gave no credential: choose another node id")
-        registered = msgspec.structs.replace(identity, gateway=self._gateway or identity.gateway)
-        if answer.get("credential"):
-            at = time_text(self._http.clock.now())
-            registered = msgspec.structs.replace(
-                registered, credential=credential, registered_at=at, boot_id=None
-            )
-        if registered != identity:
-            write_identity(self._folder, registered)
-        self._identity = registered
-        self._http.token = credential
-        self.lost = list(answer.get("lost", ()))
-        for claim in self.lost:
-            self._journal.end_claim(str(claim["taskId"]))
-        self._incarnation = int(answer["incarnation"])
+    def _to_claim(self, task_id: str, *, is_new: bool) -> HeldClaim:
+        """What to ask for: the claim of an earlier process that has not ended, else a new one. The id is on
+        the disk before it is sent: a repeat asks for the same claim."""
+        held = {claim.task_id: claim for claim in self._journal.claims()}.get(task_id)
+        if held is None or is_new:
+            held = HeldClaim(task_id, self._http.ids.secret(), None)
+            self._journal.keep_claim(held)
+        return held
 
     @property
     def incarnation(self) -> int | None:
         """The number of this start. None: not registered yet."""
-        return self._incarnation
+        return self._start.incarnation
+
+    @property
+    def lost(self) -> list[Fields]:
+        """Claims of an earlier start that the server did not give back."""
+        return self._start.lost
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """How often a claim shows that the node lives."""
+        return self._start.heartbeat_seconds
+
+    def _lose(self, task_id: str, fence: int) -> None:
+        """The server has ended this run."""
+        claim = self._claims.get(task_id)
+        if claim is not None and claim.fence == fence:
+            claim.lose("expired")
+        for held in self._journal.claims():
+            if (held.task_id, held.fence) == (task_id, fence):
+                self._journal.end_claim(held)
 
 
 def _address(gateway: str | Sequence[str]) -> str:

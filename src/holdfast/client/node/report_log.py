@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-import apsw
 import msgspec
 
+from holdfast.client.node.database import NodeDatabase
 from holdfast.core import codec
 from holdfast.core.exchange.offline import Fields
 
@@ -63,14 +63,14 @@ WrittenReport: TypeAlias = WrittenOutput | WrittenPoint
 class ReportLog:
     """The reports in the database of one node."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: NodeDatabase) -> None:
         self._db = db
         self._size: int | None = None
 
     def append_output(self, claim: HeldClaim, stream: str, parts: Sequence[bytes]) -> None:
         """Adds bytes where the stream ends here."""
         key = (claim.task_id, claim.fence, stream)
-        with self._db:
+        with self._db.transaction():
             found = "SELECT end FROM stream_end WHERE task_id = ? AND fence = ? AND stream = ?"
             end = next((end for (end,) in self._db.execute(found, key)), 0)
             for data in parts:
@@ -128,7 +128,7 @@ class ReportLog:
     def remove(self, report: WrittenReport) -> None:
         """The server has answered it."""
         self._size = None
-        with self._db:
+        with self._db.transaction():
             for seq in report.seqs:
                 self._db.execute("DELETE FROM report WHERE seq = ?", (seq,))
 
@@ -152,6 +152,8 @@ class ReportLog:
         rows: Any = self._db.execute("SELECT DISTINCT task_id, claim_id, fence FROM report")
         return [HeldClaim(*row) for row in rows]
 
-    def forget(self, task_id: str) -> None:
-        """The claim of a task has ended: nothing follows in its streams."""
-        self._db.execute("DELETE FROM stream_end WHERE task_id = ?", (task_id,))
+    def forget(self, claim: HeldClaim) -> None:
+        """A claim has ended: nothing follows in its streams."""
+        self._db.execute(
+            "DELETE FROM stream_end WHERE task_id = ? AND fence = ?", (claim.task_id, claim.fence)
+        )

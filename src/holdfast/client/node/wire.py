@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 from urllib.parse import quote
 
@@ -15,23 +15,23 @@ PREFIX: Final = "/api/v2/sync"
 
 class SyncWire:
     """What a node asks the server. After the registration each call names the incarnation: a late one of an
-    earlier process changes nothing."""
+    earlier process changes nothing. A call that is refused because the server knows a later start, e.g. one
+    that came late of an earlier process, is repeated once after the node has registered again."""
 
     def __init__(
         self,
         http: Http,
         project: str,
-        incarnation: int | None = None,
-        on_fenced: Callable[[int | None], None] = lambda _incarnation: None,
+        *,
+        start: Callable[[], Awaitable[int]],
+        on_fenced: Callable[[int], None],
     ) -> None:
-        """`on_fenced` is called with an incarnation that has ended for the server."""
-        self._on_fenced = on_fenced
+        """`start` gives the incarnation, and registers the node if it has none. `on_fenced` is called with an
+        incarnation that has ended for the server."""
         self._http = http
         self._project = quote(project, safe="")
-        self.incarnation = incarnation
-
-    async def register(self, body: Fields) -> Fields:
-        return await self._send("/nodes/register", body)
+        self._start = start
+        self._on_fenced = on_fenced
 
     async def handshake(self, body: Fields) -> Fields:
         return await self._post(f"/handshake/{self._project}", body)
@@ -59,11 +59,24 @@ class SyncWire:
 
     async def _post(self, path: str, body: Fields) -> Fields:
         try:
-            return await self._send(path, {**body, "incarnation": self.incarnation})
+            return await self._post_once(path, body)
         except NodeFenced:
-            self._on_fenced(self.incarnation)
+            return await self._post_once(path, body)
+
+    async def _post_once(self, path: str, body: Fields) -> Fields:
+        incarnation = await self._start()
+        try:
+            return await _send(self._http, path, {**body, "incarnation": incarnation})
+        except NodeFenced:
+            self._on_fenced(incarnation)
             raise
 
-    async def _send(self, path: str, body: Fields) -> Fields:
-        answer = (await self._http.call("POST", PREFIX + path, body)).body
-        return answer if isinstance(answer, dict) else {}
+
+async def register(http: Http, body: Fields) -> Fields:
+    """Starts an incarnation."""
+    return await _send(http, "/nodes/register", body)
+
+
+async def _send(http: Http, path: str, body: Fields) -> Fields:
+    answer = (await http.call("POST", PREFIX + path, body)).body
+    return answer if isinstance(answer, dict) else {}

@@ -29,7 +29,7 @@ from holdfast.store.script import Script, call
 from holdfast.store.store import Store
 from holdfast.sync.access.token import Token
 from holdfast.sync.errors import NodeFenced
-from holdfast.sync.nodes import scripts
+from holdfast.sync.nodes import scripts, seen
 from holdfast.sync.nodes.node_task import why_lost
 from holdfast.sync.nodes.scripts import NewNode
 from holdfast.sync.rows import RegisteredNode, names_of, own, read_node
@@ -232,7 +232,7 @@ class Nodes:
         info |= {name: value for name, value in load.items() if value is not None}
         row, clock = await self._store.run(
             partial(
-                scripts.see,
+                seen.see,
                 voice=voice,
                 local_clock=local_clock,
                 position=position,
@@ -243,6 +243,12 @@ class Nodes:
         held = await self._store.read(lambda: _read_held(row.id, self._store.now()))
         lost = await self._store.read(lambda: _read_lost(row, self._store.now()))
         return NodeBeat(row, clock, held, lost)
+
+    async def note(self, row: RegisteredNode, voice: Voice) -> None:
+        """A request of the node shows that it lives. Written at most twice in the time of a heartbeat."""
+        silent = self._store.now() - row.seen_at
+        if row.lost_at is not None or silent >= self._rules.heartbeat_seconds / 2:
+            await self._store.run(partial(seen.note, voice=voice))
 
     async def list(
         self, project: str, *, state: str | None = None, after: str = "", limit: int = 100

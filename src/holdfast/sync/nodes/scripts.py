@@ -1,4 +1,4 @@
-"""Transactions of nodes with an identity: start, heartbeat, change of state.
+"""Transactions of nodes with an identity: start and change of state (`seen.py`: heartbeat).
 
 Promises: a start, the end of the claims of earlier incarnations, the credential and the events are one
 transaction. The node is locked before its tasks (lock order), so each claim of it is seen or comes after.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -18,10 +18,8 @@ from msgspec.structs import replace
 from holdfast.core import codec, node_identity as rules
 from holdfast.core.errors import Forbidden, Unauthenticated
 from holdfast.core.event import NewEvent
-from holdfast.core.exchange import lamport
 from holdfast.core.ids import Ids
 from holdfast.core.node_identity import NodeIdentity, NodeState
-from holdfast.core.speaking import Voice
 from holdfast.core.task import Task
 from holdfast.errors import Conflict
 from holdfast.store.beside import Beside, begin, end
@@ -33,12 +31,10 @@ from holdfast.store.scripts.work import Work
 from holdfast.sync.access.token import Token
 from holdfast.sync.log import LogRow, write_log
 from holdfast.sync.rows import RegisteredNode, event_of, own, read_project
-from holdfast.sync.speaking import heard
 
 
 def rhythm(heartbeat_seconds: float) -> dict[str, float]:
-    """What the description of a node says about its heartbeats. Its tasks have leases of their own, which it
-    renews apart."""
+    """What a node's description says about its heartbeats. Its tasks have leases, which it renews apart."""
     return {"lease_seconds": heartbeat_seconds, "heartbeat_seconds": heartbeat_seconds}
 
 
@@ -274,11 +270,7 @@ def _set_state(node: str, identity: NodeIdentity, token_id: str | None) -> Scrip
 
 
 def _node_event(kind: str, now: float, new: NewNode, identity: NodeIdentity) -> NewEvent:
-    data: dict[str, Any] = {
-        "node": new.id,
-        "kind": new.kind,
-        "incarnation": identity.incarnation,
-    }
+    data = {"node": new.id, "kind": new.kind, "incarnation": identity.incarnation}
     return event_of(kind, now, new.project, data)
 
 
@@ -321,43 +313,6 @@ def change_state(
     yield from end(beside, row, now)
     yield from apply.finish(work, ids.record(now), dialect)
     return row
-
-
-def see(
-    dialect: Dialect,
-    ids: Ids,
-    now: float,
-    *,
-    voice: Voice,
-    local_clock: int,
-    position: str | None,
-    skew_ms: int | None,
-    info_json: str,
-) -> Script[tuple[RegisteredNode, int]]:
-    """The heartbeat. A node that was declared lost is back, with an event. Returns the node and the clock of
-    its project."""
-    row = yield from heard(voice)
-    clock = (yield from read_project(row.project)).clock
-    yield call(
-        own("see_node"),
-        id=row.id,
-        now=now,
-        clock=min(local_clock, clock + lamport.AHEAD_MAX),
-        position=position,
-        skew_ms=skew_ms,
-        info_json=info_json,
-    )
-    if row.lost_at is not None:
-        work = Work(now)
-        data = {
-            "node": row.id,
-            "state": row.state,
-            "actor": f"node:{row.id}",
-            "reason": "it is back",
-        }
-        work.events.append(event_of("node.state", now, row.project, data))
-        yield from work.save(dialect, ids.record(now))
-    return row, clock
 
 
 def counts(nodes: Sequence[str]) -> Script[Counter[str]]:

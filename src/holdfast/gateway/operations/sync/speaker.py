@@ -49,6 +49,8 @@ async def speaker(
     if project is not None and row.project != check_project("projectId", project):
         raise missing("project", project)
     call.authorise(operation, project=row.project, owner_node=row.id, noun="node", id=name)
+    if call.principal.node == row.id:
+        await call.services.nodes.note(row, voice)
     return row, voice
 
 

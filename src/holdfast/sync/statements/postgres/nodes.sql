@@ -123,6 +123,11 @@ UPDATE holdfast_node SET seen_at = greatest(seen_at, :now::float8), lost_at = NU
     skew_ms = coalesce(:skew_ms::bigint, skew_ms)
 WHERE id = :id::text;
 
+-- name: note_node
+-- A request of a registered node, which shows that it lives.
+-- index: holdfast_node_pkey
+UPDATE holdfast_node SET seen_at = greatest(seen_at, :now::double precision), lost_at = NULL WHERE id = :id::text;
+
 -- name: set_node_clock
 -- index: holdfast_node_pkey
 UPDATE holdfast_node SET clock = greatest(clock, :clock::bigint) WHERE id = :id::text;

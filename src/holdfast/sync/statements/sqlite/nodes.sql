@@ -121,6 +121,11 @@ UPDATE holdfast_node SET seen_at = max(seen_at, :now), lost_at = NULL, clock = m
     skew_ms = coalesce(:skew_ms, skew_ms)
 WHERE id = :id;
 
+-- name: note_node
+-- A request of a registered node, which shows that it lives.
+-- index: holdfast_node (primary key)
+UPDATE holdfast_node SET seen_at = max(seen_at, :now), lost_at = NULL WHERE id = :id;
+
 -- name: set_node_clock
 -- index: holdfast_node (primary key)
 UPDATE holdfast_node SET clock = max(clock, :clock) WHERE id = :id;
