@@ -18,6 +18,7 @@ from holdfast.core.errors import TooLarge
 from holdfast.core.fleet.agents.wire import (
     CHUNK_BYTES_MAX,
     ITEMS_MAX,
+    STREAM_BYTES_MAX,
     AgentChunk,
     AgentCommandAck,
     AgentResult,
@@ -79,14 +80,16 @@ def _check_token(execution: str, token: int) -> None:
 def _check_chunk(chunk: AgentChunk) -> None:
     _check_token(chunk.execution, chunk.token)
     check_choice("stream", chunk.stream, StreamName)
-    check_whole("start", chunk.start, least=0, most=WHOLE_MAX)
-    check_whole("gap", chunk.gap, least=0, most=WHOLE_MAX)
+    check_whole("start", chunk.start, least=0, most=STREAM_BYTES_MAX)
+    check_whole("gap", chunk.gap, least=0, most=STREAM_BYTES_MAX - chunk.start)
     try:
         data = b64decode(chunk.data_base64, validate=True)
     except (binascii.Error, ValueError):
         raise InvalidInput("data_base64 is not base64") from None
     if len(data) > CHUNK_BYTES_MAX:
         raise TooLarge(f"a chunk has at most {CHUNK_BYTES_MAX} bytes: send several")
+    if chunk.start + len(data) > STREAM_BYTES_MAX:
+        raise InvalidInput(f"a stream has at most {STREAM_BYTES_MAX} bytes")
     if data and chunk.gap:
         raise InvalidInput("a chunk has either data or a gap")
 
@@ -102,7 +105,12 @@ def _check_result(result: AgentResult) -> None:
     check_number("seconds", result.seconds)
     for stream, size in result.sizes.items():
         check_choice("sizes", stream, StreamName)
-        check_whole("sizes", size, least=0, most=WHOLE_MAX)
+        check_whole("sizes", size, least=0, most=STREAM_BYTES_MAX)
+    for stream, gaps in result.gaps.items():
+        check_choice("gaps", stream, StreamName)
+        for start, size in gaps:
+            check_whole("gaps", start, least=0, most=STREAM_BYTES_MAX)
+            check_whole("gaps", size, least=0, most=STREAM_BYTES_MAX - start)
     for stream, digest in result.sha256.items():
         check_choice("sha256", stream, StreamName)
         check_text("sha256", digest, most=64)

@@ -16,6 +16,9 @@ from holdfast.core import codec, text
 
 CHUNK_BYTES_MAX: Final = 262_144
 """Raw bytes of one chunk of output."""
+STREAM_BYTES_MAX: Final = 2**50
+"""How long a stream of a run may be, with what is missing of it: more than a pipe carries in a week. Without
+a bound, one wrong number of an agent would hide all that its command writes after it."""
 SYNC_BYTES_MAX: Final = 4_194_304
 WAIT_SECONDS_MAX: Final = 30.0
 ITEMS_MAX: Final = 500
