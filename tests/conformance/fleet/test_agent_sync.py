@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from holdfast.core.fleet.agents.wire import AgentCommandAck, AgentSyncAnswer
 from holdfast.core.fleet.model import Block, BlockEffect
 from holdfast.core.intervention import InterventionState, InterventionType, NewIntervention
 from holdfast.core.task import FailureKind, Priority, Status
-from holdfast.errors import NotFound
+from holdfast.errors import InvalidInput, NotFound
 from holdfast.fleet.agents.parts import NoBlocks
 from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.store.script import Script
@@ -25,6 +26,7 @@ from tests.conformance.fleet.agent_support import (
     TestAgent,
     accept,
     add_job,
+    chunk,
     enrol,
     exited,
     get_execution,
@@ -52,6 +54,33 @@ async def started(store: Store, agent: TestAgent) -> str:
     await agent.sync(**accept(execution))
     await agent.sync(**running(execution))
     return execution
+
+
+async def test_an_agent_that_speaks_for_another_host_is_refused(store: Store) -> None:
+    """Its own report is not acknowledged with it; the other host goes on."""
+    agents = make_agents(store)
+    ours = TestAgent(agents, await enrol(agents, store, "web-1"))
+    other = TestAgent(agents, await enrol(agents, store, "web-2"))
+    execution = await started(store, ours)
+    before = (await get_task(store, execution), await get_execution(store, execution))
+    parts: list[dict[str, Any]] = [
+        {"results": [exited(execution)]},
+        {"refuses": [exited(execution, state="never_started")]},
+        running(execution),
+        accept(execution),
+        {"chunks": [chunk(execution, b"x")]},
+    ]
+    for part in parts:
+        # Both in one batch, so that the task is locked for its own host.
+        for messages in ([other.message(**part)], [other.message(**part), ours.message()]):
+            answers = await agents.sync(messages)
+            assert isinstance(answers[0], InvalidInput)
+            assert "web-2" in str(answers[0])
+            assert all(isinstance(answer, AgentSyncAnswer) for answer in answers[1:])
+    after = (await get_task(store, execution), await get_execution(store, execution))
+    assert replace(after[0], lease_until=None) == replace(before[0], lease_until=None)
+    assert after[1] == before[1]
+    assert (await ours.sync(results=[exited(execution)])).acks == [f"{execution}-1"]
 
 
 async def test_offer_accept_go_started_result(store: Store) -> None:

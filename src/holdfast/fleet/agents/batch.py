@@ -8,7 +8,7 @@ batch. Never: decides (`core.fleet.agents.rules`, `core.fleet.agents.offer_rules
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.core.decide import ended
 from holdfast.core.errors import CommandRefused, NodeFenced
 from holdfast.core.fleet.agents import rules as agent_rules
-from holdfast.core.fleet.agents.facts import JobCommand, Run, SyncEffects
+from holdfast.core.fleet.agents.facts import JobCommand, Run, SyncEffects, acked_token, named
 from holdfast.core.fleet.agents.offer_rules import Offered, next_offer, offer_of
 from holdfast.core.fleet.agents.wire import (
     AgentBlock,
@@ -38,7 +38,7 @@ from holdfast.core.intervention import (
 from holdfast.core.lease import LeaseRow
 from holdfast.core.task import RunId, Task
 from holdfast.core.transition import Ruling, Transition
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.fleet.agents.outputs import RunOutputs
 from holdfast.fleet.agents.parts import AgentMessage, SyncAnswer, Synced, SyncParts
 from holdfast.fleet.agents.rows import (
@@ -113,17 +113,31 @@ class _Batch:
             row = self._agents.get(host_id)
             self._check(host_id, message, None if row is None else row, slots.get(host_id))
         hosts = self._heard
-        named = {slot.claim_id for host, slot in slots.items() if host in hosts}
-        for host_id in hosts:
-            named |= _named(self._messages[host_id])
-        ids = sorted(name for name in named if name is not None)
-        if ids:
-            self._work.load((yield call("lock_tasks", ids=ids)))
+        names_of = {host: named(self._messages[host]) for host in hosts}
+        pairs = {(name, host) for host, names in names_of.items() for name in names}
+        pairs |= {(s.claim_id, host) for host, s in slots.items() if s.claim_id and host in hosts}
+        ids = {name for name, _ in pairs}
+        if pairs:
+            self._work.load((yield call_rows(own("lock_named"), sorted(pairs))))
         if any(slot.claim_id is not None for slot in slots.values()):
             slots = yield from read_slots(hosts, lock=True)
         self._slots = slots
         self._epochs = yield from read_epochs({self._agents[host].agent.project for host in hosts})
         yield from self._read_runs(ids)
+        yield from self._refuse_foreign(names_of)
+
+    def _refuse_foreign(self, names_of: Mapping[str, set[str]]) -> Script[None]:
+        """An agent that names executions of other hosts is refused, without a lock on them."""
+        unknown = set().union(*names_of.values()) - self._executions.keys()
+        executions = self._executions | ((yield from read_runs(unknown)) if unknown else {})
+        for host_id, names in names_of.items():
+            foreign = sorted(
+                name for name in names if name in executions and executions[name].host_id != host_id
+            )
+            if foreign:
+                self._refused[host_id] = InvalidInput(
+                    f"execution '{foreign[0]}' is not one of host '{self._agents[host_id].host}'"
+                )
 
     def _check(
         self, host_id: str, message: AgentSync, row: AgentRow | None, slot: LeaseRow | None
@@ -162,12 +176,10 @@ class _Batch:
             message = self._messages[host_id]
             slot = self._slots.get(host_id)
             standing = self._agents[host_id].standing(slot, self._now)
-            names = _named(message) | ({slot.claim_id} if slot is not None else set())
-            runs = {
-                name: run
-                for name in names
-                if name is not None and (run := self._run(name)) is not None
-            }
+            names = named(message)
+            if slot is not None and slot.claim_id is not None:
+                names.add(slot.claim_id)
+            runs = {name: run for name in names if (run := self._run(name)) is not None}
             effects = agent_rules.judge(standing, message, runs, self._now)
             self._effects[host_id] = effects
             self._move(effects.rulings)
@@ -376,17 +388,5 @@ class _Batch:
             acks=effects.acks,
             log_next=effects.log_next,
             probe=effects.probe,
-            acked_token=_acked_token(effects.slot, message),
+            acked_token=acked_token(effects.slot, message),
         )
-
-
-def _named(message: AgentSync) -> set[str | None]:
-    """The executions that a message names."""
-    parts = (message.accepts, message.running, message.chunks, message.results, message.refuses)
-    return {one.execution for part in parts for one in part}
-
-
-def _acked_token(slot: LeaseRow, message: AgentSync) -> int:
-    """The newest token that the agent may forget, with all before it."""
-    settled = slot.fence if slot.claim_id is None else slot.fence - 1
-    return max(0, min([settled, *(run.token - 1 for run in message.running)]))

@@ -293,14 +293,15 @@ def test_output_is_placed_until_the_result_came() -> None:
     assert effects.log_next == {"e0/stdout": 2}
 
 
-def test_other_hosts_and_unknown_executions_are_only_acknowledged() -> None:
+def test_unknown_executions_are_only_acknowledged_and_those_of_other_hosts_not_even() -> None:
     server = started()
-    foreign = result("exited", execution="e9", exit_code=0)
+    unknown = replace(result("exited", execution="e9", exit_code=0), id="unknown")
     other = replace(server.runs["e0"].execution, host_id="hst_2")
     runs = {"e0": replace(server.runs["e0"], execution=other)}
-    sync = message(results=[foreign, result("exited", exit_code=0)], seq=4)
+    sync = message(results=[unknown, result("exited", exit_code=0)], seq=4)
     effects = judge(server.standing, sync, runs, server.now)
-    assert effects.acks == ["r", "r"]
+    assert effects.acks == ["unknown"]
+    assert not effects.log_next
     assert not effects.rulings
     assert not effects.executions
 

@@ -15,6 +15,7 @@ from holdfast.core.event import NewEvent
 from holdfast.core.fleet.agents.wire import (
     AgentCommand,
     AgentResult,
+    AgentSync,
     AgentWithdrawal,
     TokenRef,
 )
@@ -152,3 +153,15 @@ def taken_tokens(execution: Execution) -> list[int]:
 def taken_with(execution: Execution, token: int) -> str:
     """The tokens whose end was reported, with this one."""
     return codec.dumps([*taken_tokens(execution), token][-TAKEN_MAX:])
+
+
+def named(message: AgentSync) -> set[str]:
+    """The executions that a message names."""
+    parts = (message.accepts, message.running, message.chunks, message.results, message.refuses)
+    return {one.execution for part in parts for one in part}
+
+
+def acked_token(slot: LeaseRow, message: AgentSync) -> int:
+    """The newest token that the agent may forget, with all before it."""
+    settled = slot.fence if slot.claim_id is None else slot.fence - 1
+    return max(0, min([settled, *(run.token - 1 for run in message.running)]))

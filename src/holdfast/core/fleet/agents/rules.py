@@ -98,9 +98,10 @@ class _Judge:
         self._agent = standing.agent
         self._message = message
         self._now = now
-        self._runs = {
-            id: run for id, run in runs.items() if run.execution.host_id == self._agent.host_id
-        }
+        own = {id: run for id, run in runs.items() if run.execution.host_id == self._agent.host_id}
+        self._runs = own
+        self._foreign = runs.keys() - own.keys()
+        """Executions of other hosts: what is said of them is not taken."""
         self.effects = SyncEffects(standing.slot)
 
     # -- what the agent says ---------------------------------------------------------------------------
@@ -168,6 +169,8 @@ class _Judge:
 
     def chunk(self, chunk: AgentChunk) -> None:
         """Output is added to the run of its token, also after its task has ended, until all of it came."""
+        if chunk.execution in self._foreign:
+            return
         run = self._runs.get(chunk.execution)
         data = b64decode(chunk.data_base64)
         fence = None if run is None else run.execution.fence
@@ -197,6 +200,8 @@ class _Judge:
 
     def result(self, result: AgentResult, *, is_later: bool) -> None:
         """The end of a run. It is acknowledged in any case: what it proves has been taken."""
+        if result.execution in self._foreign:
+            return
         self.effects.acks.append(result.id)
         run = self._runs.get(result.execution)
         if run is None or result.token in run.taken:

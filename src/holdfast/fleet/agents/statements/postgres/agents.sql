@@ -68,6 +68,15 @@ ON CONFLICT (resource) DO UPDATE SET fence = excluded.fence, claim_id = excluded
     free_at = excluded.free_at, clock_at = greatest(holdfast_lease.clock_at, excluded.clock_at)
 WHERE holdfast_lease.fence <= excluded.fence;
 
+-- name: lock_named
+-- The tasks that agents name, each only if it is one of the host that names it.
+-- index: holdfast_task_pkey, holdfast_execution_pkey
+-- returns: task
+SELECT {task:t} FROM {rows: task_id text, host_id text}
+JOIN holdfast_execution e ON e.task_id = r.task_id AND e.host_id = r.host_id
+JOIN holdfast_task t ON t.id = e.task_id
+ORDER BY t.id FOR UPDATE OF t;
+
 -- name: runs_of
 -- index: holdfast_execution_pkey
 -- returns: {execution}
