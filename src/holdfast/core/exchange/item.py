@@ -45,8 +45,8 @@ class LabelChange(msgspec.Struct, frozen=True):
     remove: tuple[str, ...] = ()
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """One item of a push."""
+class Item(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One item of a push. On the wire its fields are in camel case."""
 
     id: str
     expected_version: int

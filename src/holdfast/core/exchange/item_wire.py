@@ -12,57 +12,15 @@ import msgspec
 
 from holdfast.core import codec
 from holdfast.core.check import check_name
-from holdfast.core.exchange.item import Item, ItemError, LabelChange
+from holdfast.core.exchange.item import Item
 from holdfast.errors import InvalidInput, PayloadTooLarge
 
 ITEM_BYTES_MAX: Final = 1_000_000
 """Bytes of one item as JSON. With the rest of a push it stays below the bound of a request's body."""
 
 
-class ErrorBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    message: str
-    kind: str = "error"
-    retryable: bool = True
-
-
-class LabelsBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    add: list[str] = []
-    remove: list[str] = []
-
-
-class ItemBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The fields of an item."""
-
-    id: str
-    expected_version: int
-    status: str | None = None
-    mutation_id: str | None = None
-    base_hash: str | None = None
-    fence: int | None = None
-    claim_id: str | None = None
-    result: Any = msgspec.UNSET
-    error: ErrorBody | None = None
-    progress: float | None = None
-    phase: str | None = None
-    iteration: int | None = None
-    payload: Any = msgspec.UNSET
-    metadata: dict[str, Any] = {}
-    labels: LabelsBody = LabelsBody()
-    type: str | None = None
-    queue: str | None = None
-    priority: str | int | None = None
-    metrics: dict[str, float] = {}
-
-    def item(self) -> Item:
-        fields = msgspec.structs.asdict(self)
-        error = self.error
-        fields["error"] = error and ItemError(error.message, error.kind, error.retryable)
-        fields["labels"] = LabelChange(tuple(self.labels.add), tuple(self.labels.remove))
-        return Item(**fields)
-
-
-FIELDS: Final = frozenset(ItemBody.__struct_encode_fields__)
-_ITEM: Final = msgspec.json.Decoder(ItemBody)
+FIELDS: Final = frozenset(Item.__struct_encode_fields__)
+_ITEM: Final = msgspec.json.Decoder(Item)
 
 
 class InvalidItem(msgspec.Struct, frozen=True):
@@ -79,7 +37,7 @@ def decode_item(data: bytes | msgspec.Raw) -> Item:
     if len(bytes(data)) > ITEM_BYTES_MAX:
         raise PayloadTooLarge(f"the item has {len(bytes(data))} bytes: at most {ITEM_BYTES_MAX}")
     try:
-        return _ITEM.decode(data).item()
+        return _ITEM.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"the item is not valid: {error}") from None
 

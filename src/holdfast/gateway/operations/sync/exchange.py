@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from holdfast.core.exchange.handshake import ClientEntry
-from holdfast.core.exchange.item_wire import ItemBody, read_item
+from holdfast.core.exchange.item import Item
+from holdfast.core.exchange.item_wire import read_item
 from holdfast.core.rights import Operation
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.sync import views
@@ -42,7 +43,7 @@ class PullBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class PushBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     node_id: str | None = None
     incarnation: int | None = None
-    tasks: list[ItemBody]
+    tasks: list[Item]
     local_clock: int = 0
     atomic: bool = False
 
