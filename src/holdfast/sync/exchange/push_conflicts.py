@@ -16,7 +16,7 @@ from holdfast.core.exchange.verdict import ConflictState, NewConflict, Verdict
 from holdfast.core.task import Task
 from holdfast.store.script import Script, call
 from holdfast.sync.exchange.push_effects import Sender, Stopped
-from holdfast.sync.exchange.push_state import PushState, change_json, content_json
+from holdfast.sync.exchange.push_state import ConflictToAdd, PushState, change_json, content_json
 from holdfast.sync.rows import own
 
 OPEN_OF_TASK_MAX: Final = 100
@@ -41,19 +41,19 @@ def record_conflict(
         yield from _check_room(state, task)
     resolution = on.resolution.value if on.resolution and not is_open else None
     state.conflicts.append(
-        (
-            conflict_id,
-            task.id,
-            item.id,
-            on.conflict.kind.value,
-            item.expected_version,
-            task.version,
-            content_json(task, state.row(task)),
-            change,
-            item.mutation_id,
-            on.conflict.state.value,
-            resolution,
-            None if is_open else "strategy",
+        ConflictToAdd(
+            id=conflict_id,
+            task_id=task.id,
+            client_id=item.id,
+            kind=on.conflict.kind.value,
+            base_version=item.expected_version,
+            server_version=task.version,
+            server_json=content_json(task, state.row(task)),
+            client_json=change,
+            mutation_id=item.mutation_id,
+            state=on.conflict.state.value,
+            resolution=resolution,
+            settled_by=None if is_open else "strategy",
         )
     )
     state.tally["conflicts_total"] += 1
@@ -64,9 +64,9 @@ def record_conflict(
 
 def _open(state: PushState, task: Task, change: str, sender: Sender) -> Script[str | None]:
     """The open conflict of this content. The task is locked, so no other push adds one meanwhile."""
-    for row in state.conflicts:
-        if (row[1], row[7], row[9]) == (task.id, change, ConflictState.OPEN.value):
-            return str(row[0])
+    for new in state.conflicts:
+        if new.is_open and (new.task_id, new.client_json) == (task.id, change):
+            return new.id
     rows = yield call(own("same_conflict"), task_id=task.id, node=sender.node, client_json=change)
     return str(rows[0][0]) if rows else None
 
@@ -79,10 +79,8 @@ def _check_room(state: PushState, task: Task) -> Script[None]:
         text = f"project '{task.project}' has {OPEN_MAX} open conflicts: settle some of them first"
         raise Stopped(SyncError.CONFLICTS_FULL, text)
     rows = yield call(own("open_of_task"), task_id=task.id, limit=OPEN_OF_TASK_MAX)
-    new = [
-        row for row in state.conflicts if (row[1], row[9]) == (task.id, ConflictState.OPEN.value)
-    ]
-    if len(rows) + len(new) >= OPEN_OF_TASK_MAX:
+    new = sum(row.is_open and row.task_id == task.id for row in state.conflicts)
+    if len(rows) + new >= OPEN_OF_TASK_MAX:
         text = f"the task has {OPEN_OF_TASK_MAX} open conflicts: settle some of them first"
         raise Stopped(SyncError.CONFLICTS_FULL, text)
 

@@ -308,7 +308,7 @@ def _write(
         yield from _write_tasks(state, sender, tick.clock, dialect, ids)
     if state.conflicts:
         yield call_rows(
-            own("add_conflicts"), state.conflicts, project=project, node=sender.node, now=now
+            own("add_conflicts"), [*state.conflicts], project=project, node=sender.node, now=now
         )
     if state.mutations:
         yield call_rows(

@@ -6,7 +6,7 @@ Promises: the effect of one item is undone as a whole if a later part of it is r
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,7 +16,7 @@ from holdfast.core.exchange.item import Item
 from holdfast.core.exchange.item_wire import InvalidItem
 from holdfast.core.exchange.strategy import Strategies
 from holdfast.core.exchange.sync_errors import SyncError
-from holdfast.core.exchange.verdict import Resolution
+from holdfast.core.exchange.verdict import ConflictState, Resolution
 from holdfast.core.task import Task
 from holdfast.core.totals import reported
 from holdfast.store.scripts.work import Work
@@ -45,6 +45,27 @@ class ItemResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The authoritative state, in every refusal of a task that exists."""
 
 
+class ConflictToAdd(NamedTuple):
+    """A row of `holdfast_conflict`, in the order of statement `add_conflicts`."""
+
+    id: str
+    task_id: str
+    client_id: str
+    kind: str
+    base_version: int
+    server_version: int
+    server_json: str
+    client_json: str
+    mutation_id: str | None
+    state: str
+    resolution: str | None
+    settled_by: str | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == ConflictState.OPEN
+
+
 class PushState:
     """What a push has read, and collects."""
 
@@ -69,7 +90,7 @@ class PushState:
         self.created: list[Task] = []
         self.written: set[str] = set()
         """Tasks that this push wrote."""
-        self.conflicts: list[tuple[Any, ...]] = []
+        self.conflicts: list[ConflictToAdd] = []
         self.conflicts_left: int | None = None
         """Open conflicts that the project had room for before this push. None: not read yet."""
         self.mutations: list[tuple[Any, ...]] = []
