@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, TypeAlias, assert_never
 
-from msgspec.structs import replace
-
 from holdfast.core.worker import log as rules
 from holdfast.core.worker.log import WorkerLog
 from holdfast.core.worker.protocol import Window
@@ -28,7 +26,6 @@ from holdfast.core.worker.wire import (
     TaskChange,
     change_count,
 )
-from holdfast.errors import HoldfastError
 
 
 class Unknown:
@@ -69,7 +66,7 @@ class Outbox:
         loop = asyncio.get_running_loop()
         tickets = [_Ticket(change, loop.create_future()) for change in changes]
         self._waiting += tickets
-        self._log = replace(self._log, waiting=self._log.waiting + tuple(changes))
+        self._log = rules.add(self._log, changes)
         return [ticket.future for ticket in tickets]
 
     def to_send(self) -> list[SyncMessage]:
@@ -102,14 +99,11 @@ class Outbox:
             ticket.end(UNKNOWN)
         self._log = rules.connected(self._log, applied_through)
 
-    def drop(self, error: HoldfastError | None = None) -> None:
-        """Gives up everything that waits."""
+    def drop(self) -> None:
+        """Gives up everything that waits: its fate is unknown."""
         tickets = [ticket for group in self._sent.values() for ticket in group]
         for ticket in [*tickets, *self._waiting]:
-            if error is None:
-                ticket.end(UNKNOWN)
-            elif not ticket.future.done():
-                ticket.future.set_exception(error)
+            ticket.end(UNKNOWN)
         self._sent.clear()
         self._waiting.clear()
         self._log = WorkerLog(self.incarnation, self._log.next_sequence)

@@ -17,10 +17,7 @@ from holdfast.core.worker.protocol import (
     receive,
 )
 from holdfast.core.worker.wire import (
-    Change,
     ChangeRefused,
-    CheckpointChange,
-    MetricsChange,
     OutputChunk,
     SyncAck,
     SyncMessage,
@@ -144,7 +141,7 @@ class Wire:
                 change = TaskChange(
                     task_id=f"t{n % 3}", fence=1, status="running", iteration=self.written
                 )
-                self.log = logs.add(self.log, change)
+                self.log = logs.add(self.log, [change])
             case "send":
                 self.send()
             case "deliver" if self.down:
@@ -210,92 +207,12 @@ def test_each_message_is_applied_once_and_in_order(actions: list[tuple[str, int]
     assert wire.log.waiting == ()
 
 
-CHANGES = st.one_of(
-    st.builds(
-        TaskChange,
-        task_id=st.sampled_from("ab"),
-        fence=st.just(1),
-        status=st.sampled_from([None, None, None, "running"]),
-        progress=st.floats(0, 1),
-        note=st.sampled_from([None, "x", "y"]),
-    ),
-    st.builds(
-        CheckpointChange,
-        task_id=st.sampled_from("ab"),
-        fence=st.just(1),
-        checkpoint_id=st.sampled_from("pqr"),
-    ),
-    st.builds(
-        MetricsChange,
-        task_id=st.sampled_from("ab"),
-        fence=st.just(1),
-        tokens_used=st.integers(0, 9),
-        other=st.dictionaries(st.sampled_from("mn"), st.floats(0, 9), max_size=2),
-    ),
-    st.tuples(st.sampled_from("ab"), st.binary(min_size=1, max_size=5)),
-)
-
-
-@given(st.lists(CHANGES, max_size=30))
-def test_merging_keeps_what_may_not_be_lost(drawn: list[object]) -> None:
-    """Firm changes stay in order and whole, output keeps its bytes, progress and metrics keep the latest."""
-    ends: dict[str, int] = {}
-    changes: list[Change] = []
-    for item in drawn:
-        if isinstance(item, tuple):
-            task_id, data = item
-            changes.append(
-                OutputChunk(task_id=task_id, fence=1, start=ends.get(task_id, 0), data=data)
-            )
-            ends[task_id] = ends.get(task_id, 0) + len(data)
-        else:
-            assert isinstance(item, TaskChange | CheckpointChange | MetricsChange)
-            changes.append(item)
-    waiting: tuple[Change, ...] = ()
-    for change in changes:
-        waiting = logs.merged(waiting, change)
-    for task_id in "ab":
-        before = [c for c in changes if c.task_id == task_id]
-        after = [c for c in waiting if c.task_id == task_id]
-        assert [c for c in after if logs.is_firm(c)] == [c for c in before if logs.is_firm(c)]
-        assert _bytes(after) == _bytes(before)
-        assert _latest(after) == _latest(before)
-        assert max_tokens(after) == max_tokens(before)
-
-
-def _bytes(changes: list[Change]) -> bytes:
-    chunks = sorted((c.start or 0, c.data) for c in changes if isinstance(c, OutputChunk))
-    return b"".join(data for _, data in chunks)
-
-
-def _latest(changes: list[Change]) -> dict[str, object]:
-    state: dict[str, object] = {}
-    for change in changes:
-        if isinstance(change, TaskChange):
-            fields = {"progress": change.progress, "note": change.note}
-            state.update({name: value for name, value in fields.items() if value is not None})
-    return state
-
-
-def max_tokens(changes: list[Change]) -> int:
-    return max([c.tokens_used for c in changes if isinstance(c, MetricsChange)], default=0)
-
-
-def test_progress_does_not_pass_a_status() -> None:
-    first = TaskChange(task_id="a", fence=1, progress=0.1)
-    status = TaskChange(task_id="a", fence=1, status="paused")
-    later = TaskChange(task_id="a", fence=1, progress=0.2)
-    waiting: tuple[Change, ...] = ()
-    for change in (first, status, later):
-        waiting = logs.merged(waiting, change)
-    assert waiting == (first, status, later)
-
-
 def test_a_change_after_an_end_waits_for_the_next_message() -> None:
     """A message applies its output first, so output after a status must not share its message."""
     log = logs.WorkerLog(1)
-    log = logs.add(log, TaskChange(task_id="a", fence=1, status="queued"))
-    log = logs.add(log, OutputChunk(task_id="a", fence=1, data=b"late"))
-    log = logs.add(log, OutputChunk(task_id="b", fence=1, data=b"other"))
+    end = TaskChange(task_id="a", fence=1, status="queued")
+    late = OutputChunk(task_id="a", fence=1, data=b"late")
+    other = OutputChunk(task_id="b", fence=1, data=b"other")
+    log = logs.add(log, [end, late, other])
     log = logs.fill(log, Window())
     assert [len(m.changes.task) + len(m.changes.output) for m in log.unacknowledged] == [1, 2]

@@ -1,13 +1,13 @@
 """The worker's side of worker sync: the log of what is not acknowledged yet.
 
 Promises: a message keeps its number and its content from its first transmission until it is acknowledged.
-What has no number yet may be merged, within the rules of `merged`. Status changes and checkpoints are never
-merged and never overtaken by another change of their run. Never: I/O; the caller writes the log to disk.
+Status changes and checkpoints are never overtaken by another change of their run. Never: I/O; merges changes.
+A handler waits for the commit of each report, so two reports of one run never wait together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -51,27 +51,13 @@ class WorkerLog(msgspec.Struct, frozen=True):
     """Changes without a number."""
 
 
-def add(log: WorkerLog, change: Change) -> WorkerLog:
-    """Adds a change, merged into one that waits if the rules allow it."""
-    return replace(log, waiting=merged(log.waiting, change))
-
-
-def merged(waiting: tuple[Change, ...], change: Change) -> tuple[Change, ...]:
-    """The changes with another one. It never passes a firm change of its run."""
-    for place in range(len(waiting) - 1, -1, -1):
-        earlier = waiting[place]
-        if _run(earlier) != _run(change):
-            continue
-        joined = _joined(earlier, change)
-        if joined is not None:
-            return (*waiting[:place], joined, *waiting[place + 1 :])
-        if is_firm(earlier) or is_firm(change):
-            break
-    return (*waiting, change)
+def add(log: WorkerLog, changes: Sequence[Change]) -> WorkerLog:
+    """Adds changes, in order."""
+    return replace(log, waiting=(*log.waiting, *changes))
 
 
 def is_firm(change: Change) -> bool:
-    """Whether the change is never merged: a status or a checkpoint."""
+    """Whether no later change of its run may pass it: a status or a checkpoint."""
     return isinstance(change, CheckpointChange) or (
         isinstance(change, TaskChange) and change.status is not None
     )
@@ -126,38 +112,6 @@ def _dropped(log: WorkerLog, through: int) -> WorkerLog:
 
 def _run(change: Change) -> tuple[str, int]:
     return change.task_id, change.fence
-
-
-def _joined(earlier: Change, change: Change) -> Change | None:
-    """Both changes as one; None if they stay apart."""
-    match earlier, change:
-        case TaskChange(status=None), TaskChange(status=None):
-            fields = {
-                name: value
-                for name in ("progress", "phase", "iteration", "note", "reason")
-                if (value := getattr(change, name)) is not None
-            }
-            return replace(earlier, **fields, subtasks=change.subtasks or earlier.subtasks)
-        case MetricsChange(), MetricsChange():
-            return replace(
-                change,
-                tokens_used=max(earlier.tokens_used, change.tokens_used),
-                cost=max(earlier.cost, change.cost),
-                duration_ms=max(earlier.duration_ms, change.duration_ms),
-                other=earlier.other | change.other,
-            )
-        case OutputChunk(), OutputChunk() if _continues(earlier, change):
-            return replace(earlier, data=earlier.data + change.data)
-        case _:
-            return None
-
-
-def _continues(earlier: OutputChunk, change: OutputChunk) -> bool:
-    """Whether the chunk follows the earlier one without a gap, and both fit into one."""
-    if earlier.stream != change.stream or earlier.start is None or change.start is None:
-        return False
-    end = earlier.start + len(earlier.data)
-    return change.start == end and len(earlier.data) + len(change.data) <= CHUNK_BYTES_MAX
 
 
 def _next_message(waiting: tuple[Change, ...]) -> tuple[int, int]:
