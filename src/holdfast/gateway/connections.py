@@ -1,7 +1,7 @@
 """Credentials of connections that stay open: WebSockets and event streams.
 
 Promises: a page of another origin than the server's own and those of `origins` is refused. A ticket opens one
-connection. A token, or a node, has at most `CONNECTIONS_MAX` connections at a gateway. `Session.renewed`
+connection. A token, or a node, has at most `CONNECTIONS_MAX` connections at a gateway. `OpenSession.renewed`
 reads the token again, so that a revoked one ends its connections.
 """
 

@@ -8,7 +8,7 @@ import pytest
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.errors import DiskFull, HoldfastError, InvalidInput, StoreBusy, StoreUnavailable
 from holdfast.gateway.shown import error_frame, shown_detail
-from holdfast.gateway.worker.http import Answer
+from holdfast.gateway.worker.http import HttpAnswer
 
 PLACE = "10.9.8.7:5432 /var/lib/holdfast.db"
 
@@ -30,6 +30,6 @@ def test_other_errors_are_shown() -> None:
 
 @pytest.mark.parametrize("kind", [StoreUnavailable, StoreBusy, DiskFull])
 def test_workers_over_http_do_not_read_where_the_store_is(kind: type[HoldfastError]) -> None:
-    answer = Answer([], kind(f"the connection was lost ({PLACE})"))
+    answer = HttpAnswer([], kind(f"the connection was lost ({PLACE})"))
     assert PLACE.encode() not in answer.body()
     assert answer.body() == msgspec.json.encode({"messages": [error_frame(kind())]})

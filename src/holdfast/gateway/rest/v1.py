@@ -26,7 +26,7 @@ from holdfast.gateway.rest.route import Paged, Route
 PREFIX: Final = "/api/v1"
 
 
-class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Search(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of a list of tasks."""
 
     q: str = ""
@@ -34,7 +34,7 @@ class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: int = 100
 
 
-class FoundTasks(Found, frozen=True, forbid_unknown_fields=True):
+class TaskSearch(Search, frozen=True, forbid_unknown_fields=True):
     """Parameters of the list of all tasks."""
 
     behind: str | None = None
@@ -93,7 +93,7 @@ ROUTES: Final = (
         "/tasks",
         tasks.find,
         "List tasks",
-        FoundTasks,
+        TaskSearch,
         operation=O.TASKS_READ,
         is_list=True,
     ),
@@ -188,7 +188,7 @@ ROUTES: Final = (
         "/decisions",
         decisions.find,
         "List decisions",
-        Found,
+        Search,
         operation=O.DECISIONS_READ,
         is_list=True,
     ),
@@ -212,7 +212,7 @@ ROUTES: Final = (
         "/conflicts",
         conflicts.find,
         "List conflicts",
-        Found,
+        Search,
         operation=O.CONFLICTS_READ,
         is_list=True,
     ),
@@ -254,7 +254,7 @@ ROUTES: Final = (
         "/dead-letters",
         dead.find,
         "List dead letters",
-        Found,
+        Search,
         operation=O.TASKS_READ,
         is_list=True,
     ),

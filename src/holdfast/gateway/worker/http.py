@@ -26,7 +26,7 @@ MESSAGES_MAX: Final = 64
 """Messages of one request: the window of a stream."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HttpAnswer(msgspec.Struct, frozen=True):
     """The answer to a request."""
 
     messages: list[GatewayMessage]
@@ -44,7 +44,7 @@ class Answer(msgspec.Struct, frozen=True):
         return msgspec.json.encode({"messages": messages})
 
 
-async def exchange(service: WorkerService, speaker: Speaker, body: bytes) -> Answer:
+async def exchange(service: WorkerService, speaker: Speaker, body: bytes) -> HttpAnswer:
     """Answers one request. InvalidInput if its body cannot be read at all."""
     values, wait_seconds = _parsed(body)
     answers: list[GatewayMessage] = []
@@ -56,7 +56,7 @@ async def exchange(service: WorkerService, speaker: Speaker, body: bytes) -> Ans
     try:
         await session.run(_given(values), send)
     except HoldfastError as error:
-        return Answer(answers, error)
+        return HttpAnswer(answers, error)
     # The session speaks for the node that its hello has named.
     commands = await service.commands.pending(session.node) if session.node else ()
     if not commands and not answers and wait_seconds and session.node:
@@ -64,7 +64,7 @@ async def exchange(service: WorkerService, speaker: Speaker, body: bytes) -> Ans
         commands = await service.commands.pending(session.node)
     names = {getattr(message, "id", None) for message in answers}
     answers += [command for command in commands if getattr(command, "id", "") not in names]
-    return Answer(answers)
+    return HttpAnswer(answers)
 
 
 def _parsed(body: bytes) -> tuple[list[object], float]:

@@ -69,8 +69,8 @@ class Greeted(msgspec.Struct, frozen=True):
     hello: Hello
 
 
-class Ending(Protocol):
-    """A session that can be ended from outside."""
+class ServedSession(Protocol):
+    """A session as the service sees it, which speaks to its worker and may end it."""
 
     def end(self, error: HoldfastError) -> None:
         """Ends the session after what is queued was sent."""
@@ -118,7 +118,7 @@ class WorkerService:
         """When the schedules of a node are announced again."""
         self._notices: dict[str, str] = {}
         """Why a node gets no tasks."""
-        self._sessions: dict[str, Ending] = {}
+        self._sessions: dict[str, ServedSession] = {}
         self._left = asyncio.Event()
         self.taken = TakenRuns(store, clock)
         self._waits: dict[asyncio.Event, None] = {}
@@ -285,7 +285,7 @@ class WorkerService:
     def heartbeat_ms(self) -> int:
         return int(renewal_interval(self.sync.lease_seconds(0)) * 1000)
 
-    def enter(self, node: str, session: Ending, held: Iterable[HeldRunState] = ()) -> None:
+    def enter(self, node: str, session: ServedSession, held: Iterable[HeldRunState] = ()) -> None:
         """A session speaks for a node; an earlier one of the same node ends."""
         earlier = self._sessions.get(node)
         self._sessions[node] = session
@@ -295,7 +295,7 @@ class WorkerService:
         if earlier is not None and earlier is not session:
             earlier.end(Replaced("a newer connection of this worker speaks now"))
 
-    def leave(self, node: str, session: Ending) -> None:
+    def leave(self, node: str, session: ServedSession) -> None:
         if self._sessions.get(node) is session:
             del self._sessions[node]
             self.taken.leave(node)

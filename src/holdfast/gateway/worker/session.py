@@ -127,15 +127,15 @@ class WorkerSession:
                 self._end.cancel()
 
     def end(self, error: HoldfastError) -> None:
-        """See `service.Ending`."""
+        """See `service.ServedSession`."""
         self._fail(error)
 
     def push(self, message: GatewayMessage) -> None:
-        """See `service.Ending`."""
+        """See `service.ServedSession`."""
         self._put(message)
 
     def recheck(self) -> None:
-        """See `service.Ending`."""
+        """See `service.ServedSession`."""
         self._watch.soon()
 
     # -- in ----------------------------------------------------------------------------------------
