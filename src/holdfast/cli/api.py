@@ -7,32 +7,37 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from holdfast.app import TaskQueue, http_of
-from holdfast.cli.ids import PREFIX_MIN
+from holdfast.cli.ids import LAST, PREFIX_MIN
 from holdfast.cli.operations import Operations
 from holdfast.cli.options import Common
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import actor, with_queue
-from holdfast.client.calls import Calls, path_of
+from holdfast.client.calls import Calls, DryCalls, path_of
+from holdfast.errors import NotFound
 
 T = TypeVar("T")
 ID_CHARS: Final = 32
 """An id of this length or more is complete."""
+NODES: Final = "nodes"
+"""A list without pages."""
 LISTED_MAX: Final = 1_000
 """Rows among which a prefix is looked up."""
 
 
-def with_operations(common: Common, work: Callable[[Operations], Awaitable[T]]) -> T:
-    """Runs a command that changes something."""
+def with_operations(
+    common: Common, work: Callable[[Operations], Awaitable[T]], *, dry_run: bool = False
+) -> T:
+    """Runs a command that changes something. `dry_run`: each change is answered, and not made."""
 
     async def session(queue: TaskQueue) -> T:
-        return await work(await operations_of(queue))
+        return await work(await operations_of(queue, dry_run=dry_run))
 
     return with_queue(common, session)
 
 
-async def operations_of(queue: TaskQueue) -> Operations:
+async def operations_of(queue: TaskQueue, *, dry_run: bool = False) -> Operations:
     """The operations of an open queue."""
-    return Operations(await calls_of(queue), queue.parts)
+    return Operations(await calls_of(queue, dry_run=dry_run), queue.parts)
 
 
 def answer_of(
@@ -42,35 +47,61 @@ def answer_of(
     body: dict[str, Any] | None = None,
     *,
     query: Mapping[str, object] | None = None,
+    dry_run: bool = False,
 ) -> Any:
-    """The body of the answer to one call."""
+    """The body of the answer to one call. Of a dry run: the answer that the change would get."""
 
     async def session(queue: TaskQueue) -> Any:
-        return (await (await calls_of(queue)).call(method, path, body, query=query)).body
+        calls = await calls_of(queue, dry_run=dry_run)
+        return (await calls.call(method, path, body, query=query)).body
 
     return with_queue(common, session)
 
 
 def whole_id(common: Common, noun: str, text: str, **query: object) -> str:
-    """The id of a decision, conflict, token, block, … that starts with the text. Usage if several do; a text
-    that fits none is returned as it is. `query`: where to look."""
-    if not PREFIX_MIN <= len(text) < ID_CHARS:
+    """The id of a decision, conflict, token, block, … that the text stands for: see `full_id`."""
+
+    async def session(queue: TaskQueue) -> str:
+        return await full_id(await calls_of(queue), noun, text, **query)
+
+    return text if _is_whole(text) else with_queue(common, session)
+
+
+async def full_id(calls: Calls, noun: str, text: str, **query: object) -> str:
+    """The one id of the list that starts with the text, or with `@last` the highest one. Usage if several do;
+    a text that fits none is returned as it is. `query`: where to look."""
+    if not text:
+        raise Usage("an id is empty: check that the variable of your script is set")
+    if _is_whole(text):
         return text
-    items = answer_of(common, "GET", v1(noun), query={"limit": LISTED_MAX, **query})["items"]
-    fitting = [item["id"] for item in items if item["id"].startswith(text)]
-    if len(fitting) > 1:
+    page = {} if noun == NODES else {"limit": LISTED_MAX}
+    items = (await calls.call("GET", v1(noun), query={**page, **query})).body["items"]
+    ids = [str(item["id"]) for item in items]
+    if text == LAST:
+        if not ids:
+            raise NotFound(f"there are no {noun} yet, so @last means none")
+        return max(ids)
+    fitting = [id for id in ids if id.startswith(text)]
+    if len(fitting) > 1 and text not in fitting:
         raise Usage(f"several {noun} start with '{text}': {fitting[0]}, {fitting[1]}; type more")
-    return fitting[0] if fitting else text
+    return text if text in fitting or not fitting else fitting[0]
 
 
-async def calls_of(queue: TaskQueue) -> Calls:
-    """The API of an open queue: of its gateway, or of this process on the store."""
+def _is_whole(text: str) -> bool:
+    """Whether the text can be looked up only as it is: a whole id, or too short for a prefix."""
+    return text != LAST and not PREFIX_MIN <= len(text) < ID_CHARS
+
+
+async def calls_of(queue: TaskQueue, *, dry_run: bool = False) -> Calls:
+    """The API of an open queue: of its gateway, or of this process on the store. `dry_run`: its changes are
+    dry runs."""
     http = http_of(queue)
-    if http is not None:
-        return http
-    from holdfast.gateway.local import LocalApi
+    if http is None:
+        from holdfast.gateway.local import LocalApi
 
-    return await LocalApi.open(queue, actor())
+        local = await LocalApi.open(queue, actor())
+        return DryCalls(local) if dry_run else local
+    return DryCalls(http) if dry_run else http
 
 
 @asynccontextmanager

@@ -69,6 +69,41 @@ DryRun: TypeAlias = Annotated[bool, Parameter(negative="", help="Only show what 
 Reason: TypeAlias = Annotated[
     str, Parameter(name=("--reason", "-m"), help="Recorded with the change.")
 ]
+Query: TypeAlias = Annotated[
+    str | None,
+    Parameter(name=("--query", "-q"), help="Only those that match, as ?q= of the API."),
+]
+After: TypeAlias = Annotated[
+    str | None, Parameter(help="Where the previous page ended, as it has said.")
+]
+Yes: TypeAlias = Annotated[
+    bool, Parameter(name=("--yes", "-y"), negative="", help="Do not ask for confirmation.")
+]
 Project: TypeAlias = Annotated[
     str | None, Parameter(help="The project; default: that of the token.")
 ]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Change:
+    """Options of every command that changes something."""
+
+    reason: Reason = ""
+    dry_run: DryRun = False
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class VersionedChange(Change):
+    """The same of an object that has a version."""
+
+    expect_version: ExpectVersion = None
+
+    def body(self) -> dict[str, object]:
+        """What the API takes."""
+        return {"reason": self.reason, "expected_version": self.expect_version}
+
+
+CHANGE = Change()
+VERSIONED = VersionedChange()

@@ -4,73 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.cli.verb import FLEET, Verb
+from holdfast.cli.verb import FLEET, Kind, Verb
 
-WEBHOOK_VERBS: Final = (
-    Verb(
-        "webhook list",
-        "List sources of signed requests and endpoints of events",
-        f"{FLEET}.webhook:list_",
-        ("holdfast webhook list --direction out",),
-    ),
-    Verb(
-        "webhook show",
-        "Show a webhook, without its secrets",
-        f"{FLEET}.webhook:show",
-        ("holdfast webhook show whk_0199a1b27c3e",),
-    ),
-    Verb(
-        "webhook add",
-        "Add a webhook; its secret is shown once",
-        f"{FLEET}.webhook:add",
-        (
-            "holdfast webhook add chat --to https://chat.example/hook --kind 'job.*'",
-            "holdfast webhook add ci -m 'the build server asks for jobs'",
-        ),
-    ),
-    Verb(
-        "webhook edit",
-        "Change a webhook",
-        f"{FLEET}.webhook:edit",
-        ("holdfast webhook edit whk_0199a1b27c3e --state disabled",),
-    ),
-    Verb(
-        "webhook remove",
-        "Remove webhooks",
-        f"{FLEET}.webhook:remove",
-        ("holdfast webhook remove whk_0199a1b27c3e",),
-    ),
-    Verb(
-        "webhook rotate",
-        "Make another secret; the one before counts too",
-        f"{FLEET}.webhook:rotate",
-        ("holdfast webhook rotate whk_0199a1b27c3e",),
-    ),
-    Verb(
-        "webhook retire",
-        "Let only the newest secret count",
-        f"{FLEET}.webhook:retire",
-        ("holdfast webhook retire whk_0199a1b27c3e",),
-    ),
-    Verb(
-        "webhook test",
-        "Send a test to an endpoint",
-        f"{FLEET}.webhook:send_test",
-        ("holdfast webhook test whk_0199a1b27c3e",),
-    ),
-    Verb(
-        "webhook deliveries",
-        "List the messages for an endpoint",
-        f"{FLEET}.webhook:deliveries",
-        ("holdfast webhook deliveries whk_0199a1b27c3e",),
-    ),
-    Verb(
-        "webhook resend",
-        "Send a message again",
-        f"{FLEET}.webhook:resend",
-        ("holdfast webhook resend whk_0199a1b27c3e 118",),
-    ),
-)
 JOB_VERBS: Final = (
     Verb(
         "run",
@@ -81,6 +16,7 @@ JOB_VERBS: Final = (
             "holdfast run uptime --hosts 'web-[001-050]' --plan",
             "holdfast run nginx --type restart --hosts @blue --external-id deploy-42 -m 'change 118'",
         ),
+        Kind.WRITE,
     ),
     Verb(
         "rehearse",
@@ -90,42 +26,55 @@ JOB_VERBS: Final = (
             "holdfast rehearse 'systemctl restart nginx' --hosts role=web --waves 1,5%,rest --loss 10%",
             "holdfast run ./deploy.sh --hosts role=web --rehearse --takes 10..60 --fail 1% --seed 7",
         ),
+        Kind.SHOW,
     ),
     Verb(
         "approve",
         "Vote for a job",
         f"{FLEET}.vote:approve",
         ('holdfast approve deploy-42 -m "change 118"',),
+        Kind.WRITE,
     ),
     Verb(
         "reject",
         "Vote against a job",
         f"{FLEET}.vote:reject",
         ('holdfast reject deploy-42 -m "not before the release"',),
+        Kind.WRITE,
     ),
     Verb(
         "withdraw",
         "Take your vote on a job back",
         f"{FLEET}.vote:withdraw",
         ("holdfast withdraw deploy-42",),
+        Kind.WRITE,
     ),
     Verb(
         "job list",
         "List jobs, the latest first",
         f"{FLEET}.job:list_",
-        ("holdfast job list", "holdfast job list --status WAIT_APPROVAL"),
+        (
+            "holdfast job list",
+            "holdfast job list --status WAIT_APPROVAL",
+        ),
+        Kind.LIST,
     ),
     Verb(
         "job show",
         "Show a job with its counts, waves and budget",
         f"{FLEET}.job:show",
-        ("holdfast job show deploy-42", "holdfast job show @last --drift -o json"),
+        (
+            "holdfast job show deploy-42",
+            "holdfast job show @last --drift -o json",
+        ),
+        Kind.SHOW,
     ),
     Verb(
         "job plan",
         "Show where each host would run, or why not",
         f"{FLEET}.job:plan",
         ("holdfast job plan deploy-42",),
+        Kind.LIST,
     ),
     Verb(
         "job executions",
@@ -135,30 +84,38 @@ JOB_VERBS: Final = (
             "holdfast job executions deploy-42 --status FAILED",
             "holdfast job executions deploy-42 --kind lost -o name",
         ),
+        Kind.LIST,
     ),
     Verb(
         "job output",
         "Print the outputs of all hosts, equal ones once",
         f"{FLEET}.job:output",
-        ("holdfast job output deploy-42", "holdfast job output deploy-42 --stream stderr"),
+        (
+            "holdfast job output deploy-42",
+            "holdfast job output deploy-42 --stream stderr",
+        ),
+        Kind.SHOW,
     ),
     Verb(
         "job why",
         "Show why a host of a job is where it is",
         f"{FLEET}.job:why",
         ("holdfast job why deploy-42 web-007",),
+        Kind.SHOW,
     ),
     Verb(
         "job pause",
         "Start no further host of a job",
         f"{FLEET}.job_change:pause",
         ('holdfast job pause deploy-42 -m "the graphs look odd"',),
+        Kind.WRITE,
     ),
     Verb(
         "job resume",
         "Go on with a paused job",
         f"{FLEET}.job_change:resume",
         ("holdfast job resume deploy-42",),
+        Kind.WRITE,
     ),
     Verb(
         "job abort",
@@ -168,48 +125,58 @@ JOB_VERBS: Final = (
             'holdfast job abort deploy-42 -m "wrong version"',
             "holdfast job abort deploy-42 --mode kill",
         ),
+        Kind.WRITE,
     ),
     Verb(
         "job cancel",
         "End a job: the same as abort",
         f"{FLEET}.job_change:abort",
         ("holdfast job cancel deploy-42",),
+        Kind.WRITE,
     ),
     Verb(
         "job promote",
         "Open the wave that waits for a person",
         f"{FLEET}.job_change:promote",
         ('holdfast job promote deploy-42 -m "the canary is well"',),
+        Kind.WRITE,
     ),
     Verb(
         "job set",
         "Change the rollout of a job while it runs",
         f"{FLEET}.job_change:set_",
-        ("holdfast job set deploy-42 --max-in-flight 10", "holdfast job set @last --max-fail 5"),
+        (
+            "holdfast job set deploy-42 --max-in-flight 10",
+            "holdfast job set @last --max-fail 5",
+        ),
+        Kind.WRITE,
     ),
     Verb(
         "job retry",
         "Run a job again where it did not succeed",
         f"{FLEET}.job_change:retry",
         ("holdfast job retry deploy-42 --only failed,timeout",),
+        Kind.WRITE,
     ),
     Verb(
         "job retry-failed",
         "The same as retry",
         f"{FLEET}.job_change:retry",
         ("holdfast job retry-failed deploy-42",),
+        Kind.WRITE,
     ),
     Verb(
         "job break-glass",
         "Start a job without its approval, loudly",
         f"{FLEET}.job_change:break_glass",
         ('holdfast job break-glass deploy-42 --ticket INC-7 -m "the site is down"',),
+        Kind.WRITE,
     ),
     Verb(
         "job review",
         "Review a job that skipped its approval",
         f"{FLEET}.job_change:review",
         ('holdfast job review deploy-42 -m "it was right"',),
+        Kind.WRITE,
     ),
-    *WEBHOOK_VERBS,
 )

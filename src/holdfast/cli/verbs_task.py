@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.cli.verb import HERE, Verb
+from holdfast.cli.verb import HERE, Kind, Verb
 
 TASK_VERBS: Final = (
+    Verb(
+        "enqueue",
+        "Enqueue a task",
+        f"{HERE}.enqueue:enqueue",
+        (
+            "holdfast enqueue send_email to=a@example.com subject=Hello --priority high",
+            "echo '{\"n\": 1}' | holdfast enqueue count --json - --wait --timeout 30s",
+        ),
+        Kind.WRITE,
+    ),
     Verb(
         "task list",
         "List tasks, newest first",
@@ -16,30 +26,38 @@ TASK_VERBS: Final = (
             "holdfast task list -q 'type:mail attempts:>2'",
             "holdfast task list --status queued -o name | holdfast task cancel -",
         ),
+        Kind.LIST,
     ),
     Verb(
         "task show",
         "Show all fields of a task",
         f"{HERE}.task:show",
-        ("holdfast task show 0199a1b2-7c3e", "holdfast task show @last -o json"),
+        (
+            "holdfast task show 0199a1b2-7c3e",
+            "holdfast task show @last -o json",
+        ),
+        Kind.SHOW,
     ),
     Verb(
         "task why",
         "Show why a task is not running",
         f"{HERE}.task:why",
         ("holdfast task why 0199a1b2-7c3e",),
+        Kind.SHOW,
     ),
     Verb(
         "task history",
         "List the events of a task",
         f"{HERE}.task:history",
         ("holdfast task history 0199a1b2-7c3e",),
+        Kind.LIST,
     ),
     Verb(
         "task interventions",
         "List the interventions on a task",
         f"{HERE}.task:interventions",
         ("holdfast task interventions 0199a1b2-7c3e",),
+        Kind.LIST,
     ),
     Verb(
         "task output",
@@ -49,18 +67,21 @@ TASK_VERBS: Final = (
             "holdfast task output 0199a1b2-7c3e --stream stderr",
             "holdfast task output @last --follow",
         ),
+        Kind.SHOW,
     ),
     Verb(
         "task checkpoints",
         "List the named checkpoints of a task",
         f"{HERE}.task_output:checkpoints",
         ("holdfast task checkpoints 0199a1b2-7c3e",),
+        Kind.LIST,
     ),
     Verb(
         "task watch",
         "Print the events of a task until it has ended",
         f"{HERE}.watch:watch",
         ("holdfast task watch 0199a1b2-7c3e",),
+        Kind.SHOW,
     ),
     Verb(
         "task edit",
@@ -70,6 +91,7 @@ TASK_VERBS: Final = (
             "holdfast task edit 0199a1b2-7c3e to=b@example.com --reason typo",
             "holdfast task edit 0199a1b2-7c3e --metadata ticket=42",
         ),
+        Kind.WRITE,
     ),
     Verb(
         "task copy",
@@ -79,6 +101,7 @@ TASK_VERBS: Final = (
             "holdfast task copy 0199a1b2-7c3e",
             "holdfast task copy 0199a1b2-7c3e to=b@example.com --reason again",
         ),
+        Kind.WRITE,
     ),
     Verb(
         "task cancel",
@@ -88,42 +111,49 @@ TASK_VERBS: Final = (
             'holdfast task cancel 0199a1b2-7c3e --reason "wrong customer"',
             "holdfast task cancel - < ids",
         ),
+        Kind.WRITE,
     ),
     Verb(
         "task pause",
         "Stop running tasks until they are resumed",
         f"{HERE}.task_intervene:pause",
         ("holdfast task pause 0199a1b2-7c3e --reason maintenance",),
+        Kind.WRITE,
     ),
     Verb(
         "task resume",
         "Put paused tasks back into the queue",
         f"{HERE}.task_intervene:resume",
         ("holdfast task resume 0199a1b2-7c3e",),
+        Kind.WRITE,
     ),
     Verb(
         "task abort",
         "End tasks, with a record of how far their runners have followed",
         f"{HERE}.task_intervene:abort",
         ('holdfast task abort 0199a1b2-7c3e --reason "wrong customer"',),
+        Kind.WRITE,
     ),
     Verb(
         "task retry",
         "Make tasks due now",
         f"{HERE}.task_intervene:retry",
         ('holdfast task retry 0199a1b2-7c3e --reason "the provider is back"',),
+        Kind.WRITE,
     ),
     Verb(
         "task reassign",
         "Reserve tasks for a node",
         f"{HERE}.task_intervene:reassign",
         ('holdfast task reassign 0199a1b2-7c3e --to worker-7 --reason "it has the data"',),
+        Kind.WRITE,
     ),
     Verb(
         "task release",
         "Take tasks from their runners",
         f"{HERE}.task_intervene:release",
         ('holdfast task release 0199a1b2-7c3e --reason "the runner hangs"',),
+        Kind.WRITE,
     ),
     Verb(
         "task force",
@@ -132,5 +162,6 @@ TASK_VERBS: Final = (
         (
             'holdfast task force 0199a1b2-7c3e --status completed --result 42 --reason "computed by hand"',
         ),
+        Kind.WRITE,
     ),
 )

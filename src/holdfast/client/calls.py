@@ -36,9 +36,30 @@ class Calls(Protocol):
         body: object = None,
         *,
         query: Mapping[str, object] | None = None,
+        dry_run: bool = False,
     ) -> Answer:
-        """The answer. Raises the error of a refusal."""
+        """The answer. Raises the error of a refusal. `dry_run`: a change is judged and answered, and not
+        made."""
         ...
+
+
+class DryCalls:
+    """Calls whose changes are dry runs."""
+
+    def __init__(self, inner: Calls) -> None:
+        self._inner = inner
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        dry_run: bool = True,
+    ) -> Answer:
+        is_change = method != "GET"
+        return await self._inner.call(method, path, body, query=query, dry_run=is_change)
 
 
 def path_of(*parts: str, prefix: str = "/api/v1") -> str:

@@ -37,6 +37,8 @@ CONNECT_SECONDS: Final = 5.0
 POOL_SECONDS: Final = 60.0
 """How long a request waits for a free connection of this process: others may wait for their answers."""
 WRITES: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
+_JSON: Final = {"content-type": "application/json"}
+_DRY_RUN: Final = {"holdfast-dry-run": "true"}
 log = logging.getLogger("holdfast.client")
 
 
@@ -101,14 +103,15 @@ class Http:
         headers: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         wait_seconds: float = 0.0,
+        dry_run: bool = False,
     ) -> Answer:
         """Sends a request until it is answered. Raises the error of the answer, or GatewayUnavailable.
         `wait_seconds`: how long the server may hold it, if the body says it and not the query."""
         sent = self.headers() | dict(headers or {})
         if method in WRITES:
             sent["idempotency-key"] = idempotency_key or self.ids.secret()
-        if body is not None:
-            sent["content-type"] = "application/json"
+        sent |= _DRY_RUN if dry_run else {}
+        sent |= _JSON if body is not None else {}
         params = {
             name: text_of(value) for name, value in (query or {}).items() if value is not None
         }

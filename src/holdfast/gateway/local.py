@@ -19,6 +19,7 @@ from holdfast.core.rights import PrincipalKind, Role
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.gateway.operations.call import Call
 from holdfast.gateway.rest.apis import find_route
+from holdfast.gateway.rest.running import run_route
 from holdfast.gateway.server import new_metrics
 from holdfast.gateway.services import GatewayServices
 from holdfast.queue.queue import Queue
@@ -51,6 +52,7 @@ class LocalApi:
         body: object = None,
         *,
         query: Mapping[str, object] | None = None,
+        dry_run: bool = False,
     ) -> Answer:
         """The answer. `path` as in a request, with its parts encoded."""
         match = find_route(method, path)
@@ -68,8 +70,13 @@ class LocalApi:
                 )
         except msgspec.ValidationError as error:
             raise InvalidInput(str(error)) from None
-        call = Call(self._services, self._principal, request_id=self._services.request_id())
-        answer = await route.handler(call, *values, **options)
+        call = Call(
+            self._services,
+            self._principal,
+            request_id=self._services.request_id(),
+            dry_run=dry_run,
+        )
+        answer = await run_route(call, route, values, options)
         # As it would be read from a response: no tuples, no enumerations.
         shown = msgspec.json.decode(msgspec.json.encode(answer.body))
         return Answer(answer.status, shown, {})

@@ -8,7 +8,8 @@ from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
 from holdfast.cli.api import answer_of, calls_of, v1
-from holdfast.cli.options import COMMON, Common, Limit, Output
+from holdfast.cli.lists import page_of, print_list
+from holdfast.cli.options import COMMON, After, Common, Limit, Output, Query
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.session import with_queue
@@ -16,10 +17,12 @@ from holdfast.cli.session import with_queue
 PAGE: Final = 1_000
 
 
-def list_(*, limit: Limit = 50, common: Common = COMMON) -> None:
+def list_(
+    *, query: Query = None, limit: Limit = 50, after: After = None, common: Common = COMMON
+) -> None:
     """List acts of operators, the latest first."""
-    items = answer_of(common, "GET", v1("audit"), query={"limit": limit})["items"]
-    Printer(common).rows(items, _columns(), empty="no acts yet")
+    page = page_of(common, v1("audit"), q=query, limit=limit, after=after)
+    print_list(common, page, _columns(), "no acts")
 
 
 def verify(*, common: Common = COMMON) -> int:

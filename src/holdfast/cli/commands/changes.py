@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from holdfast.cli.api import with_operations
+from holdfast.cli.api import LISTED_MAX, v1, with_operations
 from holdfast.cli.commands.task import whole
+from holdfast.cli.confirm import confirmed
 from holdfast.cli.ids import find_task, given_ids
+from holdfast.cli.lists import page_of
 from holdfast.cli.operations import Operations
 from holdfast.cli.options import Common, Output
 from holdfast.cli.output.printer import Printer, mute
@@ -27,6 +29,18 @@ Changed = Task | DryRun
 Change = Callable[[Operations, Task], Awaitable[Changed]]
 
 
+class Chosen(NamedTuple):
+    """The tasks of a query."""
+
+    query: str | None = None
+    yes: bool = False
+    path: str = "tasks"
+    """The list that is searched."""
+
+
+NOT_CHOSEN: Final = Chosen()
+
+
 def change_each(
     common: Common,
     ids: Iterable[str],
@@ -34,11 +48,21 @@ def change_each(
     done: str,
     *,
     expect_version: int | None = None,
+    dry_run: bool = False,
+    chosen: Chosen = NOT_CHOSEN,
 ) -> int:
-    """Changes the tasks one by one. Returns the exit code."""
+    """Changes the tasks one by one. Returns the exit code. `chosen`: the tasks of a query in place of ids."""
     texts = given_ids(ids)
+    if chosen.query is not None:
+        if texts:
+            raise Usage("both ids and -q are given: use one of them")
+        texts = _matching(common, chosen)
+        question = f"{len(texts)} tasks would be {done}: go on?"
+        if not texts or not (dry_run or confirmed(question, yes=chosen.yes, can_count=True)):
+            Printer(common).note("no task matches" if not texts else "nothing was changed")
+            return 0 if not texts else 1
     if not texts:
-        raise Usage("no task is given: pass ids, or - to read ids from stdin")
+        raise Usage("no task is given: pass ids, - to read ids from stdin, or -q")
     if expect_version is not None and len(texts) > 1:
         raise Usage("--expect-version is for one task: give one id")
 
@@ -49,16 +73,12 @@ def change_each(
             try:
                 task = await find_task(operations.tasks, text, for_change=True)
                 changed = await change(operations, task)
-                items.append(
-                    _foreseen(changed)
-                    if isinstance(changed, DryRun)
-                    else Item(changed.id, await whole(operations, changed), done)
-                )
+                items.append(await _item(operations, changed, done, dry_run=dry_run))
             except Exception as error:  # an error of one id must not stop the others
                 problems.append(describe(error))
         return items, problems
 
-    items, problems = with_operations(common, work)
+    items, problems = with_operations(common, work, dry_run=dry_run)
     try:
         _answer(common, items)
     except BrokenPipeError:
@@ -68,6 +88,26 @@ def change_each(
     if not problems:
         return 0
     return PARTIAL if items else problems[0].exit
+
+
+async def _item(operations: Operations, changed: Changed, done: str, *, dry_run: bool) -> Item:
+    if isinstance(changed, DryRun):
+        return _foreseen(changed)
+    view = await whole(operations, changed)
+    if dry_run:
+        return Item(changed.id, {"dry_run": True, **view}, f"would be {done}")
+    return Item(changed.id, view, done)
+
+
+def _matching(common: Common, chosen: Chosen) -> list[str]:
+    """The ids of the tasks that match."""
+    page = page_of(common, v1(chosen.path), q=chosen.query, limit=LISTED_MAX)
+    if page.next is not None:
+        raise Usage(
+            f"more than {LISTED_MAX} tasks match: narrow the query, or use `holdfast op run`, which changes "
+            "many tasks at once"
+        )
+    return [item["id"] for item in page.items]
 
 
 class Item(NamedTuple):

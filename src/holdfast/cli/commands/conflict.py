@@ -8,15 +8,26 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli import values
-from holdfast.cli.api import answer_of, v1, whole_id
-from holdfast.cli.options import COMMON, Common, ExpectVersion, Limit, Reason
+from holdfast.cli.api import answer_of, full_id, v1, whole_id
+from holdfast.cli.commands.each import Changed, change_each
+from holdfast.cli.lists import default_state, page_of, print_list, with_terms
+from holdfast.cli.options import (
+    COMMON,
+    VERSIONED,
+    After,
+    Common,
+    Limit,
+    Query,
+    VersionedChange,
+)
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import Usage
 from holdfast.cli.projects import check_projects
+from holdfast.client.calls import Calls
 from holdfast.core.codec import dumps
 
-Id = Annotated[str, Parameter(help="The conflict's id, or a prefix that matches one.")]
+Id = Annotated[str, Parameter(help="The conflict's id, a prefix that matches one, or @last.")]
 
 MERGED = "merged"
 EXAMPLE = (
@@ -27,17 +38,21 @@ EXAMPLE = (
 def list_(
     *,
     project: Annotated[str | None, Parameter(help="Only those of this project.")] = None,
-    state: Annotated[str, Parameter(help="open, settled, or both: all.")] = "open",
+    state: Annotated[
+        str | None, Parameter(help="open (the default), settled, or both: all.")
+    ] = None,
+    query: Query = None,
     limit: Limit = 50,
+    after: After = None,
     common: Common = COMMON,
 ) -> None:
     """List conflicts, oldest first."""
-    terms = {"state": None if state == "all" else state, "project": project}
-    q = " ".join(f"{name}:{value}" for name, value in terms.items() if value is not None)
-    items = answer_of(common, "GET", v1("conflicts"), query={"q": q, "limit": limit})["items"]
-    if not items and project is not None:
+    shown = default_state(state, query, "open")
+    q = with_terms(query, state=shown, project=project)
+    page = page_of(common, v1("conflicts"), q=q, limit=limit, after=after)
+    if not page.items and project is not None:
         check_projects(common, [project])
-    Printer(common).rows(items, _columns(), empty="no conflicts")
+    print_list(common, page, _columns(), "no open conflicts" if shown == "open" else "no conflicts")
 
 
 def show(id: Id, /, *, common: Common = COMMON) -> None:
@@ -54,19 +69,21 @@ def settle(
     merged: Annotated[
         str | None, Parameter(help="For merged: JSON with payload, metadata, labels.")
     ] = None,
-    reason: Reason = "",
-    expect_version: ExpectVersion = None,
+    given: VersionedChange = VERSIONED,
     common: Common = COMMON,
-) -> None:
+) -> int:
     """Settle a conflict. The content of the side that is taken is written; a status never is."""
-    body = {
-        "take": take,
-        "merged": _content(take, merged),
-        "reason": reason,
-        "expected_version": expect_version,
-    }
-    id = whole_id(common, "conflicts", id)
-    _print(common, answer_of(common, "POST", v1("conflicts", id, "settle"), body)["conflict"])
+    body = {"take": take, "merged": _content(take, merged), **given.body()}
+
+    async def change(calls: Calls, text: str) -> Changed:
+        whole = await full_id(calls, "conflicts", text)
+        item = (await calls.call("POST", v1("conflicts", whole, "settle"), body)).body["conflict"]
+        return Changed(whole, item, f"settled: {item['resolution']}")
+
+    version = given.expect_version
+    return change_each(
+        common, [id], change, "conflict", expect_version=version, dry_run=given.dry_run, one=True
+    )
 
 
 def _content(take: str, text: str | None) -> dict[str, Any] | None:

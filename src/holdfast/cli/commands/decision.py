@@ -7,45 +7,58 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli import values
-from holdfast.cli.api import whole_id, with_operations
-from holdfast.cli.operations import Operations
-from holdfast.cli.options import COMMON, Common, ExpectVersion, Limit, Reason
+from holdfast.cli.api import full_id, v1, whole_id
+from holdfast.cli.commands.each import Changed, change_each
+from holdfast.cli.lists import default_state, page_of, print_list, with_terms
+from holdfast.cli.options import (
+    COMMON,
+    VERSIONED,
+    After,
+    Common,
+    Limit,
+    Query,
+    VersionedChange,
+)
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
-from holdfast.cli.session import by, with_parts
+from holdfast.cli.session import with_parts
 from holdfast.cli.use_cases import UseCases
+from holdfast.client.calls import Calls
+from holdfast.core.check import check_choice
 from holdfast.core.codec import dumps
 from holdfast.core.decision import Decision, DecisionState
 from holdfast.queue import views
 
-Id = Annotated[str, Parameter(help="The decision's id, or a prefix that matches one.")]
+Id = Annotated[str, Parameter(help="The decision's id, a prefix that matches one, or @last.")]
 
 
 def list_(
     *,
     state: Annotated[
-        str, Parameter(help="open, decided, expired, cancelled, or all of them: all.")
-    ] = "open",
+        str | None,
+        Parameter(help="open (the default), decided, expired, cancelled, or all of them: all."),
+    ] = None,
     assignee: Annotated[
         str | None, Parameter(help="Only those that this name may answer: user:ann, role:approver.")
     ] = None,
+    query: Query = None,
     limit: Limit = 50,
+    after: After = None,
     common: Common = COMMON,
 ) -> None:
     """List decisions, the latest first."""
-
-    async def work(parts: UseCases) -> tuple[list[Decision], float]:
-        decisions = await parts.decisions.list(
-            state=None if state == "all" else state,
-            assignees=None if assignee is None else [assignee],
-            limit=limit,
-        )
-        return decisions, await parts.sessions.now()
-
-    decisions, now = with_parts(common, work)
-    items = [views.decision(decision, now) for decision in decisions]
-    Printer(common).rows(items, _columns(now), empty="no decisions")
+    shown = default_state(state, query, DecisionState.OPEN.value)
+    if shown is not None:
+        check_choice("state", shown, DecisionState)
+    q = with_terms(query, state=shown, assignee=assignee)
+    page = page_of(common, v1("decisions"), q=q, limit=limit, after=after)
+    print_list(
+        common,
+        page,
+        _columns,
+        "no open decisions" if shown == DecisionState.OPEN else "no decisions",
+    )
 
 
 def show(id: Id, /, *, common: Common = COMMON) -> None:
@@ -65,20 +78,22 @@ def answer(
     choice: Annotated[str, Parameter(help="One of the options, or JSON that fits the schema.")],
     /,
     *,
-    reason: Reason = "",
-    expect_version: ExpectVersion = None,
+    given: VersionedChange = VERSIONED,
     common: Common = COMMON,
-) -> None:
-    """Answer a decision; its task goes on."""
-    id = whole_id(common, "decisions", id)
+) -> int:
+    """Answer a decision; its task goes on. `-` for the id answers those of stdin alike."""
 
-    async def work(operations: Operations) -> tuple[Decision, dict[str, Any]]:
-        options = (await operations.decisions.get(id)).options
-        value = choice if options else values.parsed(choice)
-        decision = await operations.decisions.answer(id, value, by(reason, expect_version))
-        return decision, views.decision(decision, await operations.sessions.now())
+    async def change(calls: Calls, text: str) -> Changed:
+        whole = await full_id(calls, "decisions", text)
+        options = (await calls.call("GET", v1("decisions", whole))).body["options"]
+        body = {"choice": choice if options else values.parsed(choice), **given.body()}
+        item = (await calls.call("POST", v1("decisions", whole), body)).body
+        return Changed(whole, item, f"answered with {dumps(item['choice'])}")
 
-    _print(common, *with_operations(common, work))
+    version = given.expect_version
+    return change_each(
+        common, [id], change, "decision", expect_version=version, dry_run=given.dry_run, one=True
+    )
 
 
 def _print(common: Common, decision: Decision, item: dict[str, Any]) -> None:

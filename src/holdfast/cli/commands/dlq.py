@@ -6,9 +6,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from holdfast.cli.api import v1
 from holdfast.cli.commands.task import fields, whole
 from holdfast.cli.ids import find_task
-from holdfast.cli.options import COMMON, Common, Limit, TaskId
+from holdfast.cli.lists import page_of, print_list, with_terms
+from holdfast.cli.options import COMMON, Common, Limit, Query, TaskId
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
@@ -18,7 +20,7 @@ from holdfast.core.task import Status, Task
 from holdfast.core.text import lines
 from holdfast.errors import Conflict
 from holdfast.queue import views
-from holdfast.queue.dead_letters import DeadFilter, DeadGroup
+from holdfast.queue.dead_letters import DeadFilter
 
 FINGERPRINT_CHARS = 24
 
@@ -28,11 +30,17 @@ def list_(
     type: Annotated[str | None, Parameter(help="Only of this type.")] = None,
     queue: Annotated[str | None, Parameter(help="Only of this queue.")] = None,
     fingerprint: Annotated[str | None, Parameter(help="Only of this group.")] = None,
+    query: Query = None,
     limit: Limit = 50,
     after: Annotated[str | None, Parameter(help="The last id of the previous page.")] = None,
     common: Common = COMMON,
 ) -> None:
     """List dead letters, latest first."""
+    if query is not None:
+        q = with_terms(query, type=type, queue=queue, fingerprint=fingerprint)
+        page = page_of(common, v1("dead-letters"), q=q, limit=limit, after=after)
+        print_list(common, page, _columns, "no dead letters")
+        return
 
     async def work(parts: UseCases) -> tuple[list[Task], float]:
         letters = parts.dead_letters
@@ -49,15 +57,10 @@ def list_(
         printer.note(f"more: --after {tasks[-1].id}")
 
 
-def groups(*, limit: Limit = 50, common: Common = COMMON) -> None:
+def groups(*, query: Query = None, limit: Limit = 50, common: Common = COMMON) -> None:
     """Group dead letters by cause, the largest group first."""
-
-    async def work(parts: UseCases) -> tuple[list[DeadGroup], float]:
-        return await parts.dead_letters.groups(limit=limit), await parts.sessions.now()
-
-    found, now = with_parts(common, work)
-    items = [views.dead_group(group) for group in found]
-    Printer(common).rows(items, _group_columns(now), empty="no dead letters")
+    page = page_of(common, v1("dead-letters", "groups"), q=query, limit=limit)
+    print_list(common, page, _group_columns, "no dead letters")
 
 
 def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:

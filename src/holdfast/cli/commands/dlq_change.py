@@ -6,20 +6,31 @@ Promises: a change by filter needs a confirmation first; `--dry-run` only counts
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 from cyclopts import Parameter
 
 from holdfast.cli import values
 from holdfast.cli.api import with_operations
-from holdfast.cli.commands.changes import change_each
+from holdfast.cli.commands.changes import Chosen, change_each
 from holdfast.cli.commands.dlq import full_fingerprint
 from holdfast.cli.commands.task import whole
 from holdfast.cli.confirm import confirmed
 from holdfast.cli.ids import find_task
 from holdfast.cli.operations import Operations
-from holdfast.cli.options import COMMON, Common, ExpectVersion, Flag, Reason, TaskId, TaskIds
+from holdfast.cli.options import (
+    COMMON,
+    Common,
+    DryRun,
+    ExpectVersion,
+    Flag,
+    Query,
+    Reason,
+    TaskId,
+    TaskIds,
+    Yes,
+)
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import by
@@ -38,10 +49,7 @@ All: TypeAlias = Annotated[Flag, Parameter(name="--all", help="All dead letters.
 AtMost: TypeAlias = Annotated[
     int | None, Parameter(name=("--limit", "-n"), help="At most this many.")
 ]
-DryRun: TypeAlias = Annotated[Flag, Parameter(help="Only print how many.")]
-Yes: TypeAlias = Annotated[
-    Flag, Parameter(name=("--yes", "-y"), help="Do not ask for confirmation.")
-]
+DEAD_LETTERS: Final = "dead-letters"
 
 
 def replay(
@@ -50,6 +58,7 @@ def replay(
     queue: ByQueue = None,
     fingerprint: ByGroup = None,
     all_: All = False,
+    query: Query = None,
     limit: AtMost = None,
     rate: Annotated[float | None, Parameter(help="At most this many starts per second.")] = None,
     delay: Annotated[str, Parameter(help="Not before: 30s, 5m, 2h.")] = "0",
@@ -62,7 +71,7 @@ def replay(
 ) -> int:
     """Give dead letters new attempts; dependents that failed with them wait for them again."""
     wait = values.seconds(delay, "--delay")
-    if not ids:
+    if not ids and query is None:
         if json is not None or wait:
             raise Usage("--json and --delay are for single ids: name the dead letters")
         which = _filter(type, queue, fingerprint, all_)
@@ -77,7 +86,7 @@ def replay(
         return _bulk(
             common, which, replay_all, ("replay", "replayed"), limit=limit, dry_run=dry_run, yes=yes
         )
-    _refuse_filter(type, queue, fingerprint, all_, limit, rate, dry_run)
+    _refuse_filter(type, queue, fingerprint, all_, limit, rate)
     payload = msgspec.UNSET if json is None else values.payload((), json)
 
     async def change(operations: Operations, task: Task) -> Task:
@@ -86,7 +95,15 @@ def replay(
         who = by(reason, expect_version)
         return await letters.replay(letter.id, who, payload=payload, delay=wait)
 
-    return change_each(common, ids, change, "queued again", expect_version=expect_version)
+    return change_each(
+        common,
+        ids,
+        change,
+        "queued again",
+        expect_version=expect_version,
+        dry_run=dry_run,
+        chosen=Chosen(query, yes, DEAD_LETTERS),
+    )
 
 
 def discard(
@@ -95,6 +112,7 @@ def discard(
     queue: ByQueue = None,
     fingerprint: ByGroup = None,
     all_: All = False,
+    query: Query = None,
     limit: AtMost = None,
     reason: Reason = "discarded",
     expect_version: ExpectVersion = None,
@@ -103,7 +121,7 @@ def discard(
     common: Common = COMMON,
 ) -> int:
     """End dead letters for good: they become aborted and cannot be replayed."""
-    if not ids:
+    if not ids and query is None:
         which = _filter(type, queue, fingerprint, all_)
 
         async def discard_all(
@@ -120,12 +138,20 @@ def discard(
             dry_run=dry_run,
             yes=yes,
         )
-    _refuse_filter(type, queue, fingerprint, all_, limit, None, dry_run)
+    _refuse_filter(type, queue, fingerprint, all_, limit, None)
 
     async def change(operations: Operations, task: Task) -> Task:
         return await operations.dead_letters.discard(task.id, by(reason, expect_version))
 
-    return change_each(common, ids, change, "discarded", expect_version=expect_version)
+    return change_each(
+        common,
+        ids,
+        change,
+        "discarded",
+        expect_version=expect_version,
+        dry_run=dry_run,
+        chosen=Chosen(query, yes, DEAD_LETTERS),
+    )
 
 
 def edit(
@@ -141,6 +167,7 @@ def edit(
     ] = (),
     reason: Reason = "",
     expect_version: ExpectVersion = None,
+    dry_run: DryRun = False,
     common: Common = COMMON,
 ) -> None:
     """Change the payload or the metadata of a dead or waiting task. A dead one is replayed afterwards."""
@@ -158,12 +185,13 @@ def edit(
         )
         return before, after, await whole(operations, after)
 
-    before, after, item = with_operations(common, work)
+    before, after, item = with_operations(common, work, dry_run=dry_run)
+    printer = Printer(common, dry_run=dry_run)
     fields = [("id", item["id"]), ("status", item["status"]), ("payload", after.payload_json)]
     if metadata:
         fields.append(("metadata", dumps(item["metadata"])))
     if payload is msgspec.UNSET:
-        Printer(common).one(item, fields, name=item["id"])
+        printer.one(item, fields, name=item["id"])
         return
     change = edits.difference(before.payload_json, after.payload_json)
     was = change.get("before", "too long to show: see `task history`")
@@ -172,7 +200,7 @@ def edit(
         fields += [(f"+ {name}", "new") for name in change.get("added", ())]
     else:
         fields.append(("- payload", dumps(was)))
-    Printer(common).one(item, fields, name=item["id"])
+    printer.one(item, fields, name=item["id"])
 
 
 def _bulk(
@@ -213,10 +241,12 @@ def _bulk(
 
 def _filter(type: str | None, queue: str | None, fingerprint: str | None, all_: bool) -> DeadFilter:
     if not (type or queue or fingerprint or all_):
-        raise Usage("no dead letter is given: pass ids, --type, --queue, --fingerprint or --all")
+        raise Usage(
+            "no dead letter is given: pass ids, -q, --type, --queue, --fingerprint or --all"
+        )
     return DeadFilter(type, queue, fingerprint)
 
 
 def _refuse_filter(*given: object) -> None:
     if any(given):
-        raise Usage("both ids and a filter are given: use one of them")
+        raise Usage("both ids (or -q) and a filter are given: use one of them")

@@ -15,7 +15,7 @@ from holdfast.cli import values
 from holdfast.cli.api import operations_of
 from holdfast.cli.commands.task import whole
 from holdfast.cli.ids import find_task
-from holdfast.cli.options import COMMON, Common, Flag
+from holdfast.cli.options import COMMON, Common, DryRun, Flag
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
 from holdfast.cli.projects import check_projects
@@ -57,37 +57,32 @@ def enqueue(
     ] = None,
     wait: Annotated[Flag, Parameter(help="Wait for the result and print it.")] = False,
     timeout: Annotated[str | None, Parameter(help="How long to wait.")] = None,
+    dry_run: DryRun = False,
     common: Common = COMMON,
 ) -> None:
     """Enqueue a task. Prints its id; with --wait its result."""
     if timeout is not None and not wait:
         raise Usage("--timeout needs --wait; --task-timeout limits an attempt")
+    if dry_run and wait:
+        raise Usage("--dry-run enqueues nothing that --wait could wait for: leave one of them out")
     patience = None if timeout is None else values.seconds(timeout, "--timeout")
     check_projects(common, [] if project is None else [project])
     body = values.payload(pairs, json)
-    request: dict[str, Any] = {
-        "priority": priority,
-        "delay": values.seconds(delay, "--delay"),
-        "queue": queue,
-        "project": project,
-        "max_attempts": max_attempts,
-        "key": key,
-        "idempotency_key": idempotency_key,
-        "metadata": values.payload(metadata, None) or None,
-    }
-    # Left out, the type decides; None would be no timeout at all.
-    if task_timeout is not None:
-        request["timeout"] = values.seconds(task_timeout, "--task-timeout")
-    if progress_timeout is not None:
-        request["progress_timeout"] = values.seconds(progress_timeout, "--progress-timeout")
+    request: dict[str, Any] = {"priority": priority, "delay": values.seconds(delay, "--delay")}
+    request |= {"queue": queue, "project": project, "max_attempts": max_attempts, "key": key}
+    request |= {"idempotency_key": idempotency_key}
+    request["metadata"] = values.payload(metadata, None) or None
+    request |= _timeouts(task_timeout, progress_timeout)
     printer = Printer(common)
 
-    async def work(q: TaskQueue) -> tuple[Task, dict[str, Any]]:
-        operations = await operations_of(q)
+    async def work(q: TaskQueue) -> tuple[Task | None, dict[str, Any]]:
+        operations = await operations_of(q, dry_run=dry_run)
         parents = await _parents(operations.tasks, depends_on)
         options = EnqueueOptions(depends_on=parents, **request)
         handle = await operations.producer.enqueue(type, body, id, options, None)
         _note(printer, handle)
+        if dry_run:
+            return None, {"type": type, "payload": body, "status": handle.status.value}
         if wait:
             printer.note(f"task {handle.id}")
             with advice(lambda: f"task {handle.id} goes on: holdfast task show {handle.id}"):
@@ -97,7 +92,20 @@ def enqueue(
         return task, await whole(operations, task)
 
     task, item = with_queue(common, work)
-    _answer(printer, task, item, wait=wait)
+    if task is None:
+        _foreseen(common, item)
+    else:
+        _answer(printer, task, item, wait=wait)
+
+
+def _timeouts(task: str | None, progress: str | None) -> dict[str, float]:
+    """What is left out, the type decides; None would be no timeout at all."""
+    found = {}
+    if task is not None:
+        found["timeout"] = values.seconds(task, "--task-timeout")
+    if progress is not None:
+        found["progress_timeout"] = values.seconds(progress, "--progress-timeout")
+    return found
 
 
 async def _parents(tasks: Tasks, texts: Iterable[str]) -> dict[str, str]:
@@ -114,6 +122,15 @@ def _note(printer: Printer, handle: TaskHandle[Any]) -> None:
         printer.note(f"an earlier request created it; it is {handle.status}")
     if handle.pressure is not Pressure.ACCEPTED:
         printer.note("accepted, but the queue is close to its depth limit")
+
+
+def _foreseen(common: Common, item: dict[str, Any]) -> None:
+    lines = [
+        ("type", item["type"]),
+        ("payload", dumps(item["payload"])),
+        ("status", item["status"]),
+    ]
+    Printer(common, dry_run=True).one(item, lines, name=item["type"])
 
 
 def _answer(printer: Printer, task: Task, item: dict[str, Any], *, wait: bool) -> None:

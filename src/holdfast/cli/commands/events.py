@@ -12,17 +12,22 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli.commands.task import said
-from holdfast.cli.options import COMMON, Common, Flag, Output
+from holdfast.cli.options import COMMON, Common, Flag, Output, Query
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import clean
 from holdfast.cli.output.times import clock
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import advice, with_parts
 from holdfast.cli.use_cases import Feed, UseCases
+from holdfast.client.models import EventView
 from holdfast.core.event import Event, Position
 from holdfast.core.event_kinds import KINDS
+from holdfast.core.search import Query as Search, parse
+from holdfast.core.search.matching import matches
+from holdfast.gateway.rest.searching import row_of, shape_of
 from holdfast.queue import views
 
+EVENT_SHAPE = shape_of(EventView)
 PAGE = 50
 FOLLOWED = 10
 """How many of the last events `--follow` prints first."""
@@ -49,10 +54,12 @@ def tail(
     ] = None,
     kind: Annotated[str | None, Parameter(help="Only this kind, e.g. task.dead.")] = None,
     task: Annotated[str | None, Parameter(help="Only of this task.")] = None,
+    query: Query = None,
     common: Common = COMMON,
 ) -> None:
-    """Print events, in order."""
+    """Print events, in order. The keys of -q are the fields of events: kind:task.dead, data.status:failed."""
     printer = Printer(common)
+    wanted = None if query is None else parse(query, EVENT_SHAPE.keys)
     most = (0 if follow else PAGE) if limit is None else limit
     if most < 0:
         raise Usage(f"--limit is {most}: give 0 for no limit, or a positive number")
@@ -69,7 +76,7 @@ def tail(
         with advice(lambda: f"to go on from here: --after {last or 'start'}"):
             async for event in parts.feed.events(start, follow=follow):
                 last = event.position
-                if not _matches(event, kind, prefix):
+                if not _matches(event, kind, prefix, wanted):
                     continue
                 count += 1
                 if printer.output is Output.JSON and not follow:
@@ -96,8 +103,12 @@ def _check_kind(kind: str) -> None:
     raise Usage(f"--kind: there are no events of kind '{kind}': {guess}")
 
 
-def _matches(event: Event, kind: str | None, prefix: str | None) -> bool:
-    return kind in (None, event.kind) and (prefix is None or event.task_id.startswith(prefix))
+def _matches(event: Event, kind: str | None, prefix: str | None, wanted: Search | None) -> bool:
+    if kind not in (None, event.kind) or not event.task_id.startswith(prefix or ""):
+        return False
+    if wanted is None:
+        return True
+    return matches(wanted, row_of(views.event(event), EVENT_SHAPE), event.at, EVENT_SHAPE.keys)
 
 
 async def _start(feed: Feed, after: str | None, back: int) -> Position | None:

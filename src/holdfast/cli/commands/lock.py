@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from holdfast.cli.api import with_operations
-from holdfast.cli.operations import Operations
-from holdfast.cli.options import COMMON, Common, Limit, Reason
+from holdfast.cli.api import v1, with_operations
+from holdfast.cli.commands.each import Changed, change_each
+from holdfast.cli.lists import page_of
+from holdfast.cli.options import CHANGE, COMMON, Change, Common, Limit, Query
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import length
-from holdfast.cli.session import by
+from holdfast.client.calls import Calls
 from holdfast.queue import views
 
 Resource = Annotated[str, Parameter(help="The name of the lock.")]
+Resources = Annotated[list[str], Parameter(help="Names of locks, or - to read them from stdin.")]
 
 
 def list_(
     *,
-    after: Annotated[str, Parameter(help="The last name of the previous page.")] = "",
+    query: Query = None,
+    after: Annotated[str | None, Parameter(help="The last name of the previous page.")] = None,
     limit: Limit = 50,
     common: Common = COMMON,
 ) -> None:
     """List held locks, by name."""
-
-    async def work(operations: Operations) -> list[dict[str, Any]]:
-        page = await operations.locks.list(after=after, limit=limit)
-        return [views.lock(info) for info in page]
-
-    items = with_operations(common, work)
-    Printer(common).rows(items, _columns(), empty="no locks are held")
+    page = page_of(common, v1("locks"), q=query, behind=after, limit=limit)
+    printer = Printer(common)
+    printer.rows(page.items, _columns(), empty="no locks are held")
+    if page.next is not None and page.items:
+        printer.note(f"more: --after {page.items[-1]['resource']}")
 
 
 def show(resource: Resource, /, *, common: Common = COMMON) -> None:
@@ -53,12 +54,15 @@ def show(resource: Resource, /, *, common: Common = COMMON) -> None:
     Printer(common).one(item, lines, name=resource)
 
 
-def revoke(resource: Resource, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Take a lock from its holder; the fence increases, so late writes of the holder are refused."""
-    done = with_operations(common, lambda to: to.locks.revoke(resource, by(reason)))
-    item = views.lock_act(done)
-    text = f"taken from {done.owner}; the fence is {done.fence} now"
-    Printer(common).one(item, [(resource, text)], name=resource)
+def revoke(resources: Resources, /, *, given: Change = CHANGE, common: Common = COMMON) -> int:
+    """Take locks from their holders; the fence increases, so late writes of a holder are refused."""
+
+    async def change(calls: Calls, resource: str) -> Changed:
+        path = v1("locks", resource, "revoke")
+        item = (await calls.call("POST", path, {"reason": given.reason})).body
+        return Changed(resource, item, f"taken from {item['owner']}; the fence is {item['fence']}")
+
+    return change_each(common, resources, change, "lock", dry_run=given.dry_run, one=True)
 
 
 def _columns() -> list[Column]:

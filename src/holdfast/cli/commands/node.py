@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from holdfast.cli.api import answer_of, v1
-from holdfast.cli.options import COMMON, Common
-from holdfast.cli.output.printer import Printer
+from holdfast.cli.api import v1
+from holdfast.cli.lists import page_of, print_list
+from holdfast.cli.options import COMMON, Common, Query
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import length, relative
 
 
-def list_(*, common: Common = COMMON) -> None:
+def list_(*, query: Query = None, common: Common = COMMON) -> None:
     """List the nodes of the store, and which types each can run."""
-    items = answer_of(common, "GET", v1("nodes"), query={"live": False})["items"]
-    Printer(common).rows(items, COLUMNS, empty="no nodes: no worker is live")
+    page = page_of(common, v1("nodes"), live=False, q=query)
+    print_list(common, page, COLUMNS, "no nodes: `holdfast worker MODULE:QUEUE` starts one")
 
 
 def started(item: dict[str, Any]) -> str:

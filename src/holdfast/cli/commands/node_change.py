@@ -6,48 +6,59 @@ from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from holdfast.cli.api import answer_of, v1
+from holdfast.cli.api import NODES, answer_of, full_id, v1, whole_id
+from holdfast.cli.commands.each import Changed, change_each
 from holdfast.cli.commands.node import started, state_of
-from holdfast.cli.options import COMMON, Common, Reason
+from holdfast.cli.options import CHANGE, COMMON, Change, Common
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.times import length
+from holdfast.client.calls import Calls
 
 NO_TYPES: Final = "none: it runs no tasks"
-Id = Annotated[str, Parameter(help="The node's id.")]
+Id = Annotated[str, Parameter(help="The node's id, or a prefix that matches one.")]
+Ids = Annotated[
+    list[str], Parameter(help="Ids of nodes, prefixes that match one, or - to read ids from stdin.")
+]
 
 
 def show(id: Id, /, *, common: Common = COMMON) -> None:
     """Show a node: one that has registered, or a process with the database."""
+    id = whole_id(common, NODES, id, live=False)
     _print(common, answer_of(common, "GET", v1("nodes", id)))
 
 
-def cordon(id: Id, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Give a node no new tasks. It goes on with those that it runs."""
-    _change(common, id, "cordon", reason)
+def cordon(ids: Ids, /, *, given: Change = CHANGE, common: Common = COMMON) -> int:
+    """Give nodes no new tasks. They go on with those that they run."""
+    return _change(common, ids, "cordon", "cordoned", given)
 
 
-def uncordon(id: Id, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Admit a node again, from whatever state. One that was revoked has to register again."""
-    _change(common, id, "uncordon", reason)
+def uncordon(ids: Ids, /, *, given: Change = CHANGE, common: Common = COMMON) -> int:
+    """Admit nodes again, from whatever state. One that was revoked has to register again."""
+    return _change(common, ids, "uncordon", "admitted", given)
 
 
-def drain(id: Id, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Give a node no new tasks; running ones finish."""
-    _change(common, id, "drain", reason)
+def drain(ids: Ids, /, *, given: Change = CHANGE, common: Common = COMMON) -> int:
+    """Give nodes no new tasks; running ones finish."""
+    return _change(common, ids, "drain", "drained", given)
 
 
-def quarantine(id: Id, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Refuse everything that a node sends, until it is admitted again."""
-    _change(common, id, "quarantine", reason)
+def quarantine(ids: Ids, /, *, given: Change = CHANGE, common: Common = COMMON) -> int:
+    """Refuse everything that nodes send, until they are admitted again."""
+    return _change(common, ids, "quarantine", "quarantined", given)
 
 
-def revoke(id: Id, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """End the runs and the credential of a node."""
-    _change(common, id, "revoke", reason)
+def revoke(ids: Ids, /, *, given: Change = CHANGE, common: Common = COMMON) -> int:
+    """End the runs and the credentials of nodes."""
+    return _change(common, ids, "revoke", "revoked", given)
 
 
-def _change(common: Common, id: str, verb: str, reason: str) -> None:
-    _print(common, answer_of(common, "POST", v1("nodes", id, verb), {"reason": reason}))
+def _change(common: Common, ids: list[str], verb: str, done: str, given: Change) -> int:
+    async def change(calls: Calls, text: str) -> Changed:
+        id = await full_id(calls, NODES, text, live=False)
+        item = (await calls.call("POST", v1("nodes", id, verb), {"reason": given.reason})).body
+        return Changed(id, item, done)
+
+    return change_each(common, ids, change, "node", dry_run=given.dry_run, one=True)
 
 
 def _print(common: Common, item: dict[str, Any]) -> None:

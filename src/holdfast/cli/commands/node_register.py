@@ -9,7 +9,8 @@ from cyclopts import Parameter
 from holdfast.app import TaskQueue
 from holdfast.cli import values
 from holdfast.cli.api import calls_of, v1, v2
-from holdfast.cli.options import COMMON, Common, Flag
+from holdfast.cli.commands.each import Changed, answer
+from holdfast.cli.options import CHANGE, COMMON, Change, Common, Flag
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.session import with_queue
 from holdfast.core.node_identity import NodeKind
@@ -28,6 +29,7 @@ def register(
     rotate: Annotated[
         Flag, Parameter(help="A node that exists gets another credential, and its runs end.")
     ] = False,
+    given: Change = CHANGE,
     common: Common = COMMON,
 ) -> None:
     """Register a node. Its credential is shown once and cannot be read again."""
@@ -38,10 +40,11 @@ def register(
         "capabilities": list(values.names(capability)),
         "labels": {name: str(text) for name, text in values.payload(label, None).items()},
         "rotate": rotate,
+        "reason": given.reason,
     }
 
     async def work(queue: TaskQueue) -> dict[str, object]:
-        calls = await calls_of(queue)
+        calls = await calls_of(queue, dry_run=given.dry_run)
         if not rotate:
             try:
                 await calls.call("GET", v1("nodes", id))
@@ -49,9 +52,15 @@ def register(
                 pass
             else:
                 raise Conflict(f"node '{id}' exists: give --rotate for another credential")
-        answer: dict[str, object] = (await calls.call("POST", v2("nodes", "register"), body)).body
-        return answer
+        made: dict[str, object] = (await calls.call("POST", v2("nodes", "register"), body)).body
+        return made
 
     item = with_queue(common, work)
+    if given.dry_run:
+        said = "would be registered" if not rotate else "would get another credential"
+        answer(
+            common, [Changed(id, {"dry_run": True, "nodeId": id, "projectId": project}, said)], []
+        )
+        return
     lines = [("node", item["nodeId"]), ("credential", item["credential"])]
     Printer(common).one(item, lines, name=item["credential"])

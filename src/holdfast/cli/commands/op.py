@@ -11,8 +11,20 @@ from typing import Annotated, Any, Final, NamedTuple
 from cyclopts import Parameter
 
 from holdfast.app import TaskQueue, http_of
-from holdfast.cli.api import answer_of, v1, whole_id, working_calls_of
-from holdfast.cli.options import COMMON, Common, DryRun, Limit, Reason
+from holdfast.cli.api import answer_of, full_id, v1, whole_id, working_calls_of
+from holdfast.cli.commands.each import Changed, change_each
+from holdfast.cli.lists import page_of, print_list
+from holdfast.cli.options import (
+    CHANGE,
+    COMMON,
+    After,
+    Change,
+    Common,
+    DryRun,
+    Limit,
+    Query,
+    Reason,
+)
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import PARTIAL, Usage
@@ -31,7 +43,7 @@ LOOK_SECONDS: Final = 0.2
 Leave = Annotated[
     bool, Parameter(negative="", help="On Ctrl-C, let the operation go on at a gateway.")
 ]
-Id = Annotated[str, Parameter(help="The operation's id, or a prefix that matches one.")]
+Id = Annotated[str, Parameter(help="The operation's id, a prefix that matches one, or @last.")]
 
 
 def run(
@@ -86,10 +98,12 @@ def run(
     return 0
 
 
-def list_(*, limit: Limit = 50, common: Common = COMMON) -> None:
+def list_(
+    *, query: Query = None, limit: Limit = 50, after: After = None, common: Common = COMMON
+) -> None:
     """List operations, latest first."""
-    items = answer_of(common, "GET", v1("operations"), query={"limit": limit})["items"]
-    Printer(common).rows(items, _columns(), empty="no operations")
+    page = page_of(common, v1("operations"), q=query, limit=limit, after=after)
+    print_list(common, page, _columns(), "no operations: `holdfast op run` makes one")
 
 
 def show(id: Id, /, *, common: Common = COMMON) -> None:
@@ -97,15 +111,46 @@ def show(id: Id, /, *, common: Common = COMMON) -> None:
     _print(common, answer_of(common, "GET", v1("operations", _id(common, id))))
 
 
-def stop(id: Id, /, *, reason: Reason = "", common: Common = COMMON) -> None:
+def stop(
+    ids: Annotated[
+        list[str], Parameter(help="Ids, prefixes that match one, @last, or - for stdin.")
+    ],
+    /,
+    *,
+    given: Change = CHANGE,
+    common: Common = COMMON,
+) -> int:
     """Change no further task. What was changed stays."""
-    path = v1("operations", _id(common, id), "stop")
-    _print(common, answer_of(common, "POST", path, {"reason": reason}))
+
+    async def change(calls: Calls, text: str) -> Changed:
+        id = await full_id(calls, "operations", text)
+        item = (
+            await calls.call("POST", v1("operations", id, "stop"), {"reason": given.reason})
+        ).body
+        return Changed(
+            id, item, f"stopped after {item['done'] + item['failed']} of {item['total']}"
+        )
+
+    return change_each(common, ids, change, "operation", dry_run=given.dry_run, one=True)
 
 
-def resume(id: Id, /, *, leave: Leave = False, reason: Reason = "", common: Common = COMMON) -> int:
+def resume(
+    id: Id,
+    /,
+    *,
+    leave: Leave = False,
+    given: Change = CHANGE,
+    common: Common = COMMON,
+) -> int:
     """Go on with the tasks that are left, and wait for the end. Ctrl-C stops the operation."""
     id = _id(common, id)
+    reason = given.reason
+    if given.dry_run:
+        path = v1("operations", id, "resume")
+        item = answer_of(common, "POST", path, {"reason": reason}, dry_run=True)
+        left = item["total"] - item["done"] - item["failed"]
+        Printer(common, dry_run=True).one(item, [(id, f"{left} tasks are left")], name=id)
+        return 0
 
     async def work(queue: TaskQueue) -> dict[str, Any]:
         async with working_calls_of(queue) as calls:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli.api import answer_of, v1
-from holdfast.cli.options import COMMON, Common, ExpectVersion, Reason
+from holdfast.cli.lists import page_of, print_list
+from holdfast.cli.options import CHANGE, COMMON, VERSIONED, Change, Common, Query, VersionedChange
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import Usage
@@ -20,16 +21,16 @@ Override = Annotated[
 ]
 
 
-def list_(*, common: Common = COMMON) -> None:
+def list_(*, query: Query = None, common: Common = COMMON) -> None:
     """List projects, by name."""
-    items = answer_of(common, "GET", v1("projects"))["items"]
     columns = [
         Column("ID", lambda item: item["id"], flex=True),
         Column("STRATEGY", lambda item: item["strategy"]),
         Column("OVERRIDES", lambda item: _shown(item["overrides"])),
         Column("CLOCK", lambda item: item["clock"]),
     ]
-    Printer(common).rows(items, columns, empty="no projects")
+    empty = "no projects: `holdfast project create NAME` makes one"
+    print_list(common, page_of(common, v1("projects"), q=query), columns, empty)
 
 
 def create(
@@ -40,7 +41,7 @@ def create(
         str, Parameter(help="merge, last_write_wins or manual.")
     ] = Strategy.MERGE.value,
     override: Override = None,
-    reason: Reason = "",
+    given: Change = CHANGE,
     common: Common = COMMON,
 ) -> None:
     """Create a project."""
@@ -48,9 +49,10 @@ def create(
         "id": name,
         "strategy": strategy,
         "overrides": _overrides(override) or {},
-        "reason": reason,
+        "reason": given.reason,
     }
-    _print(common, answer_of(common, "POST", v1("projects"), body))
+    item = answer_of(common, "POST", v1("projects"), body, dry_run=given.dry_run)
+    _print(common, item, dry_run=given.dry_run)
 
 
 def set_(
@@ -59,20 +61,15 @@ def set_(
     *,
     strategy: Annotated[str | None, Parameter(help="merge, last_write_wins or manual.")] = None,
     override: Override = None,
-    reason: Reason = "",
-    expect_version: ExpectVersion = None,
+    given: VersionedChange = VERSIONED,
     common: Common = COMMON,
 ) -> None:
     """Change how the conflicts of a project are settled."""
     if strategy is None and override is None:
         raise Usage("nothing to set: give --strategy or --override")
-    body = {
-        "strategy": strategy,
-        "overrides": _overrides(override),
-        "reason": reason,
-        "expected_version": expect_version,
-    }
-    _print(common, answer_of(common, "PATCH", v1("projects", name), body))
+    body = {"strategy": strategy, "overrides": _overrides(override), **given.body()}
+    item = answer_of(common, "PATCH", v1("projects", name), body, dry_run=given.dry_run)
+    _print(common, item, dry_run=given.dry_run)
 
 
 def _overrides(given: list[str] | None) -> dict[str, str] | None:
@@ -84,9 +81,9 @@ def _overrides(given: list[str] | None) -> dict[str, str] | None:
     return {name: value for name, _, value in pairs}
 
 
-def _print(common: Common, item: dict[str, Any]) -> None:
+def _print(common: Common, item: dict[str, Any], *, dry_run: bool) -> None:
     lines = [(item["id"], item["strategy"]), ("overrides", _shown(item["overrides"]) or "none")]
-    Printer(common).one(item, lines, name=item["id"])
+    Printer(common, dry_run=dry_run).one(item, lines, name=item["id"])
 
 
 def _shown(overrides: dict[str, str]) -> str:

@@ -6,29 +6,24 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from holdfast.cli.api import answer_of, v1, with_operations
-from holdfast.cli.operations import Operations
-from holdfast.cli.options import COMMON, Common, Reason
+from holdfast.cli.api import answer_of, v1
+from holdfast.cli.commands.each import Changed, change_each
+from holdfast.cli.lists import page_of, print_list
+from holdfast.cli.options import COMMON, VERSIONED, Common, Query, VersionedChange
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import length, relative
-from holdfast.cli.session import by, with_parts
-from holdfast.cli.use_cases import UseCases
+from holdfast.client.calls import Calls
 from holdfast.core.task import Status
-from holdfast.queue import views
 
 Name = Annotated[str, Parameter(help="The queue's name.")]
+Names = Annotated[list[str], Parameter(help="Names of queues, or - to read them from stdin.")]
 
 
-def list_(*, common: Common = COMMON) -> None:
+def list_(*, query: Query = None, common: Common = COMMON) -> None:
     """List queues with their waiting, running and dead tasks."""
-
-    async def work(parts: UseCases) -> tuple[list[dict[str, Any]], float]:
-        items = [views.queue(view) for view in await parts.queues.list()]
-        return items, await parts.sessions.now()
-
-    items, now = with_parts(common, work)
-    Printer(common).rows(items, _columns(now), empty="no queues yet: no task was enqueued")
+    page = page_of(common, v1("queues"), q=query)
+    print_list(common, page, _columns, "no queues: `holdfast enqueue TYPE` makes one")
 
 
 def show(name: Name, /, *, common: Common = COMMON) -> None:
@@ -46,29 +41,25 @@ def show(name: Name, /, *, common: Common = COMMON) -> None:
     Printer(common).one(item, lines, name=item["name"])
 
 
-def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Stop starting tasks of a queue, on all nodes; running tasks go on."""
-
-    async def work(operations: Operations) -> dict[str, Any]:
-        await operations.queues.pause(name, by(reason))
-        return views.queue(await operations.queues.get(name))
-
-    _print(common, with_operations(common, work), "paused")
+def pause(names: Names, /, *, given: VersionedChange = VERSIONED, common: Common = COMMON) -> int:
+    """Stop starting tasks of queues, on all nodes; running tasks go on."""
+    return _change(common, names, "pause", "paused", given)
 
 
-def resume(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Resume a paused queue."""
-
-    async def work(operations: Operations) -> dict[str, Any]:
-        await operations.queues.get(name)
-        await operations.queues.resume(name, by(reason))
-        return views.queue(await operations.queues.get(name))
-
-    _print(common, with_operations(common, work), "resumed")
+def resume(names: Names, /, *, given: VersionedChange = VERSIONED, common: Common = COMMON) -> int:
+    """Resume paused queues."""
+    return _change(common, names, "resume", "resumed", given)
 
 
-def _print(common: Common, item: dict[str, Any], done: str) -> None:
-    Printer(common).one(item, [(item["name"], done)], name=item["name"])
+def _change(common: Common, names: list[str], verb: str, done: str, given: VersionedChange) -> int:
+    async def change(calls: Calls, name: str) -> Changed:
+        item = (await calls.call("POST", v1("queues", name, verb), given.body())).body
+        return Changed(name, item, done)
+
+    version = given.expect_version
+    return change_each(
+        common, names, change, "queue", expect_version=version, dry_run=given.dry_run, one=True
+    )
 
 
 def _columns(now: float) -> list[Column]:

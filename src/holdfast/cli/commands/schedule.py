@@ -6,30 +6,27 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from holdfast.app import TaskQueue
 from holdfast.cli import values
-from holdfast.cli.api import answer_of, v1, with_operations
-from holdfast.cli.operations import Operations
-from holdfast.cli.options import COMMON, Common, Reason
+from holdfast.cli.api import calls_of, v1
+from holdfast.cli.commands.each import Changed, change_each
+from holdfast.cli.lists import page_of, print_list
+from holdfast.cli.options import CHANGE, COMMON, VERSIONED, Change, Common, Query, VersionedChange
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
-from holdfast.cli.session import by, with_parts
-from holdfast.cli.use_cases import UseCases
+from holdfast.cli.session import with_queue
+from holdfast.client.calls import Calls
 from holdfast.core.codec import dumps
-from holdfast.queue import views
 
 Name = Annotated[str, Parameter(help="The schedule's name.")]
+Names = Annotated[list[str], Parameter(help="Names of schedules, or - to read them from stdin.")]
 
 
-def list_(*, common: Common = COMMON) -> None:
+def list_(*, query: Query = None, common: Common = COMMON) -> None:
     """List cron schedules with when they fire next."""
-
-    async def work(parts: UseCases) -> tuple[list[dict[str, Any]], float]:
-        items = [views.schedule(schedule) for schedule in await parts.schedules.list()]
-        return items, await parts.sessions.now()
-
-    items, now = with_parts(common, work)
-    Printer(common).rows(items, _columns(now), empty="no schedules")
+    page = page_of(common, v1("schedules"), q=query)
+    print_list(common, page, _columns, "no schedules: `holdfast schedule add` makes one")
 
 
 def add(
@@ -42,65 +39,66 @@ def add(
     timezone: Annotated[str, Parameter(help="A time zone such as Europe/Prague.")] = "UTC",
     queue: Annotated[str | None, Parameter(help="Another queue than the type's.")] = None,
     priority: Annotated[str | None, Parameter(help="critical, high, normal or low.")] = None,
-    reason: Reason = "",
+    given: VersionedChange = VERSIONED,
     common: Common = COMMON,
 ) -> None:
     """Add or change a cron schedule."""
-    payload = values.payload(pairs, json)
+    fields = {"spec": spec, "type": type, "payload": values.payload(pairs, json)}
+    fields |= {"timezone": timezone, "queue": queue, "priority": priority}
 
-    async def work(operations: Operations) -> tuple[dict[str, Any], float]:
-        await operations.schedules.put(
-            name,
-            by(reason),
-            spec=spec,
-            type=type,
-            payload=payload,
-            timezone=timezone,
-            queue=queue,
-            priority=priority,
-        )
-        return views.schedule(await operations.schedules.get(name)), await operations.sessions.now()
+    async def work(found: TaskQueue) -> tuple[dict[str, Any], float]:
+        calls = await calls_of(found, dry_run=given.dry_run)
+        answer = await calls.call("PUT", v1("schedules", name), {**fields, **given.body()})
+        return answer.body, await found.parts.sessions.now()
 
-    item, now = with_operations(common, work)
-    fires = relative(item["next_at"], now)
-    Printer(common).one(item, [(name, f"fires {fires} ({item['next_at']})")], name=name)
+    item, now = with_queue(common, work)
+    lines = [(name, f"fires {relative(item['next_at'], now)} ({item['next_at']})")]
+    Printer(common, dry_run=given.dry_run).one(item, lines, name=name)
 
 
-def remove(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Remove a schedule; the tasks that it enqueued stay."""
+def remove(names: Names, /, *, given: Change = CHANGE, common: Common = COMMON) -> int:
+    """Remove schedules; the tasks that they enqueued stay."""
 
-    async def work(operations: Operations) -> dict[str, Any]:
-        item = views.schedule(await operations.schedules.get(name))
-        await operations.schedules.remove(name, by(reason))
-        return item
+    async def change(calls: Calls, name: str) -> Changed:
+        query = {"reason": given.reason}
+        item = (await calls.call("DELETE", v1("schedules", name), query=query)).body
+        return Changed(name, item, "removed")
 
-    Printer(common).one(with_operations(common, work), [(name, "removed")], name=name)
-
-
-def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Stop firing a schedule until it is resumed."""
-
-    async def work(operations: Operations) -> dict[str, Any]:
-        return views.schedule(await operations.schedules.pause(name, by(reason)))
-
-    Printer(common).one(with_operations(common, work), [(name, "paused")], name=name)
+    return change_each(common, names, change, "schedule", dry_run=given.dry_run, one=True)
 
 
-def resume(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Resume a paused schedule; it fires at its next time."""
-
-    async def work(operations: Operations) -> dict[str, Any]:
-        return views.schedule(await operations.schedules.resume(name, by(reason)))
-
-    item = with_operations(common, work)
-    Printer(common).one(item, [(name, f"fires at {item['next_at']}")], name=name)
+def pause(names: Names, /, *, given: VersionedChange = VERSIONED, common: Common = COMMON) -> int:
+    """Stop firing schedules until they are resumed."""
+    return _change(common, names, "pause", "paused", given)
 
 
-def run(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Enqueue the task of a schedule now; the schedule stays as it is. Prints the id of the task."""
-    path = v1("schedules", name, "run")
-    task = answer_of(common, "POST", path, {"reason": reason})["task"]
-    Printer(common).one(task, [(name, f"enqueued {task['id']}")], name=task["id"])
+def resume(names: Names, /, *, given: VersionedChange = VERSIONED, common: Common = COMMON) -> int:
+    """Resume paused schedules; they fire at their next times."""
+    return _change(common, names, "resume", "resumed", given)
+
+
+def _change(common: Common, names: list[str], verb: str, done: str, given: VersionedChange) -> int:
+    async def change(calls: Calls, name: str) -> Changed:
+        item = (await calls.call("POST", v1("schedules", name, verb), given.body())).body
+        fires = f"; fires at {item['next_at']}" if verb == "resume" else ""
+        return Changed(name, item, f"{done}{fires}")
+
+    version = given.expect_version
+    return change_each(
+        common, names, change, "schedule", expect_version=version, dry_run=given.dry_run, one=True
+    )
+
+
+def run(names: Names, /, *, given: Change = CHANGE, common: Common = COMMON) -> int:
+    """Enqueue the tasks of schedules now; the schedules stay as they are. `-o name` prints the ids of the
+    tasks."""
+
+    async def change(calls: Calls, name: str) -> Changed:
+        path = v1("schedules", name, "run")
+        task = (await calls.call("POST", path, {"reason": given.reason})).body["task"]
+        return Changed(task["id"], task, f"enqueued by {name}")
+
+    return change_each(common, names, change, "schedule", dry_run=given.dry_run, one=True)
 
 
 def _columns(now: float) -> list[Column]:

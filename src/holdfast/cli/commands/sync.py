@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from operator import itemgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from holdfast.cli.api import answer_of, v2
-from holdfast.cli.options import COMMON, Common, Flag, Limit
+from holdfast.app import TaskQueue
+from holdfast.cli.api import answer_of, calls_of, v2
+from holdfast.cli.options import COMMON, Common, Flag, Limit, Query
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.projects import check_projects
+from holdfast.cli.session import with_queue
+from holdfast.core.search import Query as Search, parse
+from holdfast.core.search.keys import Key, Kind, table
+from holdfast.core.search.matching import matches
 from holdfast.core.task import DEFAULT_PROJECT
 
 Project = Annotated[str, Parameter(help="The project.")]
+LOG_KEYS: Final = table(
+    Key("id", Kind.TEXT),
+    Key("at", Kind.TIME),
+    *(Key(name, Kind.TEXT) for name in ("node", "op", "task", "outcome", "error")),
+)
+"""The keys of `-q` in the log."""
 
 
 def status(project: Project = DEFAULT_PROJECT, /, *, common: Common = COMMON) -> None:
@@ -33,21 +45,34 @@ def log(
     node: Annotated[str | None, Parameter(help="Only acts of this node.")] = None,
     task: Annotated[str | None, Parameter(help="Only acts on this task.")] = None,
     outcome: Annotated[str | None, Parameter(help="Only this outcome, e.g. refused.")] = None,
-    after: Annotated[int | None, Parameter(help="The last id of the previous page.")] = None,
+    query: Query = None,
+    after: Annotated[str | None, Parameter(help="The last id of the previous page.")] = None,
     limit: Limit = 50,
     common: Common = COMMON,
 ) -> None:
     """List what nodes did, oldest first."""
     check_projects(common, [project])
-    query: dict[str, object] = {
-        "taskId": task,
-        "nodeId": node,
-        "outcome": outcome,
-        "after": after,
-        "limit": limit,
-    }
-    items = answer_of(common, "GET", v2("log", project), query=query)["entries"]
+    given = {"taskId": task, "nodeId": node, "outcome": outcome}
+    wanted = None if query is None else parse(query, LOG_KEYS)
+
+    async def work(queue: TaskQueue) -> list[dict[str, Any]]:
+        calls, items, place = await calls_of(queue), list[dict[str, Any]](), after
+        while True:
+            asked = {**given, "after": place, "limit": limit - len(items)}
+            page = (await calls.call("GET", v2("log", project), query=asked)).body
+            items += [each for each in page["entries"] if wanted is None or _is_in(wanted, each)]
+            place = page["nextCursor"]
+            if place is None or wanted is None or len(items) >= limit:
+                return items
+
+    items = with_queue(common, work)
     Printer(common).rows(items, _columns(), empty="the log has no such entries")
+
+
+def _is_in(wanted: Search, entry: dict[str, Any]) -> bool:
+    at = datetime.fromisoformat(entry["at"]).timestamp()
+    names = {"node": entry["nodeId"], "task": entry["taskId"], "id": str(entry["id"]), "at": at}
+    return matches(wanted, entry | names, at, LOG_KEYS)
 
 
 def fix_expired_locks(

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 from holdfast.app import TaskQueue
 from holdfast.cli.api import calls_of, v1
 from holdfast.cli.ids import find_task
-from holdfast.cli.options import COMMON, Common, Limit, TaskId
+from holdfast.cli.lists import page_of, print_list
+from holdfast.cli.options import COMMON, After, Common, Limit, Query, TaskId
 from holdfast.cli.output.colour import STATUS_STYLES
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
@@ -18,7 +19,6 @@ from holdfast.cli.projects import check_projects
 from holdfast.cli.session import use_cases, with_parts, with_queue
 from holdfast.cli.use_cases import TaskReads, UseCases
 from holdfast.core.codec import dumps
-from holdfast.core.event import Event
 from holdfast.core.fleet.model import FLEET_TYPE
 from holdfast.core.task import Status, Task
 from holdfast.queue import views
@@ -30,10 +30,7 @@ def list_(
     type: Annotated[str | None, Parameter(help="Only of this type.")] = None,
     queue: Annotated[str | None, Parameter(help="Only of this queue.")] = None,
     project: Annotated[str | None, Parameter(help="Only of this project.")] = None,
-    query: Annotated[
-        str | None,
-        Parameter(name=("--query", "-q"), help="Only those that match, as ?q= of the API."),
-    ] = None,
+    query: Query = None,
     limit: Limit = 50,
     after: Annotated[str | None, Parameter(help="The last id of the previous page.")] = None,
     common: Common = COMMON,
@@ -90,14 +87,17 @@ def _search(
         printer.note(f"more: --after {page['next']}")
 
 
-def interventions(task_id: TaskId, /, *, limit: Limit = 50, common: Common = COMMON) -> None:
+def interventions(
+    task_id: TaskId,
+    /,
+    *,
+    query: Query = None,
+    limit: Limit = 50,
+    after: After = None,
+    common: Common = COMMON,
+) -> None:
     """List the interventions on a task, the latest first."""
-
-    async def work(queue: TaskQueue) -> Any:
-        task = await find_task(queue.parts.tasks, task_id)
-        path = v1("tasks", task.id, "interventions")
-        return (await (await calls_of(queue)).call("GET", path, query={"limit": limit})).body
-
+    path = v1("tasks", whole_task(common, task_id), "interventions")
     columns = [
         Column("ID", lambda item: item["id"]),
         Column("TYPE", lambda item: item["type"]),
@@ -106,8 +106,8 @@ def interventions(task_id: TaskId, /, *, limit: Limit = 50, common: Common = COM
         Column("ISSUED", lambda item: clock(item["issued_at"])),
         Column("REASON", lambda item: item["reason"], flex=True),
     ]
-    items = with_queue(common, work)["items"]
-    Printer(common).rows(items, columns, empty="no interventions")
+    page = page_of(common, path, q=query, limit=limit, after=after)
+    print_list(common, page, columns, "no interventions")
 
 
 def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
@@ -139,15 +139,19 @@ def why(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     Printer(common).one(item, [*lines, *(reasons or nothing)], name=item["task_id"])
 
 
-def history(task_id: TaskId, /, *, common: Common = COMMON) -> None:
+def history(task_id: TaskId, /, *, query: Query = None, common: Common = COMMON) -> None:
     """List the events of a task, oldest first."""
+    path = v1("tasks", whole_task(common, task_id), "history")
+    print_list(common, page_of(common, path, q=query), EVENT_COLUMNS, "no events: they were pruned")
 
-    async def work(parts: UseCases) -> list[Event]:
-        task = await find_task(parts.tasks, task_id)
-        return await parts.tasks.history(task.id)
 
-    items = [views.event(event) for event in with_parts(common, work)]
-    Printer(common).rows(items, EVENT_COLUMNS, empty="its events were pruned")
+def whole_task(common: Common, text: str) -> str:
+    """The id of the task that the text stands for."""
+
+    async def work(parts: UseCases) -> str:
+        return (await find_task(parts.tasks, text)).id
+
+    return with_parts(common, work)
 
 
 async def whole(parts: TaskReads, task: Task) -> dict[str, Any]:

@@ -10,22 +10,24 @@ from typing import Annotated, Any, Final, NamedTuple
 from cyclopts import Parameter
 
 from holdfast.cli import values
-from holdfast.cli.commands.changes import change_each
+from holdfast.cli.commands.changes import Chosen, change_each
 from holdfast.cli.operations import Operations
 from holdfast.cli.options import (
     COMMON,
     Common,
     DryRun as DryRunFlag,
     ExpectVersion,
+    Query,
     Reason,
     TaskIds,
+    Yes,
 )
 from holdfast.cli.session import by
 from holdfast.core.intervention import NO_REASON, DryRun, InterventionType as Type
 from holdfast.core.intervention_args import intervention_request
 from holdfast.core.task import Task
 
-Why = Annotated[str, Parameter(help="Why; recorded and audited.")]
+Why = Annotated[str, Parameter(name=("--reason", "-m"), help="Why; recorded and audited.")]
 
 
 @Parameter(name="*")
@@ -33,6 +35,8 @@ Why = Annotated[str, Parameter(help="Why; recorded and audited.")]
 class Options:
     """Options of every intervention."""
 
+    query: Query = None
+    yes: Yes = False
     dry_run: DryRunFlag = False
     expect_version: ExpectVersion = None
 
@@ -139,4 +143,12 @@ def _intervene(common: Common, ids: tuple[str, ...], wanted: Wanted, options: Op
             return await operations.interventions.foresee(task.id, request, who)
         return (await operations.interventions.issue(task.id, request, who)).task
 
-    return change_each(common, ids, change, wanted.done, expect_version=options.expect_version)
+    return change_each(
+        common,
+        ids,
+        change,
+        wanted.done,
+        expect_version=options.expect_version,
+        dry_run=options.dry_run,
+        chosen=Chosen(options.query, options.yes),
+    )

@@ -17,9 +17,11 @@ from holdfast.cli.api import calls_of, v1
 from holdfast.cli.commands.fleet.job import output as job_output
 from holdfast.cli.commands.fleet.job_ref import job_ref
 from holdfast.cli.commands.fleet.which import names_job
+from holdfast.cli.commands.task import whole_task
 from holdfast.cli.follow import news_of
 from holdfast.cli.ids import find_task
-from holdfast.cli.options import COMMON, Common, Flag, Output, TaskId
+from holdfast.cli.lists import page_of, print_list
+from holdfast.cli.options import COMMON, Common, Flag, Output, Query, TaskId
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import clock
@@ -181,14 +183,9 @@ def _joined(task_id: str, pages: list[Page]) -> Page:
         return whole | {"data_base64": base64.b64encode(data).decode()}
 
 
-def checkpoints(task_id: TaskId, /, *, common: Common = COMMON) -> None:
+def checkpoints(task_id: TaskId, /, *, query: Query = None, common: Common = COMMON) -> None:
     """List the named checkpoints of a task, the oldest first."""
-
-    async def work(queue: TaskQueue) -> Any:
-        task = await find_task(queue.parts.tasks, task_id)
-        path = v1("tasks", task.id, "checkpoints")
-        return (await (await calls_of(queue)).call("GET", path)).body
-
+    path = v1("tasks", whole_task(common, task_id), "checkpoints")
     columns = [
         Column("ID", lambda item: item["id"]),
         Column("TYPE", lambda item: item["type"], flex=True),
@@ -197,5 +194,4 @@ def checkpoints(task_id: TaskId, /, *, common: Common = COMMON) -> None:
         Column("NOTE", lambda item: item["note"], flex=True),
         Column("DATA", lambda item: dumps(item["data"]), flex=True),
     ]
-    items = with_queue(common, work)["items"]
-    Printer(common).rows(items, columns, empty="no checkpoints")
+    print_list(common, page_of(common, path, q=query), columns, "no checkpoints")

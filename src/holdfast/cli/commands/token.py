@@ -9,12 +9,15 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli import values
-from holdfast.cli.api import answer_of, v1, whole_id
-from holdfast.cli.options import COMMON, Common, Reason
+from holdfast.cli.api import answer_of, full_id, v1, whole_id
+from holdfast.cli.commands.each import Changed, change_each
+from holdfast.cli.lists import page_of, print_list
+from holdfast.cli.options import CHANGE, COMMON, After, Change, Common, Limit, Query
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import Usage
 from holdfast.cli.projects import check_projects
+from holdfast.client.calls import Calls
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.token import JOIN_SECONDS_MAX
 
@@ -26,7 +29,10 @@ class Kind(StrEnum):
     JOIN = "join"
 
 
-TokenId = Annotated[str, Parameter(help="The token's id, as in the list.")]
+TokenId = Annotated[str, Parameter(help="The token's id, a prefix that matches one, or @last.")]
+TokenIds = Annotated[
+    list[str], Parameter(help="Ids of tokens, prefixes that match one, @last, or - for stdin.")
+]
 
 
 def create(
@@ -43,7 +49,7 @@ def create(
     scope: Annotated[str | None, Parameter(help="Only these operations.")] = None,
     expires: Annotated[str | None, Parameter(help="Its lifetime, e.g. 90d.")] = None,
     uses: Annotated[int | None, Parameter(help="How many may join with it; default: 1.")] = None,
-    reason: Reason = "",
+    change: Change = CHANGE,
     common: Common = COMMON,
 ) -> None:
     """Create an access token. Its secret is shown once and cannot be read again."""
@@ -57,7 +63,7 @@ def create(
             raise Usage(f"--expires is {expires}: a join token lives at most {days:.0f}d")
         joining = {"name": name, "project": project, "uses": uses, "expires_in_seconds": seconds}
         given = {field: value for field, value in joining.items() if value is not None}
-        _show(common, answer_of(common, "POST", v1("join-tokens"), {**given, "reason": reason}))
+        _make(common, v1("join-tokens"), given, change)
         return
     if uses is not None:
         raise Usage("--uses is for join tokens: give --kind join")
@@ -67,9 +73,8 @@ def create(
         "projects": list(values.names(project or ALL_PROJECTS)),
         "scopes": None if scope is None else list(values.names(scope)),
         "expires_in_seconds": seconds,
-        "reason": reason,
     }
-    _show(common, answer_of(common, "POST", v1("tokens"), body))
+    _make(common, v1("tokens"), body, change)
 
 
 def join(
@@ -79,7 +84,7 @@ def join(
     project: Annotated[str | None, Parameter(help="The project of the nodes.")] = None,
     uses: Annotated[int | None, Parameter(help="How many may join with it; default: 1.")] = None,
     expires: Annotated[str | None, Parameter(help="Its lifetime, e.g. 7d.")] = None,
-    reason: Reason = "",
+    change: Change = CHANGE,
     common: Common = COMMON,
 ) -> None:
     """Create a token with which nodes and workers register: `token create --kind join`."""
@@ -89,34 +94,51 @@ def join(
         project=project,
         uses=uses,
         expires=expires,
-        reason=reason,
+        change=change,
         common=common,
     )
 
 
-def list_(*, common: Common = COMMON) -> None:
+def list_(
+    *, query: Query = None, limit: Limit = 1_000, after: After = None, common: Common = COMMON
+) -> None:
     """List access tokens, by time of creation."""
-    items = answer_of(common, "GET", v1("tokens"), query={"limit": 1_000})["items"]
-    Printer(common).rows(items, _columns(), empty="the store has no tokens")
+    page = page_of(common, v1("tokens"), q=query, limit=limit, after=after)
+    print_list(common, page, _columns(), "no tokens: `holdfast token create NAME` makes one")
 
 
-def revoke(token_id: TokenId, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """End an access token. It is refused from the next request on."""
-    token_id = whole_id(common, "tokens", token_id)
-    item = answer_of(common, "DELETE", v1("tokens", token_id), query={"reason": reason})
-    Printer(common).one(item, [(item["id"], "revoked")], name=item["id"])
+def revoke(token_ids: TokenIds, /, *, given: Change = CHANGE, common: Common = COMMON) -> int:
+    """End access tokens. They are refused from the next request on."""
+
+    async def change(calls: Calls, text: str) -> Changed:
+        id = await full_id(calls, "tokens", text)
+        item = (await calls.call("DELETE", v1("tokens", id), query={"reason": given.reason})).body
+        return Changed(item["id"], item, "revoked")
+
+    return change_each(common, token_ids, change, "token", dry_run=given.dry_run, one=True)
 
 
-def rotate(token_id: TokenId, /, *, reason: Reason = "", common: Common = COMMON) -> None:
+def rotate(token_id: TokenId, /, *, given: Change = CHANGE, common: Common = COMMON) -> None:
     """Give an access token another secret. The one before is refused from the next request on."""
     token_id = whole_id(common, "tokens", token_id)
-    path = v1("tokens", token_id, "rotate")
-    _show(common, answer_of(common, "POST", path, query={"reason": reason}))
+    path, query = v1("tokens", token_id, "rotate"), {"reason": given.reason}
+    item = answer_of(common, "POST", path, query=query, dry_run=given.dry_run)
+    _show(common, item, dry_run=given.dry_run)
 
 
-def _show(common: Common, item: dict[str, Any]) -> None:
-    lines = [("id", item["id"]), ("token", item["token"])]
-    Printer(common).one(item, lines, name=item["token"])
+def _make(common: Common, path: str, body: dict[str, Any], change: Change) -> None:
+    body = {**body, "reason": change.reason}
+    item = answer_of(common, "POST", path, body, dry_run=change.dry_run)
+    _show(common, item, dry_run=change.dry_run)
+
+
+def _show(common: Common, item: dict[str, Any], *, dry_run: bool) -> None:
+    if dry_run:  # the token does not exist, so its id says nothing
+        item = {name: value for name, value in item.items() if name not in ("id", "token")}
+    lines = [("id", item.get("id")), ("token", item.get("token")), ("name", item["name"])]
+    lines += [("roles", ", ".join(item["roles"])), ("projects", ", ".join(item["projects"]))]
+    lines.append(("expires", item["expires_at"]))
+    Printer(common, dry_run=dry_run).one(item, lines, name=item.get("token", item["name"]))
 
 
 def _columns() -> list[Column]:

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -18,12 +19,16 @@ from holdfast.cli.output import colour, table
 from holdfast.cli.output.table import Column, Item
 from holdfast.core.text import json_text, lines, one_line
 
+DRY_RUN: Final = ("dry run", "nothing was changed; the outcome would be:")
+
 
 class Printer:
     """The printer of one command."""
 
-    def __init__(self, common: Common) -> None:
+    def __init__(self, common: Common, *, dry_run: bool = False) -> None:
         self.output = common.output
+        self.dry_run = dry_run
+        """Whether what is printed is the outcome of a dry run."""
         self.colour = colour.wanted(common.color, sys.stdout)
 
     @property
@@ -55,6 +60,8 @@ class Printer:
         names: Sequence[str] | None = None,
     ) -> None:
         """Prints one object. `names`: those that it stands for, in place of one name."""
+        if self.dry_run:
+            item, fields = {"dry_run": True, **item}, [DRY_RUN, *fields]
         if self.output is Output.JSON:
             self.document(item)
         elif self.output is Output.JSONL:

@@ -27,8 +27,8 @@ from holdfast.core.search.tree import (
 )
 
 Row: TypeAlias = Mapping[str, object]
-"""The values of one row by key: text, numbers, epoch seconds, the end of the lease for `lock`, and decoded
-JSON for `args` and `meta`. A key that the row lacks is absent."""
+"""The values of one row by key: text (or a list of texts, of which one has to match), numbers, epoch seconds,
+the end of the lease for `lock`, decoded JSON for `args` and `meta`. A key that the row lacks is absent."""
 
 
 def matches(query: Query, row: Row, now: float, keys: Keys = TASK_KEYS) -> bool:
@@ -40,6 +40,8 @@ def _holds(clause: Clause, row: Row, now: float, keys: Keys) -> bool:
         case Term():
             key = keys[clause.key]
             value = _value(key, clause.path, row)
+            if isinstance(value, list) and key.kind is Kind.TEXT:
+                return any(_test(key, t, each, now) for each in value for t in clause.tests)
             return value is not None and any(_test(key, t, value, now) for t in clause.tests)
         case And():
             return all(_holds(each, row, now, keys) for each in clause.clauses)

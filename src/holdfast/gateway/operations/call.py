@@ -32,6 +32,7 @@ from holdfast.errors import InvalidInput, NotFound, VersionConflict
 from holdfast.fleet.webhooks.webhooks import Incoming
 from holdfast.gateway.services import GatewayServices
 from holdfast.queue.by import By
+from holdfast.sync.access.foresee import Foreseeing
 from holdfast.sync.access.recorded import Recorded, Repeatable
 
 KEY_CHARS_MAX: Final = 200
@@ -67,6 +68,7 @@ class Call:
         request: object = None,
         if_match: int | None = None,
         incoming: Incoming | None = None,
+        dry_run: bool = False,
     ) -> None:
         self.services = services
         self.principal = principal
@@ -81,6 +83,8 @@ class Call:
         """The version in If-Match."""
         self.incoming = incoming
         """The signed request of a webhook source. Its `webhook-id` is its key."""
+        self.dry_run = dry_run
+        """Whether a change is undone once its answer is known: see `sync/access/foresee.py`."""
 
     # -- rights ------------------------------------------------------------------------------------
 
@@ -143,6 +147,8 @@ class Call:
         `subject`: what the audit says was changed; a call that gets the outcome for what the change makes.
         `answer` makes the answer from the outcome of the change; None for a change that was refused.
         `has_changed`: whether the outcome is a change, so that the audit has it. Without it, it always is."""
+        if answer is None and self.dry_run:
+            answer = _nothing_to_show
         entries = self.entries(operation, project=project, subject=subject, actor=actor,
                                 reason=reason, detail=detail, has_changed=has_changed)  # fmt: skip
         beside = Recorded(
@@ -171,7 +177,9 @@ class Call:
             raise failed from None
 
     def repeatable(self, operation: Operation) -> Repeatable | None:
-        """The entry of the request's key; None without a key."""
+        """The entry of the request's key; None without a key. That of a dry run undoes the change."""
+        if self.dry_run:
+            return Foreseeing()
         if self.incoming is not None:
             return self.incoming.repeatable(operation, self.request_id)
         if self.key is None:
@@ -255,6 +263,11 @@ def stored(answer: Answer | None) -> codec.Json:
 def replayed(value: codec.Json) -> Answer:
     """The answer that the ledger kept."""
     return Answer(value["body"], value["status"], value["version"])
+
+
+def _nothing_to_show(_outcome: object) -> Answer:
+    """The answer of a dry run whose change keeps no answer."""
+    return Answer({})
 
 
 def missing(noun: str, id: str) -> NotFound:

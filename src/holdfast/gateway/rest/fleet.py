@@ -6,10 +6,11 @@ from typing import Final
 
 import msgspec
 
+from holdfast.client import fleet_models
 from holdfast.core.rights import Operation as O  # noqa: N817
 from holdfast.gateway.operations.fleet import blocks, groups, hosts
 from holdfast.gateway.rest.fleet_jobs import JOB_ROUTES
-from holdfast.gateway.rest.fleet_queries import OfProject, PagedOfProject
+from holdfast.gateway.rest.fleet_queries import OfProject, PagedOfProject, SearchOfProject
 from holdfast.gateway.rest.route import Route
 
 
@@ -32,7 +33,7 @@ class RemoveQuery(OfProject, frozen=True, forbid_unknown_fields=True):
     expected_version: int | None = None
 
 
-class BlocksQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
+class BlocksQuery(SearchOfProject, frozen=True, forbid_unknown_fields=True):
     """`host`: those that count for a host now. `lifted`: the latest that are over."""
 
     host: str | None = None
@@ -98,9 +99,10 @@ _GROUPS: Final = (
         "/groups",
         groups.find,
         "List groups of hosts",
-        PagedOfProject,
+        SearchOfProject,
         operation=O.HOSTS_READ,
         is_list=True,
+        items=fleet_models.GroupView,
     ),
     Route("GET", "/groups/{group}", groups.get, "One group", OfProject, operation=O.HOSTS_READ),
     Route(
@@ -139,6 +141,7 @@ _BLOCKS: Final = (
         BlocksQuery,
         operation=O.BLOCKS_READ,
         is_list=True,
+        items=fleet_models.BlockRow,
     ),
     Route("GET", "/blocks/{block_id}", blocks.get, "One block", operation=O.BLOCKS_READ),
     Route(

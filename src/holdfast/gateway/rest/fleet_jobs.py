@@ -6,18 +6,19 @@ from typing import Final, Literal
 
 import msgspec
 
+from holdfast.client import job_models as models
 from holdfast.core.fleet.jobs.folded import GROUPS_SHOWN
 from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.output import StreamName
 from holdfast.core.rights import Operation as O  # noqa: N817
 from holdfast.gateway.operations.fleet import approvals, job_control, jobs, webhooks
-from holdfast.gateway.rest.fleet_queries import OfProject, PagedOfProject
-from holdfast.gateway.rest.route import Paged, Route
+from holdfast.gateway.rest.fleet_queries import OfProject, PagedOfProject, SearchOfProject
+from holdfast.gateway.rest.route import PagedSearch, Route
 from holdfast.sync.worker.reads import PAGE_BYTES
 
 
 class JobsQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
-    """`q`: `status:`, `host:`, `parent:` and `project:`, as the parameters of these names."""
+    """`q`: the fields of a job, and `host:` and `parent:` as the parameters of these names."""
 
     q: str = ""
     status: str | None = None
@@ -31,7 +32,7 @@ class JobQuery(OfProject, frozen=True, forbid_unknown_fields=True):
     drift: bool = False
 
 
-class ExecutionsQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
+class ExecutionsQuery(SearchOfProject, frozen=True, forbid_unknown_fields=True):
     status: str | None = None
     kind: str | None = None
     host: str | None = None
@@ -57,11 +58,11 @@ class MatrixQuery(OfProject, frozen=True, forbid_unknown_fields=True):
     names: bool = False
 
 
-class ApprovalsQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
+class ApprovalsQuery(SearchOfProject, frozen=True, forbid_unknown_fields=True):
     state: Literal["pending"] = "pending"
 
 
-class WebhooksQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
+class WebhooksQuery(SearchOfProject, frozen=True, forbid_unknown_fields=True):
     direction: Literal["in", "out"] | None = None
 
 
@@ -87,16 +88,27 @@ _CREATION: Final = tuple(
     )
 )
 _READS: Final = (
-    Route("GET", "/jobs", jobs.find, "List jobs", JobsQuery, operation=O.JOBS_READ, is_list=True),
+    Route(
+        "GET",
+        "/jobs",
+        jobs.find,
+        "List jobs",
+        JobsQuery,
+        operation=O.JOBS_READ,
+        is_list=True,
+        items=models.JobRow,
+        own_keys=("status", "host", "parent", "project"),
+    ),
     Route("GET", "/jobs/{job_id}", jobs.get, "One job", JobQuery, operation=O.JOBS_READ),
     Route(
         "GET",
         "/jobs/{job_id}/plan",
         jobs.plan,
         "What would run on each host",
-        PagedOfProject,
+        SearchOfProject,
         operation=O.JOBS_READ,
         is_list=True,
+        items=models.PlanRow,
     ),
     Route(
         "GET",
@@ -106,6 +118,7 @@ _READS: Final = (
         ExecutionsQuery,
         operation=O.JOBS_READ,
         is_list=True,
+        items=models.ExecutionView,
     ),
     Route(
         "GET",
@@ -155,6 +168,7 @@ _READS: Final = (
         ApprovalsQuery,
         operation=O.JOBS_READ,
         is_list=True,
+        items=models.ApprovalRow,
     ),
 )
 _ORDERS: Final = (
@@ -235,6 +249,7 @@ _WEBHOOKS: Final = (
         WebhooksQuery,
         operation=O.WEBHOOKS_MANAGE,
         is_list=True,
+        items=models.WebhookView,
     ),
     Route(
         "GET", "/webhooks/{webhook_id}", webhooks.get, "One webhook", operation=O.WEBHOOKS_MANAGE
@@ -269,9 +284,10 @@ _WEBHOOKS: Final = (
         "/webhooks/{webhook_id}/deliveries",
         webhooks.deliveries,
         "The messages for an endpoint",
-        Paged,
+        PagedSearch,
         operation=O.WEBHOOKS_MANAGE,
         is_list=True,
+        items=models.DeliveryView,
     ),
     *(
         Route(

@@ -15,3 +15,9 @@ class OfProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class PagedOfProject(Paged, frozen=True, forbid_unknown_fields=True):
     project: str | None = None
+
+
+class SearchOfProject(PagedOfProject, frozen=True, forbid_unknown_fields=True):
+    """`q` as in `rest/searching.py`."""
+
+    q: str = ""

@@ -29,6 +29,8 @@ from holdfast.gateway.operations.call import Answer, Call, replayed
 from holdfast.gateway.rest import body as bodies
 from holdfast.gateway.rest.problem import MEDIA, problem, problem_response
 from holdfast.gateway.rest.route import Match, Route, Routes
+from holdfast.gateway.rest.running import run_route
+from holdfast.sync.access.foresee import DRY_RUN_HEADER
 from holdfast.sync.access.recorded import Replayed
 
 log = logging.getLogger("holdfast.gateway")
@@ -133,6 +135,7 @@ class Api:
             request=None if key is None else [route.method, route.path, *values, _canonical(data)],
             if_match=_if_match(request.headers.get("if-match")),
             incoming=incoming,
+            dry_run=_is_dry_run(request.headers.get(DRY_RUN_HEADER)),
         )
         return await self._answered(request, match, call, given, data)
 
@@ -156,15 +159,13 @@ class Api:
     ) -> Response:
         """Calls the operation and encodes its answer in the form that the client accepts."""
         route, values = match
-        headers = {"Holdfast-Request": call.request_id}
-        if route.method == "GET":
-            headers["Holdfast-Position"] = str(await self._gateway.services.store.feed.head())
+        headers = await _headers(call, route)
         if route.is_list and LINES in request.headers.get("accept", ""):
-            first = (await route.handler(call, *values, **given)).body
+            first = (await run_route(call, route, values, given)).body
             pages = _lines(first, route, call, values, given)
             return StreamingResponse(pages, 200, headers, media_type=LINES)
         try:
-            answer = await route.handler(call, *values, **given)
+            answer = await run_route(call, route, values, given)
         except Replayed as repeat:
             answer = replayed(repeat.answer)
             headers["Idempotency-Replayed"] = "true"
@@ -204,7 +205,7 @@ async def _lines(
             if page["next"] is None:
                 break
             given = {**given, "after": page["next"]}
-            page = (await route.handler(call, *values, **given)).body
+            page = (await run_route(call, route, values, given)).body
     except HoldfastError as error:
         yield encoder.encode_lines([{"problem": problem(error, call.request_id)}])
     except Exception:
@@ -239,6 +240,22 @@ def _if_match(header: str | None) -> int | None:
     if match is None:
         raise Malformed('If-Match is not an ETag of this API: send it as "v7"')
     return int(match[1])
+
+
+async def _headers(call: Call, route: Route) -> dict[str, str]:
+    """What the response says beside the answer."""
+    headers = {"Holdfast-Request": call.request_id}
+    if call.dry_run:
+        headers["Holdfast-Dry-Run"] = "true"
+    if route.method == "GET":
+        headers["Holdfast-Position"] = str(await call.services.store.feed.head())
+    return headers
+
+
+def _is_dry_run(header: str | None) -> bool:
+    if header not in (None, "true", "false"):
+        raise Malformed("Holdfast-Dry-Run is neither true nor false: send one of them")
+    return header == "true"
 
 
 def _no_route(methods: list[str], request_id: str) -> Response:

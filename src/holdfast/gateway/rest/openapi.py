@@ -11,6 +11,7 @@ import msgspec
 from holdfast.gateway.rest.apis import ApiTable
 from holdfast.gateway.rest.problem import MEDIA
 from holdfast.gateway.rest.route import Route
+from holdfast.gateway.rest.running import FORESEEN
 
 REF: Final = "#/components/schemas/{name}"
 _VALUE: Final = re.compile(r"\{(\w+)\}")
@@ -118,4 +119,7 @@ def _headers(route: Route) -> list[dict[str, Any]]:
     headers = [{"name": "Idempotency-Key", "in": "header", "schema": text}]
     if route.method == "PATCH":
         headers.append({"name": "If-Match", "in": "header", "schema": {"type": "string"}})
+    if route.handler in FORESEEN:
+        schema = {"type": "string", "enum": ["true", "false"]}
+        headers.append({"name": "Holdfast-Dry-Run", "in": "header", "schema": schema})
     return headers

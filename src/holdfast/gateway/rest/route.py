@@ -21,11 +21,23 @@ class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A call without parameters."""
 
 
+class Searched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Parameters of a short list. `q` as in `rest/searching.py`."""
+
+    q: str = ""
+
+
 class Paged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of a list."""
 
     after: str | None = None
     limit: int = 100
+
+
+class PagedSearch(Paged, frozen=True, forbid_unknown_fields=True):
+    """Parameters of a list that is searched by `rest/searching.py`."""
+
+    q: str = ""
 
 
 class Route(NamedTuple):
@@ -52,6 +64,11 @@ class Route(NamedTuple):
     """The bound of the body. None: that of the settings."""
     is_signed: bool = False
     """Whether a signature of a webhook source counts in place of a token. A path value names the source."""
+
+    items: type[msgspec.Struct] | None = None
+    """The objects of a list that is searched by `rest/searching.py`. Its parameters have `q`."""
+    own_keys: tuple[str, ...] = ()
+    """Keys of `q` that the operation reads itself."""
 
     @property
     def segments(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.client import admin_models, models
 from holdfast.core.rights import Operation as O  # noqa: N817
 from holdfast.gateway.operations import (
     admin,
@@ -21,7 +22,7 @@ from holdfast.gateway.operations import (
     tasks,
 )
 from holdfast.gateway.rest import fleet, v1_admin
-from holdfast.gateway.rest.route import Paged, Route
+from holdfast.gateway.rest.route import PagedSearch, Route, Searched
 
 PREFIX: Final = "/api/v1"
 
@@ -57,7 +58,7 @@ class Waited(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wait_seconds: float = 0.0
 
 
-class Limited(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Limited(Searched, frozen=True, forbid_unknown_fields=True):
     limit: int = 50
 
 
@@ -133,7 +134,9 @@ ROUTES: Final = (
         "/tasks/{task_id}/history",
         tasks.history,
         "The events of a task",
+        Searched,
         operation=O.TASKS_READ,
+        items=models.EventView,
     ),
     Route(
         "GET",
@@ -148,7 +151,9 @@ ROUTES: Final = (
         "/tasks/{task_id}/checkpoints",
         output.checkpoints,
         "The last checkpoints of a task",
+        Searched,
         operation=O.TASKS_READ,
+        items=models.CheckpointView,
     ),
     Route(
         "POST",
@@ -164,9 +169,10 @@ ROUTES: Final = (
         "/tasks/{task_id}/interventions",
         interventions.find,
         "What operators did to a task",
-        Paged,
+        PagedSearch,
         operation=O.TASKS_READ,
         is_list=True,
+        items=models.Intervention,
     ),
     Route(
         "POST",
@@ -191,6 +197,8 @@ ROUTES: Final = (
         Search,
         operation=O.DECISIONS_READ,
         is_list=True,
+        items=models.DecisionRow,
+        own_keys=("state", "assignee"),
     ),
     Route(
         "GET",
@@ -215,6 +223,8 @@ ROUTES: Final = (
         Search,
         operation=O.CONFLICTS_READ,
         is_list=True,
+        items=admin_models.ConflictRow,
+        own_keys=("state", "project"),
     ),
     Route(
         "GET",
@@ -231,7 +241,15 @@ ROUTES: Final = (
         body=conflicts.SettleBody,
         operation=O.CONFLICTS_SETTLE,
     ),
-    Route("GET", "/queues", admin.list_queues, "List queues", operation=O.QUEUES_READ),
+    Route(
+        "GET",
+        "/queues",
+        admin.list_queues,
+        "List queues",
+        Searched,
+        operation=O.QUEUES_READ,
+        items=admin_models.QueueView,
+    ),
     Route("GET", "/queues/{name}", admin.get_queue, "One queue", operation=O.QUEUES_READ),
     Route(
         "POST",
@@ -265,6 +283,7 @@ ROUTES: Final = (
         "Dead letters by cause",
         Limited,
         operation=O.TASKS_READ,
+        items=admin_models.DeadGroup,
     ),
     Route(
         "GET",
@@ -321,8 +340,9 @@ ROUTES: Final = (
         "/operations",
         bulk.find,
         "The changes of many tasks, the latest first",
-        Paged,
+        PagedSearch,
         operation=O.TASKS_READ,
+        items=admin_models.OperationView,
     ),
     Route(
         "GET",

@@ -6,9 +6,10 @@ from typing import Final
 
 import msgspec
 
+from holdfast.client import admin_models as models
 from holdfast.core.rights import Operation as O  # noqa: N817
 from holdfast.gateway.operations import admin, doctor, facets, nodes, presets, projects, system
-from holdfast.gateway.rest.route import Paged, Route
+from holdfast.gateway.rest.route import PagedSearch, Route, Searched
 
 
 class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -19,12 +20,12 @@ class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wait_seconds: float = 0.0
 
 
-class AuditQuery(Paged, frozen=True, forbid_unknown_fields=True):
+class AuditQuery(PagedSearch, frozen=True, forbid_unknown_fields=True):
     since: int | None = None
     """Rows after this number, the oldest first."""
 
 
-class FoundNodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FoundNodes(Searched, frozen=True, forbid_unknown_fields=True):
     live: bool = True
     agents: bool = True
 
@@ -37,7 +38,7 @@ class DoctorQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_wait_seconds: float = doctor.MAX_WAIT_SECONDS
 
 
-class LocksQuery(Paged, frozen=True, forbid_unknown_fields=True):
+class LocksQuery(PagedSearch, frozen=True, forbid_unknown_fields=True):
     behind: str | None = None
 
 
@@ -75,7 +76,15 @@ ROUTES: Final = (
         status=201,
         is_entry=True,
     ),
-    Route("GET", "/nodes", nodes.find, "List nodes", FoundNodes, operation=O.NODES_READ),
+    Route(
+        "GET",
+        "/nodes",
+        nodes.find,
+        "List nodes",
+        FoundNodes,
+        operation=O.NODES_READ,
+        items=models.NodeView,
+    ),
     Route("GET", "/nodes/{node_id}", nodes.get, "One node", operation=O.NODES_READ),
     *(
         Route(
@@ -111,6 +120,7 @@ ROUTES: Final = (
         LocksQuery,
         operation=O.LOCKS_READ,
         is_list=True,
+        items=models.LockRow,
     ),
     Route(
         "GET",
@@ -127,7 +137,15 @@ ROUTES: Final = (
         body=_Reason,
         operation=O.LOCKS_REVOKE,
     ),
-    Route("GET", "/schedules", admin.list_schedules, "List schedules", operation=O.SCHEDULES_READ),
+    Route(
+        "GET",
+        "/schedules",
+        admin.list_schedules,
+        "List schedules",
+        Searched,
+        operation=O.SCHEDULES_READ,
+        items=models.ScheduleView,
+    ),
     Route(
         "GET", "/schedules/{name}", admin.get_schedule, "One schedule", operation=O.SCHEDULES_READ
     ),
@@ -177,9 +195,10 @@ ROUTES: Final = (
         "/tokens",
         system.list_tokens,
         "List tokens",
-        Paged,
+        PagedSearch,
         operation=O.TOKENS_MANAGE,
         is_list=True,
+        items=models.TokenRow,
     ),
     Route(
         "POST",
@@ -209,7 +228,15 @@ ROUTES: Final = (
     Route("GET", "/about", system.about, "The version and the time of the gateway"),
     Route("GET", "/rights", system.list_operations, "The operations that the caller may use"),
     Route("GET", "/whoami", system.whoami, "The principal of the request"),
-    Route("GET", "/projects", projects.find, "List projects", operation=O.TASKS_READ),
+    Route(
+        "GET",
+        "/projects",
+        projects.find,
+        "List projects",
+        Searched,
+        operation=O.TASKS_READ,
+        items=models.ProjectView,
+    ),
     Route("GET", "/projects/{project}", projects.get, "One project", operation=O.TASKS_READ),
     Route(
         "POST",
@@ -288,6 +315,7 @@ ROUTES: Final = (
         AuditQuery,
         operation=O.AUDIT_READ,
         is_list=True,
+        items=models.AuditView,
     ),
     Route(
         "GET",

@@ -8,15 +8,18 @@ from cyclopts import Parameter
 
 from holdfast.cli import values
 from holdfast.cli.api import answer_of, v1, whole_id
-from holdfast.cli.commands.fleet.each import Changed, answer, change_each
+from holdfast.cli.commands.each import Changed, answer, change_each
+from holdfast.cli.lists import page_of, print_list
 from holdfast.cli.options import (
     COMMON,
+    After,
     Common,
     DryRun,
     ExpectVersion,
     Flag,
     Limit,
     Project,
+    Query,
     Reason,
 )
 from holdfast.cli.output.printer import Printer
@@ -26,7 +29,7 @@ from holdfast.cli.problem import Usage
 from holdfast.client.calls import Calls
 from holdfast.core.fleet.model import BlockEffect, OnLift, OnRunning
 
-Id = Annotated[str, Parameter(help="The block's id, or a prefix that matches one.")]
+Id = Annotated[str, Parameter(help="The block's id, a prefix that matches one, or @last.")]
 TypeGlob = Annotated[
     str | None, Parameter(name="--type", help="Only commands of these types: a name, or a glob.")
 ]
@@ -50,16 +53,15 @@ def list_(
     *,
     host: Annotated[str | None, Parameter(help="Only those that count for this host now.")] = None,
     lifted: Annotated[Flag, Parameter(help="The latest that are over.")] = False,
+    query: Query = None,
     project: Project = None,
     limit: Limit = 50,
-    after: Annotated[
-        str | None, Parameter(help="Where the previous page ended, as it has said.")
-    ] = None,
+    after: After = None,
     common: Common = COMMON,
 ) -> None:
     """List blocks, the oldest first."""
-    query = {"host": host, "lifted": lifted or None, "project": project}
-    page = answer_of(common, "GET", v1("blocks"), query=query | {"limit": limit, "after": after})
+    given: dict[str, Any] = {"host": host, "lifted": lifted or None, "project": project}
+    page = page_of(common, v1("blocks"), q=query, limit=limit, after=after, **given)
     columns = [
         Column("ID", lambda item: item["id"]),
         Column("HOSTS", _hosts, flex=True),
@@ -69,10 +71,7 @@ def list_(
         Column("OWNER", lambda item: item["owner"], flex=True),
         Column("REASON", lambda item: item["reason"], flex=True),
     ]
-    printer = Printer(common)
-    printer.rows(page["items"], columns, empty="no blocks")
-    if page["next"] is not None:
-        printer.note(f"more: --after {page['next']}")
+    print_list(common, page, columns, "no blocks: `holdfast block add` makes one")
 
 
 def show(id: Id, /, *, project: Project = None, common: Common = COMMON) -> None:

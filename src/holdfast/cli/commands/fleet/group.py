@@ -8,15 +8,18 @@ from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
 from holdfast.cli.api import answer_of, calls_of, v1
-from holdfast.cli.commands.fleet.each import Changed, answer, change_each
+from holdfast.cli.commands.each import Changed, answer, change_each
 from holdfast.cli.commands.fleet.host import Selector
+from holdfast.cli.lists import page_of, print_list
 from holdfast.cli.options import (
     COMMON,
+    After,
     Common,
     DryRun,
     ExpectVersion,
     Limit,
     Project,
+    Query,
     Reason,
 )
 from holdfast.cli.output.printer import Printer
@@ -29,25 +32,20 @@ Name = Annotated[str, Parameter(help="The group's name, without '@'.")]
 
 def list_(
     *,
+    query: Query = None,
     project: Project = None,
     limit: Limit = 50,
-    after: Annotated[
-        str | None, Parameter(help="Where the previous page ended, as it has said.")
-    ] = None,
+    after: After = None,
     common: Common = COMMON,
 ) -> None:
     """List groups of hosts, by name."""
-    query = {"project": project, "limit": limit, "after": after}
-    page = answer_of(common, "GET", v1("groups"), query=query)
+    page = page_of(common, v1("groups"), q=query, project=project, limit=limit, after=after)
     columns = [
         Column("NAME", lambda item: item["name"], flex=True),
         Column("SELECTOR", lambda item: item["selector"], flex=True),
         Column("VERSION", lambda item: item["version"]),
     ]
-    printer = Printer(common)
-    printer.rows(page["items"], columns, empty="no groups")
-    if page["next"] is not None:
-        printer.note(f"more: --after {page['next']}")
+    print_list(common, page, columns, "no groups: `holdfast group add NAME SELECTOR` makes one")
 
 
 def show(name: Name, /, *, project: Project = None, common: Common = COMMON) -> None:

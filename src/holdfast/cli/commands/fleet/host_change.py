@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
 from holdfast.cli.api import answer_of, calls_of, v1
-from holdfast.cli.commands.fleet.each import Changed, answer, change_each, each
+from holdfast.cli.commands.each import Changed, answer, change_each, each
 from holdfast.cli.commands.fleet.host import (
     Name,
     Selector,

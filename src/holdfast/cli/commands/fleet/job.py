@@ -11,7 +11,8 @@ from holdfast.cli.api import calls_of, v1
 from holdfast.cli.commands.fleet.folded import print_folded
 from holdfast.cli.commands.fleet.job_ref import job_ref, of_job, read_job
 from holdfast.cli.commands.fleet.job_view import EXECUTION_COLUMNS, job_columns, job_lines
-from holdfast.cli.options import COMMON, Common, Flag, Limit, Project
+from holdfast.cli.lists import page_of, print_list
+from holdfast.cli.options import COMMON, After, Common, Flag, Limit, Project, Query
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column, Item
 from holdfast.cli.session import with_queue
@@ -20,34 +21,24 @@ from holdfast.core.fleet.status import ExecutionKind, ExecutionStatus
 from holdfast.core.output import StreamName
 
 JobId = Annotated[str, Parameter(help="A job's id, a prefix of it, its external id, or @last.")]
-After = Annotated[str | None, Parameter(help="Where the previous page ended, as it has said.")]
 
 
 def list_(
     *,
     status: Annotated[JobStatus | None, Parameter(help="Only in this status.")] = None,
     host: Annotated[str | None, Parameter(help="Only those that have this host.")] = None,
-    query: Annotated[
-        str | None,
-        Parameter(
-            name=("--query", "-q"), help="status:, host:, parent: and project: with a value."
-        ),
-    ] = None,
+    query: Query = None,
     project: Project = None,
     limit: Limit = 50,
     after: After = None,
     common: Common = COMMON,
 ) -> None:
     """List jobs, the latest first."""
-    given = {"status": status, "host": host, "q": query, "project": project}
-
-    async def work(queue: TaskQueue) -> tuple[Any, float]:
-        calls = await calls_of(queue)
-        answer = await calls.call("GET", v1("jobs"), query=given | {"limit": limit, "after": after})
-        return answer.body, await queue.parts.sessions.now()
-
-    page, now = with_queue(common, work)
-    _rows(common, page, job_columns(now), "no jobs")
+    given: dict[str, Any] = {"status": status, "host": host, "project": project, "after": after}
+    page = page_of(common, v1("jobs"), q=query, limit=limit, **given)
+    print_list(
+        common, page, job_columns, "no jobs: `holdfast run COMMAND --hosts SELECTOR` makes one"
+    )
 
 
 def show(
@@ -75,15 +66,16 @@ def plan(
     job: JobId,
     /,
     *,
+    query: Query = None,
     project: Project = None,
     limit: Limit = 50,
     after: After = None,
     common: Common = COMMON,
 ) -> None:
     """Show for each host of a job its wave, and whether it would run or why not."""
-    query: dict[str, object] = {"limit": limit, "after": after}
-    page = of_job(common, job, "GET", "plan", project=project, query=query)
-    _rows(common, page, PLAN_COLUMNS, "no hosts")
+    path = v1("jobs", _whole(common, job, project), "plan")
+    page = page_of(common, path, q=query, project=project, limit=limit, after=after)
+    print_list(common, page, PLAN_COLUMNS, "no hosts")
 
 
 def executions(
@@ -94,16 +86,18 @@ def executions(
     kind: Annotated[ExecutionKind | None, Parameter(help="Only of this fine kind.")] = None,
     host: Annotated[str | None, Parameter(help="Only of this host.")] = None,
     wave: Annotated[int | None, Parameter(help="Only of this wave, from 1.")] = None,
+    query: Query = None,
     project: Project = None,
     limit: Limit = 50,
     after: After = None,
     common: Common = COMMON,
 ) -> None:
     """List the executions of a job: one for each host. `-o name` prints the hosts."""
-    query: dict[str, object] = {"status": status, "kind": kind, "host": host, "wave": wave}
-    query |= {"limit": limit, "after": after}
-    page = of_job(common, job, "GET", "executions", project=project, query=query)
-    _rows(common, page, EXECUTION_COLUMNS, "no executions")
+    given: dict[str, Any] = {"status": status, "kind": kind, "host": host, "wave": wave}
+    given |= {"project": project, "after": after}
+    path = v1("jobs", _whole(common, job, project), "executions")
+    page = page_of(common, path, q=query, limit=limit, **given)
+    print_list(common, page, EXECUTION_COLUMNS, "no executions")
 
 
 def output(
@@ -145,11 +139,11 @@ def print_why(common: Common, item: Item) -> None:
     Printer(common).one(item, lines, name=item["execution_id"])
 
 
-def _rows(common: Common, page: dict[str, Any], columns: list[Column], empty: str) -> None:
-    printer = Printer(common)
-    printer.rows(page["items"], columns, empty=empty)
-    if page["next"] is not None:
-        printer.note(f"more: --after {page['next']}")
+def _whole(common: Common, job: str, project: str | None) -> str:
+    async def work(queue: TaskQueue) -> str:
+        return await job_ref(await calls_of(queue), job, project)
+
+    return with_queue(common, work)
 
 
 PLAN_COLUMNS = [

@@ -177,12 +177,15 @@ def review(
     reason: Reason = "",
     project: Project = None,
     expect_version: ExpectVersion = None,
+    dry_run: DryRun = False,
     common: Common = COMMON,
 ) -> None:
     """Say that you have looked at a job that skipped its approval."""
     body = _body(reason, expect_version)
-    item = of_job(common, job, "POST", "break-glass", "review", body=body, project=project)
-    Printer(common).one(item, [(item["job_id"], "reviewed")], name=item["job_id"])
+    path = ("break-glass", "review")
+    item = of_job(common, job, "POST", *path, body=body, project=project, dry_run=dry_run)
+    lines = [(item["job_id"], "reviewed")]
+    Printer(common, dry_run=dry_run).one(item, lines, name=item["job_id"])
 
 
 # -- parts -------------------------------------------------------------------------------------------

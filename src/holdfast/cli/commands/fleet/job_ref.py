@@ -63,11 +63,12 @@ def of_job(
     body: dict[str, Any] | None = None,
     project: str | None = None,
     query: dict[str, object] | None = None,
+    dry_run: bool = False,
 ) -> Any:
     """The answer to a call about a job."""
 
     async def work(queue: TaskQueue) -> Any:
-        calls = await calls_of(queue)
+        calls = await calls_of(queue, dry_run=dry_run)
         ref = await job_ref(calls, text, project)
         given = {"project": project, **(query or {})}
         return (await calls.call(method, v1("jobs", ref, *path), body, query=given)).body

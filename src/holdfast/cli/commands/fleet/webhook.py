@@ -10,15 +10,19 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli.api import answer_of, v1, whole_id
-from holdfast.cli.commands.fleet.each import Changed, answer, change_each
+from holdfast.cli.commands.each import Changed, answer, change_each
+from holdfast.cli.lists import page_of, print_list
 from holdfast.cli.options import (
     COMMON,
+    VERSIONED,
+    After,
     Common,
     DryRun,
-    ExpectVersion,
     Limit,
     Project,
+    Query,
     Reason,
+    VersionedChange,
 )
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column, Item
@@ -28,8 +32,7 @@ from holdfast.client.calls import Calls
 from holdfast.core.fleet.model import WebhookDirection
 from holdfast.core.fleet.webhooks.signature import SignatureMethod
 
-Id = Annotated[str, Parameter(help="The webhook's id, or a prefix that matches one.")]
-After = Annotated[str | None, Parameter(help="Where the previous page ended, as it has said.")]
+Id = Annotated[str, Parameter(help="The webhook's id, a prefix that matches one, or @last.")]
 PublicKey = Annotated[
     str | None,
     Parameter(help="whpk_... of a source that signs with ed25519, in place of a secret."),
@@ -48,14 +51,15 @@ def list_(
     direction: Annotated[
         WebhookDirection | None, Parameter(help="in: sources of requests. out: endpoints.")
     ] = None,
+    query: Query = None,
     project: Project = None,
     limit: Limit = 50,
     after: After = None,
     common: Common = COMMON,
 ) -> None:
     """List webhooks: sources of signed requests, and endpoints that get events."""
-    query = {"direction": direction, "project": project, "limit": limit, "after": after}
-    page = answer_of(common, "GET", v1("webhooks"), query=query)
+    given: dict[str, Any] = {"direction": direction, "project": project, "after": after}
+    page = page_of(common, v1("webhooks"), q=query, limit=limit, **given)
     columns = [
         Column("ID", lambda item: item["id"]),
         Column("DIRECTION", lambda item: item["direction"]),
@@ -65,7 +69,7 @@ def list_(
         Column("KINDS", lambda item: ", ".join(item["kinds"]), flex=True),
         Column("URL", lambda item: item["url"], flex=True),
     ]
-    _rows(common, page, columns, "no webhooks")
+    print_list(common, page, columns, "no webhooks: `holdfast webhook add NAME` makes one")
 
 
 def show(id: Id, /, *, common: Common = COMMON) -> None:
@@ -106,16 +110,16 @@ def edit(
     to: Annotated[str | None, Parameter(help="Another URL of an endpoint.")] = None,
     kind: Kinds = None,
     state: Annotated[str | None, Parameter(help="active or disabled.")] = None,
-    reason: Reason = "",
-    expect_version: ExpectVersion = None,
+    given: VersionedChange = VERSIONED,
     common: Common = COMMON,
 ) -> None:
     """Change a webhook. What is not given stays as it is."""
     if to is None and kind is None and state is None:
         raise Usage("nothing to change: give --to, --kind or --state")
-    body: dict[str, Any] = {"url": to, "kinds": kind, "state": state, "reason": reason}
-    body["expected_version"] = expect_version
-    _print(common, answer_of(common, "PATCH", v1("webhooks", _whole(common, id)), body))
+    body = {"url": to, "kinds": kind, "state": state, **given.body()}
+    path = v1("webhooks", _whole(common, id))
+    item = answer_of(common, "PATCH", path, body, dry_run=given.dry_run)
+    _print(common, item, dry_run=given.dry_run)
 
 
 def remove(
@@ -146,38 +150,36 @@ def rotate(
     *,
     public_key: PublicKey = None,
     signature: Signature = None,
-    reason: Reason = "",
-    expect_version: ExpectVersion = None,
+    given: VersionedChange = VERSIONED,
     common: Common = COMMON,
 ) -> None:
     """Make another secret or key. The one before counts too, until `webhook retire`."""
     more = _signing(public_key, signature)
-    _print(common, _act(common, id, "rotate", reason=reason, expect_version=expect_version, **more))
+    _print(common, _act(common, id, "rotate", given=given, **more), dry_run=given.dry_run)
 
 
-def retire(
-    id: Id,
-    /,
-    *,
-    reason: Reason = "",
-    expect_version: ExpectVersion = None,
-    common: Common = COMMON,
-) -> None:
+def retire(id: Id, /, *, given: VersionedChange = VERSIONED, common: Common = COMMON) -> None:
     """End a rotation: only the newest secret counts."""
-    _print(common, _act(common, id, "retire", reason=reason, expect_version=expect_version))
+    _print(common, _act(common, id, "retire", given=given), dry_run=given.dry_run)
 
 
-def send_test(id: Id, /, *, reason: Reason = "", common: Common = COMMON) -> None:
+def send_test(id: Id, /, *, given: VersionedChange = VERSIONED, common: Common = COMMON) -> None:
     """Send a test to an endpoint."""
-    _print_delivery(common, _act(common, id, "test", reason=reason))
+    _print_delivery(common, _act(common, id, "test", given=given), dry_run=given.dry_run)
 
 
 def deliveries(
-    id: Id, /, *, limit: Limit = 50, after: After = None, common: Common = COMMON
+    id: Id,
+    /,
+    *,
+    query: Query = None,
+    limit: Limit = 50,
+    after: After = None,
+    common: Common = COMMON,
 ) -> None:
     """List the messages for an endpoint, the newest first."""
     path = v1("webhooks", _whole(common, id), "deliveries")
-    page = answer_of(common, "GET", path, query={"limit": limit, "after": after})
+    page = page_of(common, path, q=query, limit=limit, after=after)
     columns = [
         Column("ID", lambda item: item["id"]),
         Column("TYPE", lambda item: item["type"]),
@@ -187,7 +189,7 @@ def deliveries(
         Column("MESSAGE", lambda item: item["message_id"]),
         Column("ERROR", lambda item: item["error"], flex=True),
     ]
-    _rows(common, page, columns, "no deliveries")
+    print_list(common, page, columns, "no deliveries")
 
 
 def resend(
@@ -195,23 +197,21 @@ def resend(
     delivery: Annotated[str, Parameter(help="The id of a delivery of the webhook.")],
     /,
     *,
-    reason: Reason = "",
+    given: VersionedChange = VERSIONED,
     common: Common = COMMON,
 ) -> None:
     """Send a message again, under its id."""
     path = ("deliveries", delivery, "resend")
-    _print_delivery(common, _act(common, id, *path, reason=reason))
+    _print_delivery(common, _act(common, id, *path, given=given), dry_run=given.dry_run)
 
 
 def _whole(common: Common, id: str) -> str:
     return whole_id(common, "webhooks", id)
 
 
-def _act(
-    common: Common, id: str, *path: str, reason: str, expect_version: int | None = None, **more: Any
-) -> Item:
-    body = {"reason": reason, "expected_version": expect_version, **more}
-    item: Item = answer_of(common, "POST", v1("webhooks", _whole(common, id), *path), body)
+def _act(common: Common, id: str, *path: str, given: VersionedChange, **more: Any) -> Item:
+    where, body = v1("webhooks", _whole(common, id), *path), given.body() | more
+    item: Item = answer_of(common, "POST", where, body, dry_run=given.dry_run)
     return item
 
 
@@ -221,14 +221,7 @@ def _signing(public_key: str | None, signature: SignatureMethod | None) -> dict[
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _rows(common: Common, page: dict[str, Any], columns: list[Column], empty: str) -> None:
-    printer = Printer(common)
-    printer.rows(page["items"], columns, empty=empty)
-    if page["next"] is not None:
-        printer.note(f"more: --after {page['next']}")
-
-
-def _print(common: Common, item: Item) -> None:
+def _print(common: Common, item: Item, *, dry_run: bool = False) -> None:
     lines = [
         (item["id"], item["state"]),
         ("name", item["name"]),
@@ -242,14 +235,14 @@ def _print(common: Common, item: Item) -> None:
         ("public keys", ", ".join(item["public_keys"])),
         ("version", item["version"]),
     ]
-    Printer(common).one(item, lines, name=item.get("secret") or item["id"])
+    Printer(common, dry_run=dry_run).one(item, lines, name=item.get("secret") or item["id"])
 
 
-def _print_delivery(common: Common, item: Item) -> None:
+def _print_delivery(common: Common, item: Item, *, dry_run: bool) -> None:
     lines = [
         (str(item["id"]), item["state"]),
         ("type", item["type"]),
         ("message", item["message_id"]),
         ("webhook", item["webhook_id"]),
     ]
-    Printer(common).one(item, lines, name=item["id"])
+    Printer(common, dry_run=dry_run).one(item, lines, name=item["id"])

@@ -36,6 +36,7 @@ class RegisterBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     labels: dict[str, str] = {}
     resume: list[Resumed] = []
     rotate: bool = False
+    reason: str = ""
     timestamp: int | None = None
     """The time of the node's clock in milliseconds."""
 
@@ -83,7 +84,11 @@ async def register(call: Call, body: RegisterBody) -> Answer:
         sent_at=sent_at(body.timestamp),
     )
     by = call.by(
-        O.NODES_REGISTER, project=project, subject=f"node:{body.node_id}", actor=allowed.actor
+        O.NODES_REGISTER,
+        project=project,
+        subject=f"node:{body.node_id}",
+        actor=allowed.actor,
+        reason=body.reason,
     )
     is_join = call.principal.kind is PrincipalKind.JOIN
     started = await call.services.nodes.register(

@@ -1,4 +1,4 @@
-"""One change to many objects of the fleet, with an answer for each.
+"""One change to many objects, with an answer for each.
 
 Promises: every name gets an answer. The exit code is 0 when all changes succeeded, 3 when some did, and that
 of the first error when none did. A dry run changes nothing.
@@ -39,8 +39,12 @@ def change_each(
     noun: str,
     *,
     expect_version: int | None = None,
+    dry_run: bool = False,
+    one: bool = False,
 ) -> int:
-    """Changes the objects one by one. Returns the exit code."""
+    """Changes the objects one by one. Returns the exit code. `dry_run`: the changes are undone. `one`: the
+    answer for one object that was typed is an object, not a list."""
+    texts = list(texts)
     names = given_ids(texts)
     if not names:
         raise Usage(f"no {noun} is given: pass names or ids, or - to read them from stdin")
@@ -50,9 +54,11 @@ def change_each(
         raise Usage(f"--expect-version is for one {noun}: give one")
 
     async def work(queue: TaskQueue) -> tuple[list[Changed], list[Problem]]:
-        return await each(await calls_of(queue), names, change)
+        return await each(await calls_of(queue, dry_run=dry_run), names, change)
 
-    return answer(common, *with_queue(common, work))
+    done, problems = with_queue(common, work)
+    is_one = one and texts == names and len(names) == 1
+    return answer(common, done, problems, dry_run=dry_run, one=is_one)
 
 
 async def each(
@@ -69,10 +75,19 @@ async def each(
     return done, problems
 
 
-def answer(common: Common, done: list[Changed], problems: list[Problem]) -> int:
+def answer(
+    common: Common,
+    done: list[Changed],
+    problems: list[Problem],
+    *,
+    dry_run: bool = False,
+    one: bool = False,
+) -> int:
     """Prints the answers. Returns the exit code."""
+    if dry_run:
+        done = [_foreseen(each) for each in done]
     try:
-        _print(common, done)
+        _print(common, done, one=one)
     except BrokenPipeError:
         mute()  # the exit code still says whether all succeeded
     for problem in problems:
@@ -82,9 +97,15 @@ def answer(common: Common, done: list[Changed], problems: list[Problem]) -> int:
     return PARTIAL if done else problems[0].exit
 
 
-def _print(common: Common, done: list[Changed]) -> None:
+def _foreseen(change: Changed) -> Changed:
+    return Changed(change.name, {"dry_run": True, **change.view}, f"would be {change.said}")
+
+
+def _print(common: Common, done: list[Changed], *, one: bool) -> None:
     printer = Printer(common)
-    if printer.is_table:
+    if one and done:
+        printer.one(done[0].view, [(done[0].name, done[0].said)], name=done[0].name)
+    elif printer.is_table:
         printer.lines([(each.name, each.said) for each in done])
     elif done:
         names = {id(each.view): each.name for each in done}

@@ -1,0 +1,121 @@
+"""Every command of the tree has the options of its kind, from one place."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Annotated, get_args, get_origin, get_type_hints
+
+import pytest
+from cyclopts import Parameter
+
+from holdfast.cli.options import Common
+from holdfast.cli.run import load
+from holdfast.cli.tree import VERBS
+from holdfast.cli.verb import Kind, Verb
+
+NO_REASON = {
+    "enqueue": "the task itself is its record",
+    "sync fix-expired-locks": "the sweeper does the same by itself",
+    "db migrate": "it changes tables, which the audit is one of",
+    "db new-epoch": "it changes the feed, not an object",
+}
+"""Changes that are recorded without a reason, and why."""
+NO_OUTPUT = {"version": "one line for people", "completion": "a program for a shell"}
+VERSIONED = {
+    "task",
+    "dlq",
+    "decision",
+    "conflict",
+    "job",
+    "host",
+    "group",
+    "block",
+    "webhook",
+    "queue",
+}
+"""Nouns whose objects have a version that the API compares."""
+NO_VERSION = {
+    "task copy": "it changes no object",
+    "host add": "the object is new",
+    "host label": "it is about many hosts",
+    "host import": "it is about many hosts",
+    "group add": "the object is new",
+    "block add": "the object is new",
+    "webhook add": "the object is new",
+    "webhook remove": "the API removes by id only",
+}
+
+
+def options(verb: Verb) -> set[str]:
+    """The names of the options of a command, as they are typed."""
+    return {name for function in [load(verb)] for name in _names(function)}
+
+
+def _names(shape: object) -> list[str]:
+    names: list[str] = []
+    for name, hint in get_type_hints(shape, include_extras=True).items():
+        inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        given = [each.name for each in _parameters(hint) if each.name]
+        if dataclasses.is_dataclass(inner):
+            names += _names(inner)
+        elif given:
+            names += given[0]
+        else:
+            names.append("--" + name.strip("_").replace("_", "-"))
+    return names
+
+
+def _parameters(hint: object) -> list[Parameter]:
+    extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return [each for each in extras if isinstance(each, Parameter)]
+
+
+def of_kind(*kinds: Kind) -> list[str]:
+    return [verb.path for verb in VERBS if verb.kind in kinds]
+
+
+BY_PATH = {verb.path: verb for verb in VERBS}
+
+
+@pytest.mark.parametrize("path", of_kind(Kind.LIST, Kind.SHOW, Kind.WRITE))
+def test_a_command_prints_in_every_format(path: str) -> None:
+    if path in NO_OUTPUT:
+        return
+    hints = inspect.signature(load(BY_PATH[path])).parameters
+    assert any(isinstance(each.default, Common) for each in hints.values()), path
+
+
+@pytest.mark.parametrize("path", of_kind(Kind.LIST))
+def test_a_list_takes_a_query(path: str) -> None:
+    assert {"--query", "-q"} <= options(BY_PATH[path])
+
+
+@pytest.mark.parametrize("path", of_kind(Kind.WRITE))
+def test_a_change_has_a_dry_run_and_a_reason(path: str) -> None:
+    found = options(BY_PATH[path])
+    assert "--dry-run" in found
+    assert ({"--reason", "-m"} <= found) is (path not in NO_REASON)
+
+
+@pytest.mark.parametrize("path", of_kind(Kind.WRITE))
+def test_a_change_of_an_object_with_a_version_can_name_it(path: str) -> None:
+    noun = path.split(maxsplit=1)[0]
+    is_versioned = noun in VERSIONED and " " in path and path not in NO_VERSION
+    assert "--expect-version" in options(BY_PATH[path]) or not is_versioned
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["op run", *(p for p in of_kind(Kind.WRITE) if p.startswith(("dlq r", "dlq d")))],
+)
+def test_a_change_of_many_takes_a_query(path: str) -> None:
+    assert "-q" in options(BY_PATH[path])
+
+
+BULK = ("cancel", "pause", "resume", "abort", "retry", "reassign", "release", "force")
+
+
+@pytest.mark.parametrize("verb", BULK)
+def test_a_change_of_tasks_takes_ids_or_a_query(verb: str) -> None:
+    assert {"-q", "--yes"} <= options(BY_PATH[f"task {verb}"])
