@@ -154,6 +154,17 @@ SYSTEM_VERBS: Final = (
         Kind.SHOW,
     ),
     Verb(
+        "completion",
+        "Print the completion script of a shell: bash, zsh or fish",
+        f"{HERE}.completion:completion",
+        (
+            "source <(holdfast completion bash)",
+            "holdfast completion fish > ~/.config/fish/completions/holdfast.fish",
+        ),
+        Kind.RUN,
+        local="it prints a script and needs no store",
+    ),
+    Verb(
         "version", "Print the version", "holdfast.cli.main:version", ("holdfast version",), Kind.RUN
     ),
 )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-from typing import Annotated, get_args, get_origin, get_type_hints
 
 import pytest
-from cyclopts import Parameter
 
 from holdfast.cli.options import Common
 from holdfast.cli.run import load
+from holdfast.cli.signature import options_of
 from holdfast.cli.tree import VERBS
 from holdfast.cli.verb import Kind, Verb
 
@@ -49,26 +47,7 @@ NO_VERSION = {
 
 def options(verb: Verb) -> set[str]:
     """The names of the options of a command, as they are typed."""
-    return {name for function in [load(verb)] for name in _names(function)}
-
-
-def _names(shape: object) -> list[str]:
-    names: list[str] = []
-    for name, hint in get_type_hints(shape, include_extras=True).items():
-        inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        given = [each.name for each in _parameters(hint) if each.name]
-        if dataclasses.is_dataclass(inner):
-            names += _names(inner)
-        elif given:
-            names += given[0]
-        else:
-            names.append("--" + name.strip("_").replace("_", "-"))
-    return names
-
-
-def _parameters(hint: object) -> list[Parameter]:
-    extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-    return [each for each in extras if isinstance(each, Parameter)]
+    return {name for option in options_of(load(verb)) for name in option.names}
 
 
 def of_kind(*kinds: Kind) -> list[str]:

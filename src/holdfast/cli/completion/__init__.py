@@ -1,0 +1,1 @@
+"""Completion of commands, options and values in shells, generated from the tree of verbs."""
