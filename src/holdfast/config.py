@@ -1,4 +1,5 @@
-"""The URL of the store: from a flag, the environment, a file in the working folder, or the default.
+"""What the command line and servers work on: from a flag, the environment, a file in the working folder, or
+the default.
 
 Promises: the first source that has a value wins, and the answer names the source.
 Never: reads a file of another folder, or opens the store. An internal module.
@@ -13,14 +14,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import BadConfig
-from holdfast.variables import variable
+from holdfast.variables import read_value, variable
 
 FILE_NAME: Final = "holdfast.toml"
 URL_VARIABLE: Final = "HOLDFAST_URL"
 URL_DEFAULT: Final = "sqlite:///holdfast.db"
 GATEWAY_VARIABLE: Final = "HOLDFAST_GATEWAY"
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"
-KEYS: Final = ("url",)
+PREFERENCES: Final = ("output", "color", "progress")
+"""Options of the command line that the file and `HOLDFAST_OUTPUT`, ... may set."""
+KEYS: Final = ("url", "gateway", "token_file", *PREFERENCES)
 TABLES: Final = (
     "holdfast",
     "server",
@@ -55,10 +58,11 @@ def find_url(flag: str | None, environ: Mapping[str, str], folder: Path) -> Reso
 
 
 def find_gateway(
-    flag: str | None, url_flag: str | None, environ: Mapping[str, str]
+    flag: str | None, url_flag: str | None, environ: Mapping[str, str], folder: Path | None = None
 ) -> Resolved | None:
-    """The gateway, from `--gateway` or HOLDFAST_GATEWAY. None: the store is used. A store that is named by
-    `--url` counts more than the environment."""
+    """The gateway, from `--gateway`, HOLDFAST_GATEWAY or the file of the folder. None: the store is used. A
+    store that is named by `--url` counts more than the environment, and one of the environment more than the
+    gateway of the file."""
     if flag is not None:
         if url_flag:
             raise BadConfig("both --gateway and --url are given: use one of them")
@@ -67,7 +71,33 @@ def find_gateway(
         return Resolved(flag, "--gateway")
     if environ.get(GATEWAY_VARIABLE) and not url_flag:
         return Resolved(environ[GATEWAY_VARIABLE], GATEWAY_VARIABLE)
-    return None
+    if folder is None or url_flag or variable(environ, URL_VARIABLE):
+        return None
+    in_file = read_file(folder / FILE_NAME).get("gateway")
+    return Resolved(in_file, FILE_NAME) if in_file else None
+
+
+def find_token(flag: str | None, environ: Mapping[str, str], folder: Path) -> Resolved | None:
+    """The token for a gateway: from `--token`, HOLDFAST_TOKEN, the file HOLDFAST_TOKEN_FILE, or the file that
+    `token_file` of holdfast.toml names."""
+    if flag is not None:
+        return Resolved(flag, "--token")
+    if found := variable(environ, TOKEN_VARIABLE):
+        name = TOKEN_VARIABLE if environ.get(TOKEN_VARIABLE) else f"{TOKEN_VARIABLE}_FILE"
+        return Resolved(found, name)
+    path = read_file(folder / FILE_NAME).get("token_file")
+    if not path:
+        return None
+    return Resolved(read_value(f"token_file of {FILE_NAME}", str(folder / path)), FILE_NAME)
+
+
+def find_preference(name: str, environ: Mapping[str, str], folder: Path) -> Resolved | None:
+    """What the environment or the file says about an option of the command line."""
+    variable_name = f"HOLDFAST_{name.upper()}"
+    if text := environ.get(variable_name):
+        return Resolved(text, variable_name)
+    in_file = read_file(folder / FILE_NAME).get(name)
+    return Resolved(in_file, FILE_NAME) if in_file else None
 
 
 def read_tables(path: Path) -> dict[str, dict[str, Any]]:
@@ -96,7 +126,9 @@ def read_file(path: Path) -> dict[str, str]:
         raise BadConfig(f"{path.name}: 'holdfast' must be a table; write [holdfast] above its keys")
     for key, value in table.items():
         if key not in KEYS:
-            raise BadConfig(f"{path.name}: unknown key '{key}' in [holdfast]; known: {KEYS[0]}")
+            close = get_close_matches(key, KEYS, n=1)
+            text = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(KEYS)}"
+            raise BadConfig(f"{path.name}: unknown key '{key}' in [holdfast]; {text}")
         if not isinstance(value, str):
             raise BadConfig(f"{path.name}: '{key}' must be text, not {value!r}")
     return table

@@ -71,7 +71,11 @@ Reason: TypeAlias = Annotated[
 ]
 Query: TypeAlias = Annotated[
     str | None,
-    Parameter(name=("--query", "-q"), help="Only those that match, as ?q= of the API."),
+    Parameter(
+        name=("--query", "-q"),
+        help="Only those that match, as ?q= of the API.",
+        allow_leading_hyphen=True,
+    ),
 ]
 After: TypeAlias = Annotated[
     str | None, Parameter(help="Where the previous page ended, as it has said.")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from cyclopts import App, Parameter
 
 from holdfast.cli.problem import Usage
+from holdfast.cli.signature import Option, options_of
 from holdfast.cli.values import STDIN
 from holdfast.cli.verb import Verb
+from holdfast.config import PREFERENCES, find_preference
+from holdfast.errors import BadConfig
 
 
 def run(verb: Verb, tokens: list[str]) -> int:
@@ -26,9 +31,35 @@ def run(verb: Verb, tokens: list[str]) -> int:
     app.default(load(verb))
     app["--help"].show = False
     _refuse_gateway(verb, tokens)
+    tokens = with_preferences(tokens, options_of(load(verb)))
     plain = [STDIN if token == "-" else token for token in tokens]
     code = app(plain, exit_on_error=False, print_error=False)
     return code if isinstance(code, int) else 0
+
+
+def with_preferences(tokens: list[str], options: list[Option]) -> list[str]:
+    """The command line with the options that the environment or the file sets, unless they are typed."""
+    added: list[str] = []
+    for option in options:
+        name = max(option.names, key=len)
+        if name.removeprefix("--") not in PREFERENCES or _is_typed(option, tokens):
+            continue
+        found = find_preference(name.removeprefix("--"), os.environ, Path.cwd())
+        if found is None:
+            continue
+        if found.value not in option.choices:
+            known = ", ".join(option.choices)
+            raise BadConfig(f"{found.origin}: {name} is '{found.value}': use one of {known}")
+        added += [name, found.value]
+    return [*added, *tokens]
+
+
+def _is_typed(option: Option, tokens: list[str]) -> bool:
+    return any(
+        token.partition("=")[0] == name or (len(name) == 2 and token.startswith(name))
+        for token in tokens
+        for name in option.names
+    )
 
 
 def _refuse_gateway(verb: Verb, tokens: list[str]) -> None:

@@ -20,12 +20,11 @@ from typing import Final, NamedTuple, TypeVar
 from holdfast.app import TaskQueue, http_of, sqlite_path
 from holdfast.cli.options import Common
 from holdfast.cli.use_cases import UseCases
-from holdfast.config import TOKEN_VARIABLE, Resolved, find_gateway, find_url
+from holdfast.config import Resolved, find_gateway, find_token, find_url
 from holdfast.core.address import Scheme, is_gateway, scheme_of, shown_url
 from holdfast.core.text import one_line
 from holdfast.errors import BadConfig, StoreUnavailable
 from holdfast.queue.by import By
-from holdfast.variables import variable
 
 T = TypeVar("T")
 TRIES: Final = 2
@@ -50,11 +49,11 @@ class Target(NamedTuple):
 
 def target(common: Common) -> Target:
     """The gateway of the command if one is given, else its store."""
-    gateway = find_gateway(common.gateway, common.url, os.environ)
+    gateway = find_gateway(common.gateway, common.url, os.environ, Path.cwd())
     found = gateway or store_url(common)
     if is_gateway(found.value):
-        given = common.token
-        return Target(found, variable(os.environ, TOKEN_VARIABLE) if given is None else given)
+        token = find_token(common.token, os.environ, Path.cwd())
+        return Target(found, None if token is None else token.value)
     if gateway is not None:
         raise BadConfig(
             f"'{shown_url(found.value)}' ({found.origin}) is not a gateway: write holdfast://host:8787, or "

@@ -49,5 +49,6 @@ NOUNS: Final = {
     "token": "Access tokens",
     "audit": "The audit of operators' acts",
     "db": "The database",
+    "config": "Settings",
     "orders": "Orders",
 }

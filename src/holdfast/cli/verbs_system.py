@@ -154,6 +154,22 @@ SYSTEM_VERBS: Final = (
         Kind.SHOW,
     ),
     Verb(
+        "config explain",
+        "List every setting, its value and where it comes from",
+        f"{HERE}.config:explain",
+        ("holdfast config explain", "holdfast config explain -q '-origin:default'"),
+        Kind.LIST,
+        local="it reads the settings of this machine",
+    ),
+    Verb(
+        "config path",
+        "Print the file of settings that counts here",
+        f"{HERE}.config:path",
+        ("holdfast config path",),
+        Kind.SHOW,
+        local="it reads the settings of this machine",
+    ),
+    Verb(
         "completion",
         "Print the completion script of a shell: bash, zsh or fish",
         f"{HERE}.completion:completion",

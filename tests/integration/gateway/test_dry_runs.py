@@ -161,3 +161,8 @@ async def test_keys_of_an_operation_and_of_the_objects_mix(site: Site) -> None:
     assert [item["name"] for item in found["items"]] == ["v"]
     for q in ("state:open assignee:me", "state:open,decided -question:~no", "assignee:a,b"):
         assert (await site.ask("GET", "/decisions", q=q)).json()["items"] == []
+
+
+async def test_a_page_of_no_rows_is_refused(memory_site: Site) -> None:
+    for path in ("/approvals", "/jobs", "/tokens", "/blocks", "/webhooks"):
+        assert (await memory_site.ask("GET", path, limit=0)).status_code == 422, path

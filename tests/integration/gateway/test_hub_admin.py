@@ -76,7 +76,7 @@ async def test_a_conflict_is_listed_and_settled(site: Site) -> None:
     ]
 
 
-@pytest.mark.parametrize("q", ["state:open OR", "nobody:x", "state:none"])
+@pytest.mark.parametrize("q", ["state:open OR", "nme:x", "state:none"])
 async def test_a_wrong_query_of_conflicts_is_refused(memory_site: Site, q: str) -> None:
     assert problem(await memory_site.ask("GET", "/conflicts", q=q))[1] == "invalid-input"
 

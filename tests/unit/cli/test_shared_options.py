@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from holdfast.cli.run import load
 from holdfast.cli.signature import options_of
 from holdfast.cli.tree import VERBS
 from holdfast.cli.verb import Kind, Verb
+from tests.acceptance.cli_support import run_inside
 
 NO_REASON = {
     "enqueue": "the task itself is its record",
@@ -98,3 +100,17 @@ BULK = ("cancel", "pause", "resume", "abort", "retry", "reassign", "release", "f
 @pytest.mark.parametrize("verb", BULK)
 def test_a_change_of_tasks_takes_ids_or_a_query(verb: str) -> None:
     assert {"-q", "--yes"} <= options(BY_PATH[f"task {verb}"])
+
+
+@pytest.mark.parametrize("path", [path for path in of_kind(Kind.LIST) if path != "host list"])
+def test_a_query_may_begin_with_a_minus(tmp_path: Path, path: str) -> None:
+    """A minus means not. The command is refused for its store, not for its options."""
+    needs = {"task": ["id"], "job": ["job"], "webhook": ["id"]} if not path.endswith("list") else {}
+    noun = path.split(maxsplit=1)[0]
+    ids = [] if path in NO_ID else needs.get(noun, [])
+    done = run_inside(tmp_path, *path.split(), *ids, "-q", "-x:1", "--url", "sqlite:///none.db")
+    assert "requires an argument" not in done.said
+    assert "nknown option" not in done.said
+
+
+NO_ID = {"task list", "job list", "webhook list"}

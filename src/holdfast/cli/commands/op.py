@@ -50,7 +50,12 @@ def run(
     action: Annotated[str, Parameter(help="replay, discard, abort, pause, resume or reassign.")],
     /,
     *,
-    query: Annotated[str, Parameter(name=("--query", "-q"), help="The tasks, e.g. type:mail.")],
+    query: Annotated[
+        str,
+        Parameter(
+            name=("--query", "-q"), help="The tasks, e.g. type:mail.", allow_leading_hyphen=True
+        ),
+    ],
     to: Annotated[str | None, Parameter(help="For reassign: the node.")] = None,
     rate: Annotated[float | None, Parameter(help="At most this many tasks per second.")] = None,
     canary: Annotated[

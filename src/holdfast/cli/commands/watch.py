@@ -48,7 +48,11 @@ def watch(
     *,
     query: Annotated[
         str | None,
-        Parameter(name=("--query", "-q"), help="The tasks that match, as ?q= of the API."),
+        Parameter(
+            name=("--query", "-q"),
+            help="The tasks that match, as ?q= of the API.",
+            allow_leading_hyphen=True,
+        ),
     ] = None,
     limit: Annotated[
         int | None, Parameter(name=("--limit", "-n"), help="End after this many events.")

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from holdfast.core.check import check_page
 from holdfast.core.fleet.approvals.approval import Person, as_of
 from holdfast.core.fleet.approvals.break_glass import BreakGlass
 from holdfast.core.fleet.model import Job
@@ -46,6 +47,7 @@ async def find(
 ) -> Answer:
     """One page of the requests that wait for votes, the oldest first, with their jobs."""
     call.authorise_any(O.JOBS_READ, owner_node=call.principal.node)
+    check_page(limit)
     projects = None if call.projects is None else sorted(call.projects)
     if project is not None:
         projects = [project_of(call, O.JOBS_READ, project)]
