@@ -5,25 +5,32 @@ Promises: takes only milliseconds more than a bare interpreter. Never: imports a
 
 from __future__ import annotations
 
+import textwrap
+
+from holdfast.cli.exits import SHORT
 from holdfast.cli.tree import NOUNS, VERBS
 from holdfast.cli.verb import Verb
 
 COMMON = """\
 Options of every command that reads the store:
-  --url URL         the store: sqlite:///file.db or postgresql://user@host/database
-                    (else HOLDFAST_URL, else url in [holdfast] of holdfast.toml, else
-                    sqlite:///holdfast.db)
-  --gateway URL     a gateway in place of the store, e.g. holdfast://host:8787; several with
-                    commas (else HOLDFAST_GATEWAY)
-  --token TOKEN     the token of the gateway (else HOLDFAST_TOKEN)
-  -o, --output      table, json, jsonl or name
-  --color           auto, always or never (NO_COLOR and FORCE_COLOR are honoured)
+  --url URL       the store: sqlite:///file.db or postgresql://user@host/db
+                  (else HOLDFAST_URL, else url in [holdfast] of holdfast.toml,
+                  else sqlite:///holdfast.db)
+  --gateway URL   a gateway in place of the store, e.g. holdfast://host:8787;
+                  several with commas (else HOLDFAST_GATEWAY)
+  --token TOKEN   the token of the gateway (else HOLDFAST_TOKEN)
+  -o, --output    table, json, jsonl or name
+  --color         auto, always or never (NO_COLOR, FORCE_COLOR are honoured)
 
-An id may be shortened to a prefix that matches one task; @last is the newest; - reads ids from stdin.
-Exit codes: 0 ok, 1 failed, 2 usage, 3 partly failed, 4 token refused or right missing, 5 not found,
-6 conflict, 7 timeout, 8 waits for a decision or an approval, 9 rejected, 10 unavailable,
-130 interrupted.
+Lists take -q QUERY, the search of the API: 'status:failed type:mail age:>1h'.
+Changes take --dry-run, which shows the outcome, and --reason (-m).
+An id may be shortened to a prefix that matches one; @last is the newest;
+- reads ids from stdin.
 """
+CODES = textwrap.fill(
+    f"Exit codes: {', '.join(f'{code.value} {text}' for code, text in SHORT.items())}.", 79
+)
+END = "Help for one command: holdfast COMMAND --help. New here? Try: holdfast demo"
 
 
 def top() -> str:
@@ -35,7 +42,10 @@ def top() -> str:
         _block("Commands", single),
     ]
     parts += [_block(title, _of(noun)) for noun, title in NOUNS.items()]
-    parts += [COMMON, "Help for one command: holdfast COMMAND --help. New here? Try: holdfast demo"]
+    parts += [
+        COMMON + CODES + "\n",
+        "Help for one command: holdfast COMMAND --help. New here? Try: holdfast demo",
+    ]
     return "\n".join(parts)
 
 
@@ -48,7 +58,7 @@ def noun(name: str) -> str:
             f"Usage: holdfast {name} VERB [ARGUMENTS] [OPTIONS]\n",
             _block(NOUNS[name], verbs),
             f"Examples:\n{examples}\n",
-            COMMON,
+            f"{COMMON}{CODES}\n",
         ]
     )
 

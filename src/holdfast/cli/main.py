@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from holdfast.cli.exits import Exit
 from holdfast.cli.tree import BY_PATH, NOUNS
 from holdfast.cli.verb import Verb
 
-INTERRUPTED = 130
 HELP = ("-h", "--help")
 VALUED = ("--url", "--gateway", "--token", "-o", "--output", "--color")
 """Options that may also precede the command."""
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         mute()
         return code
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     except Exception as error:
         from holdfast.cli.problem import report
 
@@ -48,7 +48,8 @@ def dispatch(tokens: list[str]) -> int:
         return version()
     leading, rest = split_leading(tokens)
     if not rest:
-        check_alone(leading)
+        if leading:
+            check_alone(leading)
         return _print_help(None)
     if rest[0] in HELP:
         return _print_help(None)

@@ -12,11 +12,12 @@ import json
 import os
 import sys
 
+from holdfast.cli.exits import Exit
 from holdfast.core.text import json_text, lines, one_line
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.queue.problem import Problem, problem_of
 
-PARTIAL = 3
+PARTIAL = Exit.PARTIAL
 DEBUG_VARIABLE = "HOLDFAST_DEBUG"
 
 

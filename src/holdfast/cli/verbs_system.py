@@ -63,7 +63,7 @@ SYSTEM_VERBS: Final = (
     ),
     Verb(
         "audit export",
-        "Print all acts of operators, oldest first, one JSON object a line",
+        "Print all acts of operators, one JSON object a line",
         f"{HERE}.audit:export",
         (
             "holdfast audit export > audit.jsonl",
@@ -89,7 +89,7 @@ SYSTEM_VERBS: Final = (
     ),
     Verb(
         "watch",
-        "Follow a task or a job until it has ended, or the tasks of a query",
+        "Follow a task, a job, or the tasks of a query",
         f"{HERE}.watch:watch",
         (
             "holdfast watch 0199a1b2-7c3e",

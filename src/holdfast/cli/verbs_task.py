@@ -129,7 +129,7 @@ TASK_VERBS: Final = (
     ),
     Verb(
         "task abort",
-        "End tasks, with a record of how far their runners have followed",
+        "End tasks, and record how far their runners followed",
         f"{HERE}.task_intervene:abort",
         ('holdfast task abort 0199a1b2-7c3e --reason "wrong customer"',),
         Kind.WRITE,

@@ -112,11 +112,11 @@ def _of_server(
             sources = (variable, f"{variable}_FILE")
             said = [each for each in sources if each in environ]
             in_file = FILE_NAME if name in tables.get(section, {}) else DEFAULT
-            value = _shown(name, getattr(values, name))
+            value = _shown(getattr(values, name))
             yield f"{section}.{name}", Resolved(value, said[0] if said else in_file)
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(value: Any) -> str:
     """A value in one line, without secrets."""
     match value:
         case None:
@@ -129,9 +129,9 @@ def _shown(name: str, value: Any) -> str:
             return ", ".join(sorted(value)) or "none"
         case list() | tuple():
             return ", ".join(value) or "none"
-        case str() if name == "redis":
-            return shown_url(value)
-    return str(value) if value != "" else "none"
+        case str():
+            return shown_url(value) or "none"  # the URL of a Redis may have a password
+    return str(value)
 
 
 def _near(name: str) -> str | None:

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from holdfast.app import TaskQueue, http_of
 from holdfast.cli.api import answer_of, full_id, v1, whole_id, working_calls_of
 from holdfast.cli.commands.each import Changed, change_each
+from holdfast.cli.exits import Exit
 from holdfast.cli.lists import page_of, print_list
 from holdfast.cli.options import (
     CHANGE,
@@ -34,7 +35,7 @@ from holdfast.client.patience import patiently
 from holdfast.core.bulk import BulkAction, BulkState
 from holdfast.errors import HoldfastError
 
-NOTHING: Final = 1
+NOTHING: Final = Exit.FAILED
 """The exit code of an operation that changed no task."""
 INTERRUPTED: Final = "the command was interrupted"
 """Why an operation was stopped."""

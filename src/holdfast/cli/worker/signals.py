@@ -14,7 +14,9 @@ import os
 import signal
 from typing import Final
 
-INTERRUPTED: Final = 130
+from holdfast.cli.exits import Exit
+
+INTERRUPTED: Final = Exit.INTERRUPTED
 PARENT_VARIABLE: Final = "HOLDFAST_WORKER_PARENT"
 """Environment variable with the file descriptor of a pipe that closes when the parent ends."""
 ECHO_SECONDS: Final = 0.2

@@ -34,7 +34,7 @@ from holdfast.cli.commands.fleet.progress import (
     bad_line,
     make_display,
 )
-from holdfast.cli.main import INTERRUPTED
+from holdfast.cli.exits import Exit
 from holdfast.cli.options import Common
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Item
@@ -75,7 +75,7 @@ def watch_job(
         remark(
             f"job {job_id} goes on: holdfast watch {job_id}; end it: holdfast job abort {job_id}"
         )
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     if progress is not Progress.JSON and progress is not Progress.QUIET:
         print_end(Printer(common), last)
     return exit_code(last.job)
