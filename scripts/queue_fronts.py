@@ -93,7 +93,7 @@ def handle() -> str:
     _, _, body = text.partition('"""\n')
     start, _, rest = body.partition("def no_result")
     _, mark, rest = rest.partition("\n\n\nclass BlockingTaskHandle")
-    uses = "from holdfast.engine.handle import no_result\nfrom holdfast.errors"
+    uses = "from holdfast.engine.handle import no_result, read_result\nfrom holdfast.errors"
     start = start.rstrip().replace("from holdfast.errors", uses)
     return formatted(about + start + mark + rest, HANDLE)
 

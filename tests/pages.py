@@ -214,6 +214,7 @@ INNER = {
     "before_fork",
     "after_fork_in_parent",
     "start_over",
+    "declared",
     "inserted",
     "source",
     "blocking_calls",

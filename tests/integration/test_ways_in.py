@@ -46,7 +46,7 @@ async def test_wrong_follow_ups_get_typed_errors(shared_url: str, isolation: str
         "option": ("InvalidInput", "no option 'dealy'"),
         "task": ("InvalidInput", "3 is not a task type"),
         "type": ("UnknownType", "'unknown'"),
-        "value": ("UnserialisablePayload", "payload"),
+        "value": ("UnserialisablePayload", "argument 'name'"),
     }
     if isolation == "process":
         wrong["transaction"] = ("InvalidInput", "in its own transaction")

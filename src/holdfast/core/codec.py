@@ -21,9 +21,13 @@ _BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 def plain(value: object) -> object:
-    """Encoder hook: subclasses of str (e.g. a task handle) are written as strings."""
+    """Encoder hook: subclasses of str (e.g. a task handle) are written as strings, Pydantic models as their
+    fields."""
     if isinstance(value, str):
         return str(value)
+    dump = getattr(value, "model_dump", None)
+    if callable(dump) and not isinstance(value, type):
+        return dump(mode="json", by_alias=True)
     raise TypeError(f"a {type(value).__qualname__} is not a JSON value")
 
 

@@ -36,3 +36,6 @@ class EnqueueKeywords(TypedDict, total=False):
 
 class TaskRequest(dict[str, Any], Generic[R_co]):
     """A task to enqueue: the arguments of `TaskQueue.enqueue` by name. `R_co` is the type of the result."""
+
+    declared: Any = None
+    """How the result is read (`engine/declared.py`)."""

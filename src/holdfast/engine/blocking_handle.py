@@ -9,12 +9,13 @@ from typing import Final, Generic, Protocol, Self, TypeVar
 
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
-from holdfast.engine.handle import no_result
+from holdfast.engine.declared import Declared
+from holdfast.engine.handle import no_result, read_result
 from holdfast.errors import TaskFailed
 from holdfast.store.store import Inserted
 
 _HIDDEN: Final = frozenset(
-    ["inserted", "source", *(name for name in dir(str) if not name.startswith("_"))]
+    ["declared", "inserted", "source", *(name for name in dir(str) if not name.startswith("_"))]
 )
 R_co = TypeVar("R_co", covariant=True)
 
@@ -35,19 +36,28 @@ class BlockingTaskHandle(str, Generic[R_co]):
     """The id of a task, as a `str` with methods that read the task and wait for it. `R_co` is the type of
     the result."""
 
-    __slots__ = ("inserted", "pressure", "source")
+    __slots__ = ("declared", "inserted", "pressure", "source")
     source: BlockingSource
     """For the engine."""
     inserted: Inserted
     """For the engine."""
+    declared: Declared | None
+    """The type of the result, if it needs a conversion. For the engine."""
     pressure: Pressure
     """Whether the queue was under pressure when it accepted the task."""
 
-    def __new__(cls, inserted: Inserted, pressure: Pressure, source: BlockingSource) -> Self:
+    def __new__(
+        cls,
+        inserted: Inserted,
+        pressure: Pressure,
+        source: BlockingSource,
+        declared: Declared | None = None,
+    ) -> Self:
         self = super().__new__(cls, inserted.task_id)
         self.inserted = inserted
         self.source = source
         self.pressure = pressure
+        self.declared = declared
         return self
 
     @property
@@ -80,7 +90,7 @@ class BlockingTaskHandle(str, Generic[R_co]):
         task = self.wait(timeout)
         if task.status is not Status.COMPLETED:
             raise TaskFailed(no_result(task))
-        result: R_co = task.result
+        result: R_co = read_result(task, self.declared)
         return result
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:

@@ -16,6 +16,7 @@ from holdfast.engine.blocking_context import BlockingContext
 from holdfast.engine.context import Context
 from holdfast.engine.handlers import IN_THREAD, Handler
 from holdfast.engine.loop import log
+from holdfast.engine.parameters import call_with_arguments
 from holdfast.engine.process import ProcessHost
 from holdfast.engine.threads import ThreadHost
 
@@ -82,9 +83,6 @@ class Executor:
 def invoke(handler: Handler, task: Task, context: object) -> Any:
     """Calls the function. The caller awaits the result of an async function."""
     parameters = handler.parameters
-    if parameters is not None:
-        arguments = dict(task.payload or {})
-        if parameters.context_name is not None:
-            arguments[parameters.context_name] = context
-        return handler.function(**arguments)
-    return handler.function(task, context) if handler.wants_context else handler.function(task)
+    if parameters is None:
+        return handler.function(task, context) if handler.wants_context else handler.function(task)
+    return call_with_arguments(handler.function, parameters, task, context)

@@ -93,4 +93,4 @@ def blocking(
 ) -> BlockingTaskHandle[R]:
     """The handle for callers that block."""
     reads = BlockingReads(wait, handle.source)
-    return BlockingTaskHandle(handle.inserted, handle.pressure, reads)
+    return BlockingTaskHandle(handle.inserted, handle.pressure, reads, handle.declared)

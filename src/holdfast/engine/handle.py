@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
+from holdfast.core.check import shown
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
-from holdfast.errors import TaskFailed
+from holdfast.engine.declared import Declared, Misfit
+from holdfast.errors import InvalidInput, TaskFailed
 from holdfast.store.store import Inserted
 
 _HIDDEN: Final = frozenset(
-    ["inserted", "source", *(name for name in dir(str) if not name.startswith("_"))]
+    ["declared", "inserted", "source", *(name for name in dir(str) if not name.startswith("_"))]
 )
 R_co = TypeVar("R_co", covariant=True)
 
@@ -33,23 +35,45 @@ def no_result(task: Task) -> str:
     return f"task {task.id} ({task.type}) {verb} {task.status}: {task.why_ended}"
 
 
+def read_result(task: Task, declared: Declared | None) -> Any:
+    """The result as its handler declares it."""
+    if declared is None:
+        return task.result
+    try:
+        return declared.read(task.result)
+    except Misfit as misfit:
+        raise InvalidInput(
+            f"the result of task {task.id} ({task.type}) is {shown(task.result)}, which is not what its "
+            f"handler declares: {misfit}"
+        ) from None
+
+
 class TaskHandle(str, Generic[R_co]):
     """The id of a task, as a `str` with methods that read the task and wait for it. `R_co` is the type of
     the result."""
 
-    __slots__ = ("inserted", "pressure", "source")
+    __slots__ = ("declared", "inserted", "pressure", "source")
     source: Source
     """For the engine."""
     inserted: Inserted
     """For the engine."""
+    declared: Declared | None
+    """The type of the result, if it needs a conversion. For the engine."""
     pressure: Pressure
     """Whether the queue was under pressure when it accepted the task."""
 
-    def __new__(cls, inserted: Inserted, pressure: Pressure, source: Source) -> Self:
+    def __new__(
+        cls,
+        inserted: Inserted,
+        pressure: Pressure,
+        source: Source,
+        declared: Declared | None = None,
+    ) -> Self:
         self = super().__new__(cls, inserted.task_id)
         self.inserted = inserted
         self.source = source
         self.pressure = pressure
+        self.declared = declared
         return self
 
     @property
@@ -82,7 +106,7 @@ class TaskHandle(str, Generic[R_co]):
         task = await self.wait(timeout)
         if task.status is not Status.COMPLETED:
             raise TaskFailed(no_result(task))
-        result: R_co = task.result
+        result: R_co = read_result(task, self.declared)
         return result
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:

@@ -18,6 +18,8 @@ from holdfast.core.check import check_id, check_number, check_positive, check_wh
 from holdfast.core.limit import LIMIT_MAX, LimitRule
 from holdfast.core.submit import ATTEMPTS_MAX
 from holdfast.core.task import Priority
+from holdfast.engine.arguments import declared_result
+from holdfast.engine.declared import Declared
 from holdfast.engine.parameters import Parameters, parameters_of
 from holdfast.errors import BadConfig, InvalidInput
 
@@ -110,6 +112,8 @@ class Handler(msgspec.Struct, frozen=True):
     """What the function takes from the payload, whose fields are its arguments. Read once, because every
     enqueue needs it. None: the argument is the task."""
     wants_context: bool = False
+    result: Declared | None = None
+    """The type of the result, if it needs a conversion."""
 
     @property
     def by_keyword(self) -> bool:
@@ -178,7 +182,8 @@ def for_arguments(
     task_type: str, function: Callable[..., Any], config: TypeConfig, isolation: str | None = None
 ) -> Handler:
     """A handler whose arguments are the fields of the payload."""
-    parameters = parameters_of(task_type, function, _signature(task_type, function))
+    signature = _signature(task_type, function)
+    parameters = parameters_of(task_type, function, signature)
     return _importable(
         Handler(
             task_type,
@@ -187,6 +192,7 @@ def for_arguments(
             config,
             parameters,
             parameters.context_name is not None,
+            declared_result(function, signature.return_annotation),
         )
     )
 

@@ -15,6 +15,9 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 import msgspec
 
 from holdfast.core.check import shown
+from holdfast.core.codec import plain
+from holdfast.core.task import Task
+from holdfast.engine.arguments import Arguments, ArgumentsRefused, resolved
 from holdfast.engine.blocking_context import BlockingContext
 from holdfast.engine.context import Context
 from holdfast.errors import BadConfig, InvalidInput
@@ -37,6 +40,8 @@ class Parameters(msgspec.Struct, frozen=True):
     names: frozenset[str] | None
     """None if the function takes any name (`**kwargs`)."""
     required: frozenset[str]
+    arguments: Arguments
+    """The arguments by their annotations."""
 
 
 def parameters_of(
@@ -52,12 +57,14 @@ def parameters_of(
                 "use ordinary or keyword parameters"
             )
     named = [p for p in others if p.kind is not p.VAR_KEYWORD]
+    without = signature.replace(parameters=others)
     return Parameters(
         task_type,
-        signature.replace(parameters=others),
+        without,
         context_name,
         frozenset(p.name for p in named) if len(named) == len(others) else None,
         frozenset(p.name for p in named if p.default is p.empty),
+        Arguments(task_type, function, without),
     )
 
 
@@ -76,7 +83,7 @@ def _context_name(
 def _is_context(function: Callable[..., Any], parameter: inspect.Parameter) -> bool:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         return False
-    annotation = _resolved(function, parameter.annotation)
+    annotation = resolved(function, parameter.annotation)
     if annotation is parameter.empty or annotation is Any:
         return parameter.name in CONTEXT_NAMES
     if isinstance(annotation, str):
@@ -84,16 +91,6 @@ def _is_context(function: Callable[..., Any], parameter: inspect.Parameter) -> b
         is_context = bool(_TEXTS & {part.strip() for part in annotation.split("|")})
         return is_context or parameter.name in CONTEXT_NAMES
     return any(kind in CONTEXTS for kind in _kinds(annotation))
-
-
-def _resolved(function: Callable[..., Any], annotation: Any) -> Any:
-    """The annotation as an object. The text itself if it cannot be evaluated."""
-    if not isinstance(annotation, str):
-        return annotation
-    try:
-        return eval(annotation, getattr(inspect.unwrap(function), "__globals__", {}))
-    except Exception:
-        return annotation
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:
@@ -123,9 +120,8 @@ def bind_payload(
     return payload
 
 
-def check_payload(parameters: Parameters, payload: object) -> None:
-    """InvalidInput unless the function can be called with the fields of the payload. An object of another
-    class is not checked: its fields are known when it is encoded."""
+def checked_payload(parameters: Parameters, payload: object) -> object:
+    """The payload to store. InvalidInput unless the function can be called with its fields."""
     if type(payload) is dict:
         keys = payload.keys()
         if (
@@ -133,15 +129,51 @@ def check_payload(parameters: Parameters, payload: object) -> None:
             and parameters.names is not None
             and keys <= parameters.names
         ):
-            return
+            return parameters.arguments.written(payload)
     elif payload is not None and isinstance(payload, _NO_OBJECTS):
         names = ", ".join(sorted(parameters.names or ())) or "any"
         raise _cannot_call(
             parameters, f"the payload is {shown(payload)}, not an object with the fields: {names}"
         )
-    elif payload is not None and not isinstance(payload, Mapping):
-        return
-    bind_payload(parameters, (), {str(name): value for name, value in dict(payload or {}).items()})
+    fields = _fields(payload)
+    if fields is None:
+        return payload  # The encoder refuses it.
+    return parameters.arguments.written(bind_payload(parameters, (), fields)) or payload
+
+
+def _fields(payload: object) -> dict[str, Any] | None:
+    """The fields of a payload that is a mapping, None, or an object with fields."""
+    if payload is None or isinstance(payload, Mapping):
+        return {str(name): value for name, value in dict(payload or {}).items()}
+    try:
+        made = msgspec.to_builtins(payload, str_keys=True, enc_hook=plain)
+    except Exception:
+        return None
+    return made if isinstance(made, dict) else None
+
+
+def call_with_arguments(
+    function: Callable[..., Any], parameters: Parameters, task: Task, context: object
+) -> Any:
+    """Calls the function with the fields of the payload. ArgumentsRefused if it does not take them."""
+    arguments = dict(task.payload or {})
+    if parameters.arguments.reads or parameters.arguments.reads is None:
+        parameters.arguments.read(arguments)
+    if parameters.context_name is not None:
+        arguments[parameters.context_name] = context
+    try:
+        return function(**arguments)
+    except TypeError:
+        _check_call(parameters, task.payload)
+        raise
+
+
+def _check_call(parameters: Parameters, payload: Any) -> None:
+    """ArgumentsRefused if the function cannot be called with the fields of a stored payload."""
+    try:
+        bind_payload(parameters, (), dict(payload or {}))
+    except InvalidInput as error:
+        raise ArgumentsRefused(f"{error}; edit the payload and replay the task") from None
 
 
 def _cannot_call(parameters: Parameters, why: str) -> InvalidInput:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
-from holdfast.core.check import check_choice
+from holdfast.core.check import check_choice, shown
 from holdfast.core.codec import loads
 from holdfast.core.command import named_point
 from holdfast.core.dependency import Edge
@@ -25,8 +25,9 @@ from holdfast.core.totals import check_totals
 from holdfast.engine import process_wire as wire
 from holdfast.engine.blocking_handle import BlockingTaskHandle
 from holdfast.engine.context import progress_text
+from holdfast.engine.declared import is_plain
 from holdfast.engine.plain_context import PlainContext
-from holdfast.errors import InvalidInput, LeaseLost, NotSupported
+from holdfast.errors import InvalidInput, LeaseLost, NotSupported, UnserialisablePayload
 
 
 def plain_value(value: object, what: str, limit: int = PAYLOAD_BYTES_MAX) -> Any:
@@ -37,7 +38,14 @@ def plain_value(value: object, what: str, limit: int = PAYLOAD_BYTES_MAX) -> Any
 def portable_request(request: TaskRequest[Any]) -> dict[str, Any]:
     """The request as plain JSON, with the edges as they are: the parent process checks them."""
     given = {**request}
-    payload = plain_value(given.pop("payload", None), "payload")
+    payload = given.pop("payload", None)
+    for name, value in payload.items() if isinstance(payload, dict) else ():
+        if not is_plain(value):
+            raise UnserialisablePayload(
+                f"argument '{name}' is {shown(value)}, which would not arrive as it is: enqueue by the task "
+                "function, or pass plain values, lists and dicts"
+            )
+    payload = plain_value(payload, "payload")
     edges = given.pop("depends_on", ())
     if isinstance(edges, Mapping):
         edges = {str(parent): str(policy) for parent, policy in edges.items()}
@@ -111,7 +119,7 @@ class PipeContext(PlainContext):
                 "in the event loop or in a thread"
             )
         inserted, pressure = self._ask("enqueue", portable_request(request))
-        return BlockingTaskHandle(inserted, pressure, PipeReads(self._ask))
+        return BlockingTaskHandle(inserted, pressure, PipeReads(self._ask), request.declared)
 
     def decide(self, question: str, **options: Any) -> NoReturn:
         raise NotSupported("a handler with isolation='process' cannot ask: run it in a thread")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import multiprocessing
 import os
 import pickle
@@ -18,7 +19,9 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import chain, repeat
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
@@ -27,8 +30,11 @@ from holdfast.core.command import Cancel, Snooze
 from holdfast.core.steps import settled
 from holdfast.core.submit import RESULT_BYTES_MAX
 from holdfast.engine import boot, process_wire as wire
+from holdfast.engine.arguments import ArgumentsRefused, declared_result
 from holdfast.engine.context import Context
+from holdfast.engine.declared import Declared, Misfit
 from holdfast.engine.handlers import Handler, Reject, import_path
+from holdfast.engine.parameters import Parameters, call_with_arguments, parameters_of
 from holdfast.engine.pipe_context import PipeContext, plain_value
 from holdfast.errors import InvalidInput
 
@@ -179,7 +185,6 @@ class ProcessHost:
                     function_path,
                     handler.by_keyword,
                     handler.wants_context,
-                    handler.context_name,
                     context.task,
                 )
             )
@@ -211,6 +216,8 @@ class ProcessHost:
                     return value
                 case "refused":
                     raise ResultRefused(value)
+                case "misfit":
+                    raise ArgumentsRefused(value)
                 case "reject":
                     raise Reject(value)
                 case "error":
@@ -291,46 +298,57 @@ def serve(end: socket.socket, path: list[str], parent: int) -> None:
     pipe.send(("booted", None))
     while True:
         try:
-            function_path, by_keyword, wants_context, context_name, task = pipe.recv()
+            function_path, by_keyword, wants_context, task = pipe.recv()
         except (EOFError, OSError):
             return
         context = PipeContext(pipe, task)
         try:
-            value = _call(function_path, by_keyword, wants_context, context_name, context)
-            context.end(*_outcome(value))
+            function = _imported(*function_path)
+            value = _call(function, by_keyword, wants_context, context)
+            context.end(*_outcome(value, _declared(function, task.type)[1] if by_keyword else None))
+        except ArgumentsRefused as error:
+            context.end("misfit", str(error))
         except Reject as error:
             context.end("reject", str(error))
         except Exception as error:
             context.end("error", (type(error).__qualname__, str(error), traceback.format_exc()))
 
 
-def _outcome(value: object) -> tuple[str, object]:
+def _outcome(value: object, declared: Declared | None) -> tuple[str, object]:
     """The last message of a handler that returned: the value as plain JSON, or why it cannot be stored."""
     if isinstance(value, Cancel | Snooze):
         return "result", value
     try:
+        value = value if declared is None else declared.write_any(value)
         return "result", plain_value(value, "result", RESULT_BYTES_MAX)
-    except InvalidInput as error:
+    except (InvalidInput, Misfit) as error:
         return "refused", str(error)
 
 
+@cache
+def _imported(module: str, name: str) -> Callable[..., Any]:
+    """The function of a handler."""
+    target: Any = importlib.import_module(module)
+    for part in name.split("."):
+        target = getattr(target, part)
+    function: Callable[..., Any] = getattr(target, "function", target)
+    return function
+
+
+@cache
+def _declared(function: Callable[..., Any], task_type: str) -> tuple[Parameters, Declared | None]:
+    """The arguments and the result of a function, by its annotations."""
+    signature = inspect.signature(function)
+    parameters = parameters_of(task_type, function, signature)
+    return parameters, declared_result(function, signature.return_annotation)
+
+
 def _call(
-    function_path: tuple[str, str],
-    by_keyword: bool,
-    wants_context: bool,
-    context_name: str | None,
-    context: PipeContext,
+    function: Callable[..., Any], by_keyword: bool, wants_context: bool, context: PipeContext
 ) -> Any:
     task = context.task
-    target: Any = importlib.import_module(function_path[0])
-    for part in function_path[1].split("."):
-        target = getattr(target, part)
-    function = getattr(target, "function", target)
     if by_keyword:
-        arguments = dict(task.payload or {})
-        if context_name is not None:
-            arguments[context_name] = context
-        value = function(**arguments)
+        value = call_with_arguments(function, _declared(function, task.type)[0], task, context)
     else:
         value = function(task, context) if wants_context else function(task)
     if asyncio.iscoroutine(value):

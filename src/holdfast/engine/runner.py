@@ -15,10 +15,12 @@ from holdfast.core.command import Cancel, Complete, Fail, Release, RunnerCommand
 from holdfast.core.submit import RESULT_BYTES_MAX, encode_payload
 from holdfast.core.task import FailureKind, Task, timeout_of
 from holdfast.core.text import lines
+from holdfast.engine.arguments import ArgumentsRefused
 from holdfast.engine.context import Context, Services
 from holdfast.engine.deadlines import Deadlines
+from holdfast.engine.declared import Misfit
 from holdfast.engine.execute import Executor, invoke
-from holdfast.engine.handlers import IN_LOOP, IN_THREAD, Handlers, Reject
+from holdfast.engine.handlers import IN_LOOP, IN_THREAD, Handler, Handlers, Reject
 from holdfast.engine.owned_run import LOST, TIMEOUT, OwnedRun
 from holdfast.engine.process import ProcessDied, ResultRefused
 from holdfast.errors import DecisionExpired, HoldfastError, LeaseLost
@@ -69,7 +71,7 @@ class TaskRunner:
                 value = await invoke(handler, task, context)
             else:
                 value = await self._executor.call(handler, context)
-            command = _outcome(value, self._monotonic() - started_at)
+            command = _outcome(handler, value, self._monotonic() - started_at)
             owned.cancelled = owned.cancelled or (LOST if context.is_suspended else None)
         except asyncio.CancelledError as error:
             if owned.cancelled is None and _is_cancelled():
@@ -109,7 +111,7 @@ def _has_ended(context: Context, error: BaseException) -> bool:
     return context.is_suspended or (isinstance(error, LeaseLost) and context.cancel_requested)
 
 
-def _outcome(value: object, duration: float) -> RunnerCommand:
+def _outcome(handler: Handler, value: object, duration: float) -> RunnerCommand:
     """The command of a handler that has returned."""
     if value is None:
         return Complete("null", duration)
@@ -119,8 +121,10 @@ def _outcome(value: object, duration: float) -> RunnerCommand:
         delay = min(max(0.0, float(value.delay_seconds)), SNOOZE_SECONDS_MAX)
         return Snooze(delay, _reason(value.reason))
     try:
+        if handler.result is not None:
+            value = handler.result.write_any(value)
         return Complete(encode_payload(value, what="result", limit=RESULT_BYTES_MAX), duration)
-    except HoldfastError as error:
+    except (HoldfastError, Misfit) as error:
         # The work is done. Another attempt would repeat it and get the same error.
         return Fail(failures.from_exception("result", error), duration, final=True)
 
@@ -138,6 +142,8 @@ def _described(task: Task, error: BaseException, duration: float) -> Fail:
         case Reject():
             failure = failures.from_exception(task.type, error, kind=FailureKind.REJECTED)
             return Fail(failure, duration, final=True)
+        case ArgumentsRefused():
+            return Fail(failures.from_exception(task.type, error), duration, final=True)
         case ResultRefused():
             # The work is done. Another attempt would repeat it and get the same error.
             return Fail(failures.from_exception("result", error), duration, final=True)

@@ -13,9 +13,10 @@ from holdfast.core.check import check_name, shown
 from holdfast.core.pressure import ACCEPTED, Pressure
 from holdfast.core.submit import BATCH_MAX, Submission, inserted_at, submit, submit_like
 from holdfast.core.task import Task
+from holdfast.engine.declared import Declared
 from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.handlers import TypeConfig
-from holdfast.engine.parameters import check_payload
+from holdfast.engine.parameters import checked_payload
 from holdfast.errors import BatchTooLarge, InvalidInput, QueueFull
 from holdfast.queue.pressure import Backpressure
 from holdfast.queue.session import Resources, Sessions
@@ -126,7 +127,7 @@ class Producer:
         made = await self.insert(
             type, payload, id, options, tx, beside=beside, by_handler=by_handler
         )
-        return TaskHandle(made.inserted, made.pressure, self._source)
+        return TaskHandle(made.inserted, made.pressure, self._source, self._declared(type))
 
     async def insert(
         self,
@@ -151,7 +152,7 @@ class Producer:
         if handler is not None:
             config = handler.config
             if handler.parameters is not None:
-                check_payload(handler.parameters, payload)
+                payload = checked_payload(handler.parameters, payload)
         else:
             config = await self._types.find(resources.store, type)
         now = resources.store.now()
@@ -172,6 +173,11 @@ class Producer:
         else:
             inserted = (await new_tasks.insert([submission], rows))[0]
         return Enqueued(submission, inserted, pressure)
+
+    def _declared(self, type: str) -> Declared | None:
+        """The type of the result, if the handler is in this process."""
+        handler = self._types.handlers.get(type)
+        return None if handler is None else handler.result
 
     async def enqueue_follow_up(self, request: Mapping[str, Any]) -> TaskHandle[Any]:
         """Enqueues a task for a handler (`ctx.enqueue`)."""
@@ -197,7 +203,10 @@ class Producer:
             inserted = await new_tasks.insert_in_tx(group, tx)
         else:
             inserted = await new_tasks.insert(group, rows)
-        return [TaskHandle(answer, pressure, self._source) for answer in inserted]
+        return [
+            TaskHandle(answer, pressure, self._source, self._declared(item["type"]))
+            for answer, item in zip(inserted, items, strict=True)
+        ]
 
     async def _admit(
         self,
@@ -260,14 +269,16 @@ class Producer:
             task_type = item["type"]
             if task_type != last_type:
                 last_type, parameters = task_type, self._types.parameters(task_type)
+            payload = item.get("payload")
             if parameters is not None:
-                check_payload(parameters, item.get("payload"))
+                payload = checked_payload(parameters, payload)
             is_like_others = len(item) == 2 and "payload" in item
             if is_like_others and (model := models.get(task_type)) is not None:
-                group.append(submit_like(model, item["payload"], new_id(now), now))
+                group.append(submit_like(model, payload, new_id(now), now))
                 continue
             fields = dict(item)
-            payload, task_id = fields.pop("payload", None), fields.pop("id", None)
+            task_id = fields.pop("id", None)
+            fields.pop("payload", None)
             del fields["type"]
             check_options(fields)
             options = EnqueueOptions(**fields) if fields else _NO_OPTIONS

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, Unpack
 
 from holdfast.core.keywords import EnqueueKeywords, TaskRequest
+from holdfast.core.task import Task
 from holdfast.engine.blocking_handle import BlockingTaskHandle
-from holdfast.engine.handle import TaskHandle
+from holdfast.engine.handle import TaskHandle, read_result
 from holdfast.engine.handlers import Handler
 from holdfast.engine.parameters import bind_payload
 from holdfast.queue.blocking_calls import BlockingCalls
@@ -68,8 +69,16 @@ class TaskFunction(Generic[P, R_co]):
 
     def request(self, *args: P.args, **kwargs: P.kwargs) -> TaskRequest[R_co]:
         """Returns such a task as an item for `TaskQueue.enqueue_many`."""
-        payload = bind_payload(self._parameters, args, kwargs)
-        return TaskRequest({"type": self.type, "payload": payload, **self._options})
+        payload = self._parameters.arguments.written(bind_payload(self._parameters, args, kwargs))
+        request = TaskRequest[R_co]({"type": self.type, "payload": payload, **self._options})
+        request.declared = self._handler.result
+        return request
+
+    def result_of(self, task: Task) -> R_co:
+        """Returns the result of a completed task of this type, e.g. of `ctx.parents()`, as the function
+        declares it."""
+        result: R_co = read_result(task, self._handler.result)
+        return result
 
 
 class DefinedTask(TaskFunction[P, R_co], Generic[P, R_co, Q, S_co]):

@@ -19,9 +19,10 @@ from holdfast.core.dependency import Edge
 from holdfast.core.pressure import Pressure
 from holdfast.core.submit import BATCH_MAX, encode_payload
 from holdfast.core.task import DEFAULT_PROJECT, Priority, Status
+from holdfast.engine.declared import Declared
 from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.handlers import Handlers
-from holdfast.engine.parameters import check_payload
+from holdfast.engine.parameters import checked_payload
 from holdfast.errors import BatchTooLarge, InvalidInput, NotSupported, QueueStopping
 from holdfast.queue.batcher import Batcher
 from holdfast.queue.enqueue import check_options, split_request
@@ -74,7 +75,12 @@ class RemoteProducer:
         await self._register()
         body = self._body(type, payload, id, options)
         inserted, pressure = await self._put(body)
-        return TaskHandle(inserted, pressure, self._source)
+        return TaskHandle(inserted, pressure, self._source, self._declared(type))
+
+    def _declared(self, type: str) -> Declared | None:
+        """The type of the result, if the handler is in this process."""
+        handler = self._handlers.get(type)
+        return None if handler is None else handler.result
 
     async def enqueue_follow_up(self, request: Mapping[str, Any]) -> TaskHandle[Any]:
         """Enqueues a task for a handler, also while the queue stops and waits for it."""
@@ -83,7 +89,7 @@ class RemoteProducer:
             raise NotSupported(NO_TX)
         await self._register()
         inserted, pressure = await self._put(self._body(type, payload, id, options))
-        return TaskHandle(inserted, pressure, self._source)
+        return TaskHandle(inserted, pressure, self._source, self._declared(type))
 
     async def enqueue_many(
         self, tasks: Iterable[Mapping[str, Any]], tx: object
@@ -100,7 +106,10 @@ class RemoteProducer:
         if not bodies:
             return []
         answers = await self._insert_many(bodies)
-        return [TaskHandle(inserted, pressure, self._source) for inserted, pressure in answers]
+        return [
+            TaskHandle(inserted, pressure, self._source, self._declared(body["type"]))
+            for (inserted, pressure), body in zip(answers, bodies, strict=True)
+        ]
 
     def _check(self, tx: object) -> None:
         if tx is not None:
@@ -139,7 +148,7 @@ class RemoteProducer:
         """The task as the API takes it. What cannot be written as JSON is refused here."""
         handler = self._handlers.get(type) if isinstance(type, str) else None
         if handler is not None and handler.parameters is not None:
-            check_payload(handler.parameters, payload)
+            payload = checked_payload(handler.parameters, payload)
         text = encode_payload(payload)
         body: dict[str, Any] = {"type": type, "payload": msgspec.Raw(text.encode())}
         home = self._settings.current.project
