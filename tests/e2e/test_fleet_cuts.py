@@ -67,7 +67,17 @@ class Processes:
     def agent(self, n: int) -> None:
         options = ["--gateway", self._network.addresses(n), "--token", self.join]
         state = str(self._folder / f"state-{n}")
-        args = ["agent", *options, "--state", state, "--name", f"host-{n}"]
+        transport = ("http", "websocket")[n % 2]
+        args = [
+            "agent",
+            *options,
+            "--state",
+            state,
+            "--name",
+            f"host-{n}",
+            "--transport",
+            transport,
+        ]
         self._start(f"agent-{n}", args, self._env, self._network.agent_network(n))
 
     def kill(self, name: str) -> None:

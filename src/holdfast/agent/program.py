@@ -21,8 +21,9 @@ from holdfast.agent.files import Disk
 from holdfast.agent.http import HttpTransport
 from holdfast.agent.journal import HostJournal
 from holdfast.agent.link import LocalHost
-from holdfast.agent.settings import AgentSettings
+from holdfast.agent.settings import AgentSettings, TransportKind
 from holdfast.agent.state import Identity, StateFolder
+from holdfast.agent.websocket import WebSocketTransport
 from holdfast.client.address import read_addresses
 from holdfast.client.http import Http
 from holdfast.clock import Clock
@@ -45,6 +46,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     state: Path
     name: str
     labels: dict[str, str] = {}
+    transport: TransportKind = TransportKind.HTTP
     settings: AgentSettings = AgentSettings()
 
 
@@ -79,7 +81,8 @@ class Program:
             tries=TRIES,
             verify=addresses.tls.context(),
         )
-        transport = HttpTransport(http)
+        is_http = self._options.transport is TransportKind.HTTP
+        transport = HttpTransport(http) if is_http else WebSocketTransport(http)
         try:
             journal = HostJournal(host, self._folder.journal, self._ids.secret())
             await journal.load()
@@ -103,7 +106,7 @@ class Program:
                 return
             await self._agent.run()
         finally:
-            await http.close()
+            await transport.close()
             await host.close()
             self._folder.leave()
 

@@ -32,6 +32,15 @@ class OnStop(StrEnum):
     """The agent ends after them."""
 
 
+class TransportKind(StrEnum):
+    """How an agent speaks to its gateways."""
+
+    HTTP = "http"
+    """One call at a time, which the server holds."""
+    WEBSOCKET = "websocket"
+    """One connection for all syncs."""
+
+
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of an agent."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from holdfast.agent.settings import TransportKind
 from holdfast.core.command import Abort, Admit, Instruction
 from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.jobs.spec import check_request, stored
@@ -23,8 +24,11 @@ from tests.integration.worker.served import Site, open_site
 NAMES = ("web-1", "web-2", "web-3")
 
 
-async def start(site: Site, folder: Path, name: str) -> asyncio.subprocess.Process:
+async def start(
+    site: Site, folder: Path, name: str, transport: str = "http"
+) -> asyncio.subprocess.Process:
     options = ["--gateway", site.listening.url, "--token", await join_token(site)]
+    options += ["--transport", transport]
     return await spawn(
         "-m", "holdfast", "agent", *options, "--state", str(folder / name), "--name", name
     )
@@ -62,8 +66,9 @@ async def ended(site: Site, execution: str) -> Task:
 @pytest.mark.timeout(90)
 async def test_agents_run_a_job(url: str, tmp_path: Path) -> None:
     async with open_site(url) as site, AsyncExitStack() as stack:
-        for name in NAMES:
-            await stack.enter_async_context(running(await start(site, tmp_path, name)))
+        for name, transport in zip(NAMES, ("http", "websocket", "websocket"), strict=True):
+            process = await start(site, tmp_path, name, transport)
+            await stack.enter_async_context(running(process))
         hosts = [await host_id(tmp_path, name) for name in NAMES]
         executions = await job(site, hosts, f"sh -c 'echo x >> {tmp_path}/mark; echo hello'")
         tasks = [await ended(site, execution) for execution in executions]
@@ -75,16 +80,17 @@ async def test_agents_run_a_job(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(90)
-async def test_an_abort_and_a_killed_agent(url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", TransportKind)
+async def test_an_abort_and_a_killed_agent(url: str, tmp_path: Path, transport: str) -> None:
     async with open_site(url) as site:
-        process = await start(site, tmp_path, "web-1")
+        process = await start(site, tmp_path, "web-1", transport)
         host = await host_id(tmp_path, "web-1")
         [execution] = await job(site, [host], f"sh -c 'echo x >> {tmp_path}/mark; sleep 600'")
         while not await asyncio.to_thread((tmp_path / "mark").exists):
             pass
         process.kill()
         await process.communicate()
-        async with running(await start(site, tmp_path, "web-1")):
+        async with running(await start(site, tmp_path, "web-1", transport)):
             await site.store.apply([Instruction(execution, Abort("user:ann", "wrong"))])
             while (await slot_of(site.store, host))[1] is not None:
                 await asyncio.to_thread(lambda: None)

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from holdfast import __version__
 from holdfast.agent.program import AgentOptions, Program
-from holdfast.agent.settings import AgentSettings, OnStop, StaleBlocks
+from holdfast.agent.settings import AgentSettings, OnStop, StaleBlocks, TransportKind
 from holdfast.agent.state import default_folder
 from holdfast.cli.logs import log_to_stderr
 from holdfast.cli.problem import Usage
@@ -76,6 +76,13 @@ Stale = Annotated[
         env_var=f"{PREFIX}STALE_BLOCKS", help="What to do without news about blocks for 5 minutes."
     ),
 ]
+Transport = Annotated[
+    TransportKind,
+    Parameter(
+        env_var=f"{PREFIX}TRANSPORT",
+        help="How it speaks to gateways: calls over HTTP, or one WebSocket.",
+    ),
+]
 Stop = Annotated[
     OnStop,
     Parameter(
@@ -97,6 +104,7 @@ def agent(
     update_command: UpdateCommand = None,
     stale_blocks: Stale = StaleBlocks.STRICT,
     on_stop: Stop = OnStop.LEAVE,
+    transport: Transport = TransportKind.HTTP,
     log_level: LogLevel = LogLevel.INFO,
 ) -> int:
     """Run commands of the fleet on this host until SIGTERM or Ctrl-C.
@@ -117,6 +125,7 @@ def agent(
         state=(state or default_folder(Path.home(), is_root=is_root)).absolute(),
         name=check_id("--name", name or os.uname().nodename),
         labels={} if labels is None else dict(map(_label, names(labels))),
+        transport=transport,
         settings=AgentSettings(
             version=__version__,
             allow=names(allow),
