@@ -26,6 +26,8 @@ NETWORK_BITS: Final = 64
 """An IPv6 host has a whole network of this size."""
 HOSTS_KEPT: Final = 10_000
 """Hosts whose networks are remembered: each request asks for one."""
+HOST_CHARS_MAX: Final = 100
+"""No address is longer, with its zone. A local proxy may name any text as the client."""
 
 
 class AddressLimits:
@@ -70,9 +72,13 @@ def address_of_peer(peer: str) -> str:
     return network_of(host) if kind in ("ipv4", "ipv6") else ""
 
 
-@lru_cache(HOSTS_KEPT)
 def network_of(host: str) -> str:
     """An IPv4 address, or the network of an IPv6 address; another text as it is."""
+    return host if len(host) > HOST_CHARS_MAX else _network_of(host)
+
+
+@lru_cache(HOSTS_KEPT)
+def _network_of(host: str) -> str:
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:
