@@ -14,6 +14,7 @@ import msgspec
 from holdfast.client.node.journal import Journal, Left
 from holdfast.clock import Clock
 from holdfast.core.errors import TooLarge
+from holdfast.core.exchange.bounds import HANDSHAKE_MAX, PULL_MAX
 from holdfast.core.exchange.item_wire import encode_item
 from holdfast.core.exchange.offline import (
     CONTENT,
@@ -33,11 +34,10 @@ from holdfast.core.exchange.offline import (
 )
 from holdfast.errors import BatchTooLarge, Conflict
 
-PUSH_MAX: Final = 100
+PUSHED_AT_ONCE: Final = 100
+"""Items of one request, fewer than the server takes: an answer that was lost costs less."""
 BYTES_MIN: Final = 1_000
 """A gateway that refuses even such small requests as too large is not asked again."""
-PULL_MAX: Final = 500
-HANDSHAKE_MAX: Final = 5_000
 ROUNDS_MAX: Final = 1_000
 """Rounds of one sync. Each pushes or pulls something: only a server that always changes needs many."""
 
@@ -182,7 +182,7 @@ class Exchange:
     # -- writing -----------------------------------------------------------------------------------
 
     async def _push(self, report: SyncReport) -> bool:
-        sealings = to_send(self._journal.log(), PUSH_MAX, self._bytes_max)
+        sealings = to_send(self._journal.log(), PUSHED_AT_ONCE, self._bytes_max)
         if not sealings:
             return False
         self._journal.seal(sealings)

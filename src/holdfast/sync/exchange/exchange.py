@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from holdfast.core import codec
 from holdfast.core.check import check_name, check_page, check_whole
 from holdfast.core.event import Event, Position
+from holdfast.core.exchange.bounds import HANDSHAKE_MAX, PULL_MAX, PUSH_MAX
 from holdfast.core.exchange.handshake import (
     ClientEntry,
     Handshake,
@@ -42,13 +43,10 @@ from holdfast.sync.rows import RegisteredNode, own, read_project, read_sync_rows
 from holdfast.sync.sync_task import SyncTask, row_of, view
 from holdfast.sync.tally import write_tally
 
-PUSH_MAX: Final = 500
-PULL_MAX: Final = 500
 PULL_BYTES: Final = 4_194_304
 """Bytes of payloads and results after which the answer to a pull of names is cut."""
 PULL_STEP: Final = 25
 """Tasks that such a pull reads at a time."""
-HANDSHAKE_MAX: Final = 5_000
 FEED_PAGE: Final = 500
 FEED_PAGES: Final = 20
 """Pages of the feed that one call reads."""
