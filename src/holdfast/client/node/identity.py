@@ -13,6 +13,9 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.check import shown
+from holdfast.core.ids import Ids
+from holdfast.core.wire import check_new_id, check_project
 from holdfast.errors import BadConfig
 
 FILE: Final = "node-identity.json"
@@ -41,6 +44,40 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Forge(msgspec.Struct, frozen=True, rename="camel"):
     node_id: str
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller says about the node of a folder. None: whatever the folder has."""
+
+    node_id: str | None
+    node_type: str
+    project: str | None
+    gateway: str
+    capabilities: list[str]
+
+
+def identity_of(folder: Path, wanted: Wanted, ids: Ids) -> Identity:
+    """The identity of a folder, which is made and written at first. BadConfig if the folder belongs to
+    another node or project."""
+    identity = read_identity(folder)
+    if identity is None:
+        node_id = wanted.node_id or forge_node_id(folder) or f"{wanted.node_type}-{ids.secret()}"
+        project = "default" if wanted.project is None else wanted.project
+        identity = Identity(
+            node_id=check_new_id("node_id", node_id),
+            node_type=wanted.node_type,
+            project=check_project("project", project),
+            gateway=wanted.gateway,
+            capabilities=wanted.capabilities,
+        )
+        write_identity(folder, identity)
+    if wanted.node_id not in (None, identity.node_id):
+        raise BadConfig(f"{folder} belongs to node {identity.node_id}, not {wanted.node_id}")
+    if wanted.project not in (None, identity.project):
+        raise BadConfig(
+            f"{folder} belongs to project {identity.project}, not {shown(wanted.project)}: use another folder"
+        )
+    return identity
 
 
 def read_identity(folder: Path) -> Identity | None:

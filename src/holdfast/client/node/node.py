@@ -25,7 +25,7 @@ from holdfast.client.address import read_addresses
 from holdfast.client.http import Http, fresh_ids
 from holdfast.client.node.claim import Claim
 from holdfast.client.node.exchange import Exchange, SyncReport
-from holdfast.client.node.identity import Identity, forge_node_id, read_identity, write_identity
+from holdfast.client.node.identity import Identity, Wanted, identity_of
 from holdfast.client.node.journal import Journal, Refused
 from holdfast.client.node.report_log import HeldClaim
 from holdfast.client.node.reports import Reports
@@ -33,14 +33,14 @@ from holdfast.client.node.start import CLAIMS_MAX, NodeStart
 from holdfast.client.node.wire import SyncWire
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.address import check_address
-from holdfast.core.check import check_name, check_number, shown
+from holdfast.core.check import check_name, check_number
 from holdfast.core.errors import AlreadyLocked
 from holdfast.core.exchange.item import ERROR_CHARS_MAX
 from holdfast.core.exchange.offline import Fields, Mutation, check_mutation, overlay
 from holdfast.core.failure import evidence
 from holdfast.core.ids import Ids
 from holdfast.core.text import lines
-from holdfast.core.wire import check_new_id, check_project
+from holdfast.core.wire import check_new_id
 from holdfast.errors import BadConfig, Conflict, NotFound, QueueFull
 
 JOURNAL: Final = "node.db"
@@ -116,24 +116,14 @@ class Node:
         try:
             ids = ids or fresh_ids()
             named = None if gateway is None else _address(gateway)
-            identity = read_identity(place)
-            if identity is None:
-                identity = Identity(
-                    node_id=check_new_id(
-                        "node_id", node_id or forge_node_id(place) or f"{node_type}-{ids.secret()}"
-                    ),
-                    node_type=node_type,
-                    project=check_project("project", "default" if project is None else project),
-                    gateway=named or "",
-                    capabilities=[*capabilities],
-                )
-                write_identity(place, identity)
-            if node_id not in (None, identity.node_id):
-                raise BadConfig(f"{place} belongs to node {identity.node_id}, not {node_id}")
-            if project not in (None, identity.project):
-                raise BadConfig(
-                    f"{place} belongs to project {identity.project}, not {shown(project)}: use another folder"
-                )
+            wanted = Wanted(
+                node_id=node_id,
+                node_type=node_type,
+                project=project,
+                gateway=named or "",
+                capabilities=[*capabilities],
+            )
+            identity = identity_of(place, wanted, ids)
             address = read_addresses(named or identity.gateway)
             http = Http(
                 address.urls,
