@@ -258,3 +258,12 @@ def test_pages_follow_each_other(
 
     pages = sqlite_pages() if dialect is SqlDialect.SQLITE else asyncio.run(postgres())
     assert pages == order
+
+
+@pytest.mark.parametrize("dialect", SqlDialect)
+def test_a_status_is_written_out_so_that_a_partial_index_serves_it(dialect: SqlDialect) -> None:
+    found = condition(parse("status:running,stuck type:mail"), COLUMNS, dialect, now=NOW)
+    assert f"{COLUMNS['status']} = 'running' OR {COLUMNS['status']} = 'stuck'" in found.text
+    assert list(found.values.values()) == ["mail"]
+    for key in TASK_KEYS.values():
+        assert all(word.isalpha() for word in key.words), "a word is written into the text"

@@ -3,8 +3,8 @@
 The caller gives the SQL expression of each key: a column, or a subquery in parentheses. `args` and `meta` are
 JSON text; `lock` is the time at which the lease ends; `age` is judged by the expression of `created`.
 Promises: the condition holds for the rows that `matches` accepts, in every collation; values are named
-parameters; an equality that is not negated stays in a form that an index serves. Never: writes a value
-into the text.
+parameters, words of the table of keys are literals; an equality that is not negated stays in a form that an index
+serves. Never: writes a value of a caller into the text.
 """
 
 from __future__ import annotations
@@ -127,6 +127,9 @@ class _Writer(NamedTuple):
         match test:
             case Glob() | Contains():
                 return text_test(column, test, self.params)
+            case Exact() if key.kind is Kind.TEXT and test.text in key.words:
+                # A word of the table is written out: a partial index serves no parameter.
+                return f"{column} = '{test.text}'"
             case Exact() if key.kind is Kind.TEXT:
                 return text_test(column, test, self.params)
             case Exact() | Compare() | Between():
