@@ -67,6 +67,13 @@ async def report(name: str) -> str:
     return name
 
 
+@queue.task(name="blob.make", max_attempts=1)
+async def blob(size: int, ctx: Context) -> str:
+    line = "\x1b[33mline\x1b[0m <b>of</b> \u202eoutput\n"
+    await ctx.output(line * (size // len(line.encode())))
+    return "x" * size
+
+
 @queue.task(name="crawl.site", queue="crawl")
 async def crawl(site: str, ctx: Context) -> Snooze | str:
     if ctx.attempt == 1 and ctx.saved is None:

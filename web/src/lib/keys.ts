@@ -28,7 +28,7 @@ const always: Key[] = [
   { keys: "t", what: "Light or dark", run: turnTheme },
   { keys: "j", what: "Next row", run: () => move(1) },
   { keys: "k", what: "Row before", run: () => move(-1) },
-  { keys: "Enter", what: "Open the row", run: () => current()?.querySelector<HTMLAnchorElement>("a[href]")?.click() },
+  { keys: "Enter", what: "Open the row", run: () => linkOf(current())?.click() },
   { keys: " ", what: "Mark the row", run: () => current()?.querySelector<HTMLInputElement>("input[type=checkbox]")?.click() },
 ];
 /** Keys of the screen that is open. */
@@ -37,6 +37,8 @@ export const allKeys = (): Key[] => [...screenKeys.value, ...always];
 
 const rows = (): HTMLElement[] => [...document.querySelectorAll<HTMLElement>("[data-row]")];
 const current = (): HTMLElement | null => document.querySelector("[data-row].at");
+/** A row is a link itself, or has one. */
+const linkOf = (row: HTMLElement | null): HTMLElement | null => (row?.matches("a[href]") ? row : row?.querySelector<HTMLElement>("a[href]") ?? null);
 function move(by: number): void {
   const all = rows();
   const at = all.findIndex((row) => row.classList.contains("at"));

@@ -3,8 +3,8 @@
 The caller gives the SQL expression of each key: a column, or a subquery in parentheses. `args` and `meta` are
 JSON text; `lock` is the time at which the lease ends; `age` is judged by the expression of `created`.
 Promises: the condition holds for the rows that `matches` accepts, in every collation; values are named
-parameters, words of the table of keys are literals; an equality that is not negated stays in a form that an index
-serves. Never: writes a value of a caller into the text.
+parameters, and words of the table of keys are literals; an equality that is not negated stays in a form that
+an index serves. Never: writes a value of a caller into the text.
 """
 
 from __future__ import annotations

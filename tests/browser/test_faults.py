@@ -1,0 +1,197 @@
+"""Faults and bad input in the browser: the page says what happened and stays usable."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page, Route, expect
+
+from tests.browser.fill import Filler
+from tests.browser.place import ADMIN, Place, open_page
+from tests.browser.texts import HOSTILE
+
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+Site = tuple[Place, Filler]
+LIVE = "[data-mark=live], [data-mark=caught-up]"
+LISTED = "**/api/v1/tasks?*"
+MARKUP = "<img src=x onerror=document.title=1>"
+SIZE = 1_000_000
+
+
+async def test_a_slow_store_leaves_what_is_there(page: Page, site: Site) -> None:
+    place, to = site
+    await page.goto(f"{place.url}/tasks?q=type:crawl.site")
+    await page.wait_for_selector("tbody tr")
+    answered, asked = asyncio.Event(), asyncio.Event()
+
+    async def held(route: Route) -> None:
+        asked.set()
+        await answered.wait()
+        await route.continue_()
+
+    await page.route(LISTED, held)
+    before = await page.locator("tbody tr").count()
+    made = await to.task("crawl.site", {"site": "slow.example"}, delay_seconds=3_600)
+    await asked.wait()
+    assert await page.locator("tbody tr").count() == before
+    await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("combobox", name="Search or run")).to_be_visible()
+    await page.keyboard.press("Escape")
+    answered.set()
+    await expect(page.locator("tbody tr")).to_have_count(before + 1)
+    await to.intervene(made, "ABORT", "it was a test")
+
+
+async def test_a_store_that_is_away_is_named_and_asked_again(page: Page, site: Site) -> None:
+    place, to = site
+    detail = "PostgreSQL at db-1:5432 refuses connections: nothing acknowledged is lost"
+    problem = {"code": "store-unavailable", "detail": detail, "status": 503, "title": "x"}
+
+    async def away(route: Route) -> None:
+        body = json.dumps(problem)
+        await route.fulfill(status=503, content_type="application/problem+json", body=body)
+
+    await page.route(LISTED, away)
+    await page.goto(f"{place.url}/tasks?q=type:crawl.site")
+    wrong = page.locator(".empty")
+    await expect(wrong).to_contain_text("The store does not answer")
+    await expect(wrong).to_contain_text(detail)
+    await expect(wrong).to_contain_text("holdfast doctor")
+    await page.unroute(LISTED)
+    await wrong.get_by_role("button", name="Try again").click()
+    await page.wait_for_selector("tbody tr")
+    await page.route("**/api/v1/queues", away)
+    await page.goto(f"{place.url}/queues")
+    await expect(page.locator(".empty")).to_contain_text("The store does not answer")
+    await page.unroute("**/api/v1/queues")
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("queues")
+    await page.route("**/api/v1/queues", away)
+    await to.ask("POST", "/queues/crawl/pause", {"reason": "so that the page reads again"})
+    await expect(page.locator(".banner")).to_contain_text("Not read again")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("queues")
+    await to.ask("POST", "/queues/crawl/resume", {"reason": "done"})
+
+
+async def test_a_megabyte_is_cut_and_can_be_downloaded(
+    page: Page, site: Site, tmp_path: Path
+) -> None:
+    place, to = site
+    task = await to.task("blob.make", {"size": SIZE})
+    await to.until(f"/tasks/{task}", lambda body: body["status"] == "completed")
+    await page.goto(f"{place.url}/tasks/{task}?tab=result")
+    await expect(page.get_by_text("1.0 MB: the first 4,000 characters are shown")).to_be_visible()
+    async with page.expect_download() as download:
+        await page.get_by_role("button", name="Download").click()
+    await (await download.value).save_as(tmp_path / "value.json")
+    assert json.loads((tmp_path / "value.json").read_text("utf-8")) == "x" * SIZE
+    await page.goto(f"{place.url}/tasks/{task}?tab=output")
+    output = page.locator("pre.out")
+    await expect(output.locator("span.hold").first).to_have_text("line")
+    await expect(output).to_contain_text("<b>of</b> ⟨202E⟩output")
+    assert await output.locator("b").count() == 0
+    await expect(page.locator(".task")).to_contain_text("are shown")
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/tasks/01a1ec64-0000-7000-8000-000000000000", "There is nothing of this name"),
+        ("/fleet/jobs/job_none", "There is nothing of this name"),
+        ("/fleet/hosts/none", "There is nothing of this name"),
+        ("/nodes/none", "There is nothing of this name"),
+        ("/inbox/dec_none", "There is nothing of this name"),
+        ("/conflicts/con_none", "There is nothing of this name"),
+        ("/operations/op_none", "operation"),
+        ("/locks?name=none", "free"),
+        ("/schedules?name=none", "schedules"),
+    ],
+)
+async def test_an_unknown_id_is_said_to_be_so(page: Page, site: Site, path: str, says: str) -> None:
+    place, _ = site
+    await page.goto(f"{place.url}{path}")
+    await page.wait_for_selector(LIVE)
+    await expect(page.locator("main")).to_contain_text(says)
+    await page.locator("nav.nav").get_by_role("link", name="Queues").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("queues")
+
+
+async def test_the_second_answer_to_a_decision_is_refused(page: Page, site: Site) -> None:
+    place, to = site
+    task = await to.task("ledger.close-month", {"month": "2026-08"})
+    found = await to.until(
+        "/decisions?q=state:open",
+        lambda body: [one for one in body["items"] if one["task_id"] == task],
+    )
+    decision = next(one["id"] for one in found["items"] if one["task_id"] == task)
+    await page.goto(f"{place.url}/inbox/{decision}")
+    await page.get_by_role("radio", name="book a correction").check()
+    await page.get_by_role("button", name="Answer").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("An answer cannot be taken back")
+    held = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await held.wait()
+        await route.continue_()
+
+    await page.route(f"**/api/v1/decisions/{decision}", late)
+    await dialog.get_by_role("button", name="Send the answer").click()
+    await to.ask("POST", f"/decisions/{decision}", {"choice": "close anyway"})
+    held.set()
+    await expect(dialog.get_by_role("alert")).to_be_visible()
+    assert (await to.ask("GET", f"/decisions/{decision}"))["choice"] == "close anyway"
+    await dialog.get_by_role("button", name="Back").click()
+    await expect(page.locator(".det .banner")).to_contain_text("close anyway")
+
+
+async def test_names_of_people_are_text_everywhere(page: Page, site: Site) -> None:
+    place, to = site
+    await to.ask("PUT", "/presets/view/odd", {"body": {"q": f'error:~"{MARKUP}"'}})
+    await to.ask("POST", "/groups", {"name": "odd", "selector": "role=web"})
+    body = {"selector": "role=none", "reason": HOSTILE.replace("\x1b", "").replace("\x07", "")}
+    body["reason"] = f"{MARKUP} reason"
+    await to.ask("POST", "/blocks", {**body, "expires_in_seconds": 60})
+    token = await to.ask("POST", "/tokens", {"name": MARKUP, "roles": ["viewer"]})
+    await to.ask("POST", "/webhooks", {"name": MARKUP, "url": "https://hook.invalid/"})
+    await to.ask("POST", "/queues/crawl/pause", {"reason": MARKUP})
+    for path in (
+        "/fleet/blocks",
+        "/settings/tokens",
+        "/settings/webhooks",
+        "/queues",
+        "/events?tab=audit",
+    ):
+        await page.goto(f"{place.url}{path}")
+        await expect(page.locator("main")).to_contain_text("<img src=x")
+        assert await page.locator("main img").count() == 0
+        assert await page.title() != "1"
+    await to.ask("POST", "/queues/crawl/resume", {"reason": "done"})
+    await to.ask("DELETE", f"/tokens/{token['id']}")
+    for hook in (await to.ask("GET", "/webhooks"))["items"]:
+        await to.ask("DELETE", f"/webhooks/{hook['id']}")
+    await to.ask("DELETE", "/presets/view/odd")
+
+
+async def test_a_token_that_is_revoked_in_the_middle_of_an_act(
+    browser: Browser, site: Site
+) -> None:
+    place, to = site
+    made = await to.ask("POST", "/tokens", {"name": "olga", "roles": ["operator"]})
+    task = await to.task("invoice.render", {"customer": "revoked"}, delay_seconds=3_600)
+    page = await open_page(browser, place, made["token"])
+    await page.goto(f"{place.url}/tasks/{task}")
+    await page.get_by_role("button", name="Abort").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Reason").fill("too late")
+    await to.ask("DELETE", f"/tokens/{made['id']}")
+    await expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    assert (await to.ask("GET", f"/tasks/{task}"))["status"] == "queued"
+    await page.get_by_label("Token").fill(ADMIN)
+    await page.get_by_role("button", name="Log in").click()
+    await page.wait_for_selector(LIVE)
+    assert page.url == f"{place.url}/tasks/{task}", "the page is where it was"
+    await page.context.close()
