@@ -26,6 +26,7 @@ from holdfast.core.worker.wire import (
     Ask,
     CallFrame,
     CommandAck,
+    CommandFrame,
     ErrorFrame,
     GatewayMessage,
     Goodbye,
@@ -44,6 +45,7 @@ from holdfast.core.worker.wire import (
 from holdfast.errors import BatchTooLarge, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.gateway.shown import error_frame, shown_detail
 from holdfast.gateway.worker.credential import CredentialWatch, Recheck, always
+from holdfast.gateway.worker.in_flight import InFlight
 from holdfast.gateway.worker.outlet import Outlet
 from holdfast.gateway.worker.service import Greeted, WorkerService, not_speaking, stop_all
 from holdfast.gateway.worker.speaker import Speaker
@@ -80,7 +82,7 @@ class WorkerSession:
     ) -> None:
         self._service = service
         self._speaker = speaker
-        self._window = window or service.window
+        self._in_flight = InFlight(window or service.window)
         self._is_lasting = is_lasting
         self._watch = CredentialWatch(service.clock, recheck, self._fail, on_joined)
         self._asks: dict[str, asyncio.Event] = {}
@@ -89,11 +91,6 @@ class WorkerSession:
         self._incarnation = 0
         self._outlet = Outlet(service.clock)
         self._put = self._outlet.put
-        self._frames = 0
-        self._bytes = 0
-        self._freed = (0, 0)
-        """Frames and bytes whose acknowledgement is queued. Until it is sent they count for the window, so a
-        worker that reads nothing cannot make the queue grow."""
         self._commits: set[asyncio.Future[MessageAnswer]] = set()
         self._requests = 0
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -200,8 +197,8 @@ class WorkerSession:
         self._put(
             Welcome(
                 applied_through=greeting.receiver.applied_through,
-                window_frames=self._window.frames,
-                window_bytes=self._window.bytes,
+                window_frames=self._in_flight.window.frames,
+                window_bytes=self._in_flight.window.bytes,
                 heartbeat_ms=self._service.heartbeat_ms,
                 position=str(position),
                 epoch=position.epoch,
@@ -239,13 +236,7 @@ class WorkerSession:
         if change_count(message.changes) > CHANGES_MAX:
             raise BatchTooLarge(f"a message has at most {CHANGES_MAX} changes")
         check_whole("sequence", message.sequence, least=0, most=WHOLE_MAX)
-        if not self._window.has_room(self._frames, self._bytes, size):
-            raise RateLimited(
-                f"more than {self._window.frames} messages or {self._window.bytes} bytes wait for "
-                "their acknowledgement: keep to the window of the welcome"
-            )
-        self._frames += 1
-        self._bytes += size
+        self._in_flight.add(size)
         self._service.taken.reported(self._speaker.node, message.changes)
         future = self._service.sync.put(
             Inbound(
@@ -261,7 +252,7 @@ class WorkerSession:
 
     def _committed(self, done: asyncio.Future[MessageAnswer], size: int) -> None:
         self._commits.discard(done)
-        self._freed = (self._freed[0] + 1, self._freed[1] + size)
+        self._in_flight.answered(size)
         if done.cancelled():
             return
         error = done.exception()
@@ -344,12 +335,17 @@ class WorkerSession:
         node = self._speaker.node
         try:
             while True:
-                for command in await self._service.commands.pending(node):
-                    name = getattr(command, "id", "") or getattr(command, "decision_id", "")
+                pending = {
+                    command.id
+                    if isinstance(command, CommandFrame)
+                    else command.decision_id: command
+                    for command in await self._service.commands.pending(node)
+                }
+                for name, command in pending.items():
                     if name not in sent:
-                        sent.add(name)
                         await self._outlet.room()
                         self._put(command)
+                sent = set(pending)
                 await self._service.commands.wait(node)
         except HoldfastError as error:
             self._fail(error)
@@ -362,10 +358,7 @@ class WorkerSession:
     async def _write(self, send: Send) -> None:
         while (message := await self._outlet.take()) is not None:
             if isinstance(message, SyncAck):
-                # Before it is sent: the worker may answer before this task goes on.
-                self._frames -= self._freed[0]
-                self._bytes -= self._freed[1]
-                self._freed = (0, 0)
+                self._in_flight.acknowledge()
             await send(message)
 
     def _flush_seconds(self) -> float:
