@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.cli_support import Cli, Worker
+from tests.integration.gateway.processes import started
 
 ROOT = Path(__file__).resolve().parents[2]
+ADMIN = "hf_admin_" + "r" * 40
 README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS = sorted(set(re.findall(r"`holdfast ([a-z][^`]*)`", README)))
 SERVES = [command for command in COMMANDS if command.startswith("worker ")]
@@ -45,6 +50,38 @@ def test_a_worker_of_the_page_is_up(fresh: Cli, command: str) -> None:
         assert len(worker.ready(count)) == count
         worker.send(signal.SIGTERM)
         assert worker.ends() == 0
+
+
+@pytest.mark.timeout(180)
+def test_the_commands_of_the_fleet_run_as_they_stand(tmp_path: Path) -> None:
+    """All of them, in order, in a shell; the address and the token are those of the server."""
+    block = re.findall(r"## Fleet:.*?```\n(.*?)```", README, re.DOTALL)[0]
+    first, second, rest = block.split("\n", 2)
+    words = shlex.split(first, comments=True)
+    assert words[:2] == ["holdfast", "server"]
+    assert second.startswith("export HOLDFAST_GATEWAY=")
+    with started(tmp_path, *words[2:], HOLDFAST_ADMIN_TOKEN=ADMIN) as server:
+        bin_folder = str(Path(sys.executable).parent)
+        environ = {
+            **{name: text for name, text in os.environ.items() if name != "HOLDFAST_URL"},
+            "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
+            "HOLDFAST_GATEWAY": server.url,
+            "HOLDFAST_TOKEN": ADMIN,
+        }
+        ran = subprocess.run(
+            ["bash", "-e", "-c", rest],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=environ,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        jobs = server.ask("GET", "/jobs").json()["items"]
+        assert [job["status"] for job in jobs] == ["SUCCESS", "SUCCESS"]
+        assert jobs[0]["external_id"] == "deploy-42"
+        assert jobs[0]["hosts"] > 500
+        assert server.stop() == 0
 
 
 def test_every_verb_of_make_exists() -> None:
