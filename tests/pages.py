@@ -116,6 +116,8 @@ def errors_page() -> str:
 
 def imported_from(module: str) -> str:
     """The public module of the errors: `holdfast.kv` for `holdfast.primitives.kv.errors`."""
+    if module == "holdfast.core.errors":
+        return "holdfast.client"
     return (
         module.replace(".primitives", "").removesuffix(".errors")
         if ".primitives." in module

@@ -8,10 +8,18 @@ from __future__ import annotations
 FACES = {
     "holdfast": """BlockingContext BlockingTaskHandle Cancel Context DependencyPolicy Edge Event HoldfastError
         Position Priority Reject Snooze Status Task TaskFunction TaskHandle TaskQueue""",
-    "holdfast.client": """BlockView BlockingClaim BlockingClient BlockingNode BlockingWatch Claim Client
-        Command ConflictView DecisionView EventView ExecutionView HostView Intervened Intervention JobAnswer
-        JobView LocalTask NewTask Node OutputChunk Refused SyncReport TaskEdit TaskRef TaskRow TaskView Watch
-        WatchItem Why problem_of""",
+    "holdfast.client": """AlreadyLocked AmbiguousId ApprovalAnswer ApprovalNeeded ApprovalVoid
+        AuditView BadSelector BadSignature BlockRow BlockView BlockingClaim BlockingClient
+        BlockingNode BlockingWatch Claim Client Command CommandRefused ConflictView DeadGroup
+        DecisionView DeliveryView DryRunView EmptySelection EventView ExecutionView ExecutionWhy
+        FoldedOutput Forbidden GatewayUnavailable GroupView HostImport HostRow HostSelection
+        HostView Intervened Intervention IssuedWebhook JobAnswer JobChanged JobRejected JobRow
+        JobView LocalTask LockView Malformed NewTask Node NodeFenced NodeView NotRunner
+        OpenApproval OperationView OutputChunk PlanRow PreconditionFailed ProjectView QueueView
+        RateLimited Refused Rows ScheduleView SelfApproval Settled SlowConsumer SyncReport
+        TaskEdit TaskNotClaimable TaskRef TaskRow TaskView TokenView TooLarge Unauthenticated
+        UnknownCommandType UnknownHost UnknownNode UnsupportedMedia Watch WatchItem WebhookView
+        Who Why problem_of""",
     "holdfast.idempotency": """FAMILIES Answered BlockingLedger Done Entry EntryKey EntryLease Failed Ledger
         OnError State""",
     "holdfast.kv": """Answer AsyncRedisKV AsyncTransaction BadCommand Entry MemoryKV NotAFloat NotAnInteger
@@ -31,11 +39,6 @@ FACES = {
 """Modules whose names are imported on first use."""
 
 OTHERS = {
-    "holdfast.core.errors": """AlreadyLocked AmbiguousId ApprovalNeeded ApprovalVoid BadSelector BadSignature
-        CommandRefused
-        EmptySelection Forbidden GatewayUnavailable JobRejected Malformed NodeFenced NotRunner
-        PreconditionFailed RateLimited SelfApproval SlowConsumer TaskNotClaimable TooLarge
-        Unauthenticated UnknownCommandType UnknownHost UnknownNode UnsupportedMedia""",
     "holdfast.clock": "BlockingClock Clock SystemClock VirtualClock",
     "holdfast.engine.meters": "FAMILIES",
     "holdfast.errors": """AlreadyDecided BadConfig BatchTooLarge Conflict DecisionExpired DecisionNeeded

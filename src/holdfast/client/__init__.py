@@ -1,9 +1,9 @@
 """The client of a gateway: `Client` for asyncio, `BlockingClient` for callers that block, `Node` (and
 `BlockingNode`) for work without a connection.
 
-It needs no database: `pip install 'holdfast[client]'`. Its calls are those of the REST API; its errors are
-those of `holdfast.errors`. docs/howto/client.md and docs/howto/offline.md show it. Public are the names of
-this package; its modules are internal.
+It needs no database: `pip install 'holdfast[client]'`. Its calls are those of the REST API. Its errors are
+those of `holdfast.errors`, and the errors of requests, which are here too. docs/howto/client.md and
+docs/howto/offline.md show it. Public are the names of this package; its modules are internal.
 """
 
 from __future__ import annotations
@@ -13,14 +13,51 @@ from typing import TYPE_CHECKING
 from holdfast._lazy import lazily
 
 if TYPE_CHECKING:
-    from holdfast.client.admin_models import ConflictView
+    from holdfast.client.admin_models import (
+        AuditView,
+        ConflictView,
+        DeadGroup,
+        LockView,
+        NodeView,
+        OperationView,
+        ProjectView,
+        QueueView,
+        ScheduleView,
+        Settled,
+        TokenView,
+        Who,
+    )
+    from holdfast.client.api import Rows
     from holdfast.client.blocking import BlockingClient
     from holdfast.client.bridge import BlockingWatch
     from holdfast.client.client import Client, TaskEdit
-    from holdfast.client.fleet_models import BlockView, HostView
-    from holdfast.client.job_models import ExecutionView, JobAnswer, JobView
+    from holdfast.client.fleet_models import (
+        BlockRow,
+        BlockView,
+        GroupView,
+        HostImport,
+        HostRow,
+        HostSelection,
+        HostView,
+    )
+    from holdfast.client.job_models import (
+        ApprovalAnswer,
+        DeliveryView,
+        ExecutionView,
+        ExecutionWhy,
+        FoldedOutput,
+        IssuedWebhook,
+        JobAnswer,
+        JobChanged,
+        JobRow,
+        JobView,
+        OpenApproval,
+        PlanRow,
+        WebhookView,
+    )
     from holdfast.client.models import (
         DecisionView,
+        DryRunView,
         EventView,
         Intervened,
         Intervention,
@@ -39,9 +76,102 @@ if TYPE_CHECKING:
     from holdfast.client.node.node import LocalTask, Node
     from holdfast.client.problems import problem_of
     from holdfast.client.watch import Watch, WatchItem
+    from holdfast.core.errors import (
+        AlreadyLocked,
+        AmbiguousId,
+        ApprovalNeeded,
+        ApprovalVoid,
+        BadSelector,
+        BadSignature,
+        CommandRefused,
+        EmptySelection,
+        Forbidden,
+        GatewayUnavailable,
+        JobRejected,
+        Malformed,
+        NodeFenced,
+        NotRunner,
+        PreconditionFailed,
+        RateLimited,
+        SelfApproval,
+        SlowConsumer,
+        TaskNotClaimable,
+        TooLarge,
+        Unauthenticated,
+        UnknownCommandType,
+        UnknownHost,
+        UnknownNode,
+        UnsupportedMedia,
+    )
 
+_ADMIN = (
+    "AuditView",
+    "ConflictView",
+    "DeadGroup",
+    "LockView",
+    "NodeView",
+    "OperationView",
+    "ProjectView",
+    "QueueView",
+    "ScheduleView",
+    "Settled",
+    "TokenView",
+    "Who",
+)
+_FLEET = (
+    "BlockRow",
+    "BlockView",
+    "GroupView",
+    "HostImport",
+    "HostRow",
+    "HostSelection",
+    "HostView",
+)
+_JOBS = (
+    "ApprovalAnswer",
+    "DeliveryView",
+    "ExecutionView",
+    "ExecutionWhy",
+    "FoldedOutput",
+    "IssuedWebhook",
+    "JobAnswer",
+    "JobChanged",
+    "JobRow",
+    "JobView",
+    "OpenApproval",
+    "PlanRow",
+    "WebhookView",
+)
+_ERRORS = (
+    "AlreadyLocked",
+    "AmbiguousId",
+    "ApprovalNeeded",
+    "ApprovalVoid",
+    "BadSelector",
+    "BadSignature",
+    "CommandRefused",
+    "EmptySelection",
+    "Forbidden",
+    "GatewayUnavailable",
+    "JobRejected",
+    "Malformed",
+    "NodeFenced",
+    "NotRunner",
+    "PreconditionFailed",
+    "RateLimited",
+    "SelfApproval",
+    "SlowConsumer",
+    "TaskNotClaimable",
+    "TooLarge",
+    "Unauthenticated",
+    "UnknownCommandType",
+    "UnknownHost",
+    "UnknownNode",
+    "UnsupportedMedia",
+)
 _MODELS = (
     "DecisionView",
+    "DryRunView",
     "EventView",
     "Intervened",
     "Intervention",
@@ -53,6 +183,15 @@ _MODELS = (
     "Why",
 )
 __all__ = [
+    "AlreadyLocked",
+    "AmbiguousId",
+    "ApprovalAnswer",
+    "ApprovalNeeded",
+    "ApprovalVoid",
+    "AuditView",
+    "BadSelector",
+    "BadSignature",
+    "BlockRow",
     "BlockView",
     "BlockingClaim",
     "BlockingClient",
@@ -61,41 +200,89 @@ __all__ = [
     "Claim",
     "Client",
     "Command",
+    "CommandRefused",
     "ConflictView",
+    "DeadGroup",
     "DecisionView",
+    "DeliveryView",
+    "DryRunView",
+    "EmptySelection",
     "EventView",
     "ExecutionView",
+    "ExecutionWhy",
+    "FoldedOutput",
+    "Forbidden",
+    "GatewayUnavailable",
+    "GroupView",
+    "HostImport",
+    "HostRow",
+    "HostSelection",
     "HostView",
     "Intervened",
     "Intervention",
+    "IssuedWebhook",
     "JobAnswer",
+    "JobChanged",
+    "JobRejected",
+    "JobRow",
     "JobView",
     "LocalTask",
+    "LockView",
+    "Malformed",
     "NewTask",
     "Node",
+    "NodeFenced",
+    "NodeView",
+    "NotRunner",
+    "OpenApproval",
+    "OperationView",
     "OutputChunk",
+    "PlanRow",
+    "PreconditionFailed",
+    "ProjectView",
+    "QueueView",
+    "RateLimited",
     "Refused",
+    "Rows",
+    "ScheduleView",
+    "SelfApproval",
+    "Settled",
+    "SlowConsumer",
     "SyncReport",
     "TaskEdit",
+    "TaskNotClaimable",
     "TaskRef",
     "TaskRow",
     "TaskView",
+    "TokenView",
+    "TooLarge",
+    "Unauthenticated",
+    "UnknownCommandType",
+    "UnknownHost",
+    "UnknownNode",
+    "UnsupportedMedia",
     "Watch",
     "WatchItem",
+    "WebhookView",
+    "Who",
     "Why",
     "problem_of",
 ]
 
+_EXTRA = ("httpx2", "websockets")
+"""What the extra `client` installs."""
+
 if not TYPE_CHECKING:
-    __getattr__ = lazily(
+    _get = lazily(
         __name__,
         {
-            "holdfast.client.admin_models": ["ConflictView"],
+            "holdfast.client.admin_models": _ADMIN,
+            "holdfast.client.api": ["Rows"],
             "holdfast.client.blocking": ["BlockingClient"],
             "holdfast.client.bridge": ["BlockingWatch"],
             "holdfast.client.client": ["Client", "TaskEdit"],
-            "holdfast.client.fleet_models": ["BlockView", "HostView"],
-            "holdfast.client.job_models": ["ExecutionView", "JobAnswer", "JobView"],
+            "holdfast.client.fleet_models": _FLEET,
+            "holdfast.client.job_models": _JOBS,
             "holdfast.client.models": _MODELS,
             "holdfast.client.node.blocking": ["BlockingClaim", "BlockingNode"],
             "holdfast.client.node.claim": ["Claim"],
@@ -105,5 +292,18 @@ if not TYPE_CHECKING:
             "holdfast.client.node.node": ["LocalTask", "Node"],
             "holdfast.client.problems": ["problem_of"],
             "holdfast.client.watch": ["Watch", "WatchItem"],
+            "holdfast.core.errors": _ERRORS,
         },
     )
+
+    def __getattr__(name: str):
+        try:
+            return _get(name)
+        except ModuleNotFoundError as error:
+            if error.name not in _EXTRA:
+                raise
+            from holdfast.errors import MissingExtra
+
+            raise MissingExtra(
+                f"{__name__}.{name} needs {error.name}: pip install 'holdfast[client]'"
+            ) from None

@@ -44,6 +44,7 @@ from holdfast.client.bridge import BlockingWatch, Bridge, apart
 from holdfast.client.client import Change, Client, InterventionType
 from holdfast.client.http import TIMEOUT_SECONDS
 from holdfast.client.models import (
+    DryRunView,
     EventView,
     Intervened,
     Intervention,
@@ -186,10 +187,10 @@ class BlockingClient:
         expected_version: int | None = None,
         intervention_id: str | None = None,
         expires_in_seconds: float | None = None,
-        dry_run: bool = False,
         args: dict[str, Any] | None = None,
     ) -> Intervened:
-        """Takes a task in hand. The store changes at once; `state` says whether the runner knows it."""
+        """Takes a task in hand. The store changes at once; `intervention.state` of the answer says whether
+        the runner knows it. `preview` says before what it would do."""
         return self._bridge.call(
             lambda: self._client.intervene(
                 task_id,
@@ -198,8 +199,22 @@ class BlockingClient:
                 expected_version=expected_version,
                 intervention_id=intervention_id,
                 expires_in_seconds=expires_in_seconds,
-                dry_run=dry_run,
                 args=args,
+            )
+        )
+
+    def preview(
+        self,
+        task_id: str,
+        type: InterventionType,
+        *,
+        expected_version: int | None = None,
+        args: dict[str, Any] | None = None,
+    ) -> DryRunView:
+        """What an intervention would do now. It changes nothing, and raises what `intervene` would."""
+        return self._bridge.call(
+            lambda: self._client.preview(
+                task_id, type, expected_version=expected_version, args=args
             )
         )
 

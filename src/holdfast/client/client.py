@@ -37,6 +37,7 @@ from holdfast.client.groups import (
 from holdfast.client.http import TIMEOUT_SECONDS, Http, fresh_ids
 from holdfast.client.job_groups import Jobs
 from holdfast.client.models import (
+    DryRunView,
     EventView,
     Intervened,
     Intervention,
@@ -143,7 +144,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections of this event loop. A later call opens others."""
         await self._http.close()
 
     # -- tasks -------------------------------------------------------------------------------------
@@ -296,20 +297,34 @@ class Client:
         expected_version: int | None = None,
         intervention_id: str | None = None,
         expires_in_seconds: float | None = None,
-        dry_run: bool = False,
         args: dict[str, Any] | None = None,
     ) -> Intervened:
-        """Takes a task in hand. The store changes at once; `state` says whether the runner knows it."""
+        """Takes a task in hand. The store changes at once; `intervention.state` of the answer says whether
+        the runner knows it. `preview` says before what it would do."""
         body = given(
             expected_version=expected_version,
             intervention_id=intervention_id,
             expires_in_seconds=expires_in_seconds,
             args=args,
-            dry_run=dry_run or None,
         )
         body |= {"type": type, "reason": reason}
         return await self._api.send(
             Intervened, "POST", "tasks", task_id, "interventions", body=body
+        )
+
+    async def preview(
+        self,
+        task_id: str,
+        type: InterventionType,
+        *,
+        expected_version: int | None = None,
+        args: dict[str, Any] | None = None,
+    ) -> DryRunView:
+        """What an intervention would do now. It changes nothing, and raises what `intervene` would."""
+        body = given(expected_version=expected_version, args=args)
+        body |= {"type": type, "reason": "a preview: nothing changes", "dry_run": True}
+        return await self._api.send(
+            DryRunView, "POST", "tasks", task_id, "interventions", body=body
         )
 
     def interventions(self, task_id: str) -> Rows[Intervention]:

@@ -24,11 +24,12 @@ from holdfast.client.calls import Answer, text_of
 from holdfast.client.problems import asks_to_retry, problem
 from holdfast.client.unanswered import no_answer, unanswered, unanswered_in_time
 from holdfast.clock import Clock
+from holdfast.core import codec
 from holdfast.core.address import shown_url
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
 from holdfast.core.watching import backoff_seconds
-from holdfast.errors import BadConfig, HoldfastError, InvalidInput
+from holdfast.errors import BadConfig, HoldfastError, InvalidInput, UnserialisablePayload
 
 TRIES: Final = 5
 TIMEOUT_SECONDS: Final = 20.0
@@ -115,7 +116,7 @@ class Http:
         params = {
             name: text_of(value) for name, value in (query or {}).items() if value is not None
         }
-        content = None if body is None else msgspec.json.encode(body)
+        content = None if body is None else _encoded(body)
         failure: Exception | None = None
         for attempt in range(self.tries):
             if failure is not None:
@@ -217,6 +218,17 @@ class Http:
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.aclose()
+
+
+def _encoded(body: object) -> bytes:
+    """The body as JSON, by the rules of a queue with a database: a NaN, or a key that is not text, is
+    refused here. The encoder of msgspec would send another value in its place."""
+    try:
+        return codec.dumps(body).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UnserialisablePayload(
+            f"the request cannot be written as JSON: {error}; pass plain values, lists and dicts"
+        ) from None
 
 
 def _certificate_error(error: BaseException) -> BadConfig | None:

@@ -234,9 +234,12 @@ class DryRunView(msgspec.Struct, frozen=True, kw_only=True):
 
     task_id: str
     effect: EffectView | None = None
-    runner: Json = None
-    dependents: Json = None
-    would_run_next: Json = None
+    """None if the task is already so."""
+    runner: str | None = None
+    """The node that would lose the task."""
+    dependents: int = 0
+    would_run_next: bool = False
+    """Whether the task would be ready at once."""
 
 
 class Intervened(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,7 +247,6 @@ class Intervened(msgspec.Struct, frozen=True, kw_only=True):
 
     intervention: Intervention
     task: TaskView | None = None
-    dry_run: bool = False
 
 
 class DecisionRow(msgspec.Struct, frozen=True, kw_only=True):

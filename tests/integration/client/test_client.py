@@ -18,6 +18,7 @@ from holdfast.errors import (
     InvalidInput,
     NotFound,
     UnknownType,
+    UnserialisablePayload,
     VersionConflict,
     WaitTimeout,
 )
@@ -262,3 +263,30 @@ async def test_only_a_dead_letter_is_replayed_or_discarded(client: Client) -> No
         await client.dead_letters.replay("none", payload={"to": "bob"}, delay=5, reason="mended")
     with pytest.raises(IllegalTransition, match="is queued"):
         await client.dead_letters.discard(ref.id, reason="too old")
+
+
+async def test_a_preview_says_what_an_intervention_would_do(client: Client) -> None:
+    task = await client.submit("mail", 1)
+    seen = await client.preview(task.id, "ABORT", expected_version=1)
+    assert seen.effect is not None
+    assert (seen.effect.before, seen.effect.after, seen.runner) == ("queued", "aborted", None)
+    forced = await client.preview(task.id, "FORCE_STATUS", args={"status": "paused"})
+    assert forced.effect is not None
+    assert (await client.get(task.id)).version == 1
+    assert [row async for row in client.interventions(task.id)] == []
+    with pytest.raises(VersionConflict):
+        await client.preview(task.id, "ABORT", expected_version=7)
+    with pytest.raises(IllegalTransition):
+        await client.preview(task.id, "RESUME")
+    done = await client.intervene(task.id, "ABORT", reason="not needed")
+    assert (done.intervention.state, done.task and done.task.status) == ("applied", "aborted")
+
+
+@pytest.mark.parametrize("payload", [{"n": float("nan")}, {1: 2}, object(), {"text": "\ud800"}])
+async def test_what_is_not_json_is_refused_before_it_is_sent(
+    client: Client, payload: object
+) -> None:
+    """As `TaskQueue` does. The encoder alone would send null for NaN, and "1" for the key 1."""
+    with pytest.raises(UnserialisablePayload, match="cannot be written as JSON"):
+        await client.submit("mail", payload)
+    assert [row async for row in client.tasks("type:mail")] == []

@@ -11,7 +11,7 @@ import pytest
 from holdfast.client.node.identity import read_identity
 from holdfast.client.node.journal import Journal
 from holdfast.client.node.node import Node
-from holdfast.errors import BadConfig, Conflict, InvalidInput
+from holdfast.errors import BadConfig, Conflict, InvalidInput, NotRunning
 from tests.integration.client.test_node import Lab, lab, site
 from tests.unit.client.client_support import QuickClock
 
@@ -111,3 +111,20 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     (tmp_path / "node.db").write_bytes(b"something else " * 100)
     with pytest.raises(BadConfig, match=r"node\.db is not the database of a node"):
         Journal(tmp_path / "node.db")
+
+
+async def test_a_closed_node_says_so(lab: Lab) -> None:
+    node = await lab.node("a")
+    node.create("task-1")
+    await node.sync()
+    claim = await node.claim("task-1")
+    await node.close()
+    await node.close()
+    for call in (node.tasks, node.pending, node.conflicts, node.dismiss):
+        with pytest.raises(NotRunning, match="the node is closed: open its folder again"):
+            call()
+    with pytest.raises(NotRunning, match="the node is closed"):
+        node.create("task-2")
+    for later in (node.sync(), node.claim("task-1"), claim.output("late"), claim.complete()):
+        with pytest.raises(NotRunning, match="the node is closed"):
+            await later

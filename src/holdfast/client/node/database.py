@@ -1,7 +1,8 @@
 """The SQLite file of an offline node.
 
 Promises: one process uses it at a time, and only its owner can read it. A process that was forked while it is
-open gets Conflict, and writes nothing: its changes would be lost with the locks that it does not have.
+open gets Conflict, and writes nothing: its changes would be lost with the locks that it does not have. Every
+use after `close` is NotRunning.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 import apsw
 
-from holdfast.errors import BadConfig, Conflict
+from holdfast.errors import BadConfig, Conflict, NotRunning
 from holdfast.forks import PassiveFollower, follow
 
 MEMORY: Final = ":memory:"
@@ -25,6 +26,7 @@ class NodeDatabase(PassiveFollower):
 
     def __init__(self, path: Path | str) -> None:
         self._path = path
+        self._is_closed = False
         if str(path) != MEMORY:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         self._connection: apsw.Connection | None = apsw.Connection(str(path))
@@ -72,11 +74,14 @@ class NodeDatabase(PassiveFollower):
         return self._opened.changes()
 
     def close(self) -> None:
+        self._is_closed = True
         if self._connection is not None:
             self._connection.close()
 
     @property
     def _opened(self) -> apsw.Connection:
+        if self._is_closed:
+            raise NotRunning("the node is closed: open its folder again with Node.open")
         if self._connection is None:
             raise Conflict(
                 f"{self._path} belongs to the process that was forked: open a node after the fork, with "
