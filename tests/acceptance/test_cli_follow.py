@@ -109,7 +109,7 @@ async def test_a_wait_ends_with_the_status(live: Live) -> None:
     )
     assert (running.returncode, running.stdout.strip()) == (0, task)
     late = await asyncio.to_thread(live.cli.run, "wait", task, "--timeout", "50ms")
-    assert late.returncode == 7
+    assert (late.returncode, f"`holdfast task why {task}`" in late.stderr) == (7, True)
     process = live.run("wait", task, "--for", "status=completed")
     live.go_on.set()
     code, _, said = await finished(process)

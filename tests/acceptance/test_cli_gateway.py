@@ -28,12 +28,13 @@ from holdfast.bus.local import LocalBus
 from holdfast.cli.session import actor
 from holdfast.cli.tree import BY_PATH, VERBS
 from holdfast.cli.verb import Kind
-from holdfast.client import Node
+from holdfast.client import Client, Node
 from holdfast.core.exchange.item import Item
 from holdfast.core.fleet.approvals.approval import Person
 from holdfast.core.fleet.hosts.entry import HostEntry
 from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.speaking import Voice
+from holdfast.errors import BadConfig
 from holdfast.fleet.blocks.blocks import NewBlock
 from holdfast.fleet.fleet import Fleet
 from holdfast.fleet.pipeline import Pipeline
@@ -828,10 +829,24 @@ def test_a_certificate_that_is_not_trusted(tmp_path: Path) -> None:
         command = ("queue", "list", "--token", ADMIN, "--gateway")
         done = run_inside(tmp_path, *command, process.url)
         trusted = run_inside(tmp_path, *command, f"{process.url}?ca={TLS / 'cert.pem'}")
+        for scheme in ("holdfasts", "grpcs"):
+            asyncio.run(_finds_the_certificate(process.url.replace("https", scheme)))
     assert done.code == 2
     assert "the certificate of the gateway is not trusted" in done.said
     assert "?ca=FILE" in done.said
     assert trusted.code == 0, trusted
+
+
+async def _finds_the_certificate(url: str) -> None:
+    """A worker, and a watch, do not wait for a gateway that they will never trust."""
+    queue = TaskQueue(url, token=ADMIN)
+    queue.register_handler("mail", print)
+    with pytest.raises(BadConfig, match="the certificate of the gateway is not trusted"):
+        await queue.start()
+    await queue.stop()
+    async with Client(url, token=ADMIN) as client, client.watch("project:default") as items:
+        with pytest.raises(BadConfig, match="the certificate of the gateway is not trusted"):
+            await anext(aiter(items))
 
 
 @pytest.mark.parametrize("answers", ["nothing", "a page"])

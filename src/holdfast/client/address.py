@@ -53,11 +53,21 @@ class Tls(msgspec.Struct, frozen=True):
             return None
         try:
             made = ssl.create_default_context(cafile=self.ca)
-            if self.cert is not None:
-                made.load_cert_chain(self.cert, self.key)
         except OSError as error:  # ssl.SSLError is one
-            raise BadConfig(f"a certificate for the gateway cannot be used: {error}") from None
+            raise _unusable(f"ca={self.ca}", error) from None
+        if self.cert is not None:
+            try:
+                made.load_cert_chain(self.cert, self.key)
+            except OSError as error:
+                key = "" if self.key is None else f"&key={self.key}"
+                raise _unusable(f"cert={self.cert}{key}", error) from None
         return made
+
+
+def _unusable(option: str, error: OSError) -> BadConfig:
+    return BadConfig(
+        f"{option} in the address of the gateway cannot be used: {error.strerror or error}"
+    )
 
 
 class Addresses(msgspec.Struct, frozen=True):
@@ -76,9 +86,14 @@ def read_addresses(given: str | Sequence[str]) -> Addresses:
     text = given if isinstance(given, str) else ",".join(check_address(part) for part in given)
     text = check_address(text).strip()
     named, _, query = text.partition("?")
-    parts = [part.strip() for part in named.split(",") if part.strip()]
-    if not parts:
+    if not named:
         raise BadConfig(f"the address of a gateway is missing: {EXAMPLE}")
+    parts = [part.strip() for part in named.split(",")]
+    if not all(parts):
+        named = ",".join(map(shown_url, parts))
+        raise BadConfig(
+            f"a gateway is missing in '{named}', beside a comma: name it, or leave the comma out"
+        )
     urls: list[str] = []
     schemes: list[str] = []
     group: list[str] = []

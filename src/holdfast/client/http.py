@@ -22,14 +22,14 @@ import msgspec
 from holdfast.client.address import check_token, read_addresses
 from holdfast.client.calls import Answer, text_of
 from holdfast.client.problems import asks_to_retry, problem
-from holdfast.client.unanswered import no_answer, unanswered, unanswered_in_time
+from holdfast.client.unanswered import no_answer, unanswered, unanswered_in_time, untrusted
 from holdfast.clock import Clock
 from holdfast.core import codec
 from holdfast.core.address import shown_url
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
 from holdfast.core.watching import backoff_seconds
-from holdfast.errors import BadConfig, HoldfastError, InvalidInput, UnserialisablePayload
+from holdfast.errors import HoldfastError, InvalidInput, UnserialisablePayload
 
 TRIES: Final = 5
 TIMEOUT_SECONDS: Final = 20.0
@@ -138,8 +138,8 @@ class Http:
                     "with a line break"
                 ) from None
             except httpx2.TransportError as error:
-                if (untrusted := _certificate_error(error)) is not None:
-                    raise untrusted from error
+                if (refusal := untrusted(error)) is not None:
+                    raise refusal from error
                 failure = error
                 self.next_gateway(url)
                 self._say(attempt, url, error)
@@ -229,19 +229,6 @@ def _encoded(body: object) -> bytes:
         raise UnserialisablePayload(
             f"the request cannot be written as JSON: {error}; pass plain values, lists and dicts"
         ) from None
-
-
-def _certificate_error(error: BaseException) -> BadConfig | None:
-    """The error for a certificate that is not trusted; another try would find the same one."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return BadConfig(
-                f"the certificate of the gateway is not trusted: {cause.verify_message}; check the "
-                "address, or name the file of its authority there: holdfasts://host:8787?ca=FILE"
-            )
-        cause = cause.__cause__ or cause.__context__
-    return None
 
 
 def _refusal(answer: httpx2.Response) -> HoldfastError:

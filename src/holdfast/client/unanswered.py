@@ -5,9 +5,11 @@ Never: shows a header or a token.
 
 from __future__ import annotations
 
+import ssl
 from typing import Final
 
 from holdfast.core.errors import GatewayUnavailable
+from holdfast.errors import BadConfig
 
 _HINTS: Final = (
     ("WRONG_VERSION_NUMBER", "no TLS is spoken there: write http:// or holdfast://"),
@@ -45,3 +47,17 @@ def unanswered(names: str, error: BaseException | None) -> GatewayUnavailable:
 def unanswered_in_time(names: str) -> GatewayUnavailable:
     """The error for gateways that accept a request and do not answer it."""
     return GatewayUnavailable(f"no gateway answers at {names} in time: {_FROZEN}")
+
+
+def untrusted(error: BaseException) -> BadConfig | None:
+    """The error for a certificate that is not trusted: another try would find the same one. None: it is
+    something else."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return BadConfig(
+                f"the certificate of the gateway is not trusted: {cause.verify_message}; check the "
+                "address, or name the file of its authority there: holdfasts://host:8787?ca=FILE"
+            )
+        cause = cause.__cause__ or cause.__context__
+    return None

@@ -8,7 +8,6 @@ Never: gives up while the credential is good.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
@@ -28,8 +27,8 @@ from holdfast.client.event_stream import NoStream, StreamEnded
 from holdfast.client.http import Http
 from holdfast.client.long_poll import PlainFeed
 from holdfast.client.problems import asks_to_retry, problem
+from holdfast.client.unanswered import untrusted
 from holdfast.core.close_codes import CloseAction, after_close
-from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.watching import (
     Watching,
     WatchStep,
@@ -263,12 +262,10 @@ class Watch:
                 raise self._refusal from None
             connection = plain = PlainFeed(self._http, url, polls=self._polls)
             stack.push_async_callback(self._close, plain)
-        except ssl.SSLCertVerificationError as error:
-            raise GatewayUnavailable(
-                f"the certificate of {url} is not trusted: {error.verify_message}"
-            ) from None
         except (OSError, WebSocketException, TimeoutError) as error:
-            raise _Ended(CloseAction.RECONNECT, f"no connection: {error!r}") from None
+            raise untrusted(error) or _Ended(
+                CloseAction.RECONNECT, f"no connection: {error!r}"
+            ) from None
         self.connections += 1
         return connection
 

@@ -29,6 +29,7 @@ _KEYWORD: Final = re.compile(
 """A secret in a libpq connection string of keywords and values (`host=x password=y`)."""
 _SCHEME: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*:/+)?(.*)", re.DOTALL)
 _END: Final = re.compile(r"[/?#]")
+_NEXT_GATEWAY: Final = re.compile(r",\s*(?=[a-z]+://)")
 
 
 class Scheme(StrEnum):
@@ -85,7 +86,14 @@ def memory_name(url: str) -> str | None:
 
 
 def shown_url(url: str) -> str:
-    """The address without its secrets. User, host, port and database stay."""
+    """The address without its secrets. User, host, port and database stay. A list of gateways is shown one
+    by one, unless a login is in it: its password may contain anything."""
+    if "@" not in url and is_gateway(url):
+        return ",".join(map(_shown, _NEXT_GATEWAY.split(url)))
+    return _shown(url)
+
+
+def _shown(url: str) -> str:
     match = _SCHEME.fullmatch(_SECRET.sub(rf"\1{HIDDEN}", url))
     assert match is not None
     scheme, rest = match[1] or "", match[2]

@@ -70,7 +70,9 @@ def unlock(task: Task, command: c.Unlock, now: float) -> Ruling:
 def force(task: Task, command: c.Force, now: float) -> Ruling:
     way = FORCES.get(command.status, {}).get(task.status)
     if way is None:
-        return refuse(task, "illegal-transition", f"it cannot be forced to {command.status}")
+        ways = [status.value for status, from_ in FORCES.items() if task.status in from_]
+        hint = f": it can be forced to {', '.join(sorted(ways))}" if ways else ""
+        return refuse(task, "illegal-transition", f"it cannot be forced to {command.status}{hint}")
     ruling = way(task, command, now)
     if isinstance(ruling, Refusal):
         return ruling

@@ -190,5 +190,5 @@ def check_listen(host: str, *, has_auth: bool, has_tls: bool) -> None:
     )
     raise BadConfig(
         f"the server would listen on {host!r}, which other machines reach, without {missing}: "
-        "configure it, or listen on 127.0.0.1"
+        "set HOLDFAST_ADMIN_TOKEN, give --tls-cert and --tls-key, or listen on 127.0.0.1"
     )

@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.address import shown_url
@@ -105,6 +106,7 @@ class Server:
 
     async def run(self, on_ready: Callable[[Listening], None] = lambda _: None) -> None:
         """Serves until `stop`, or until it is cancelled."""
+        check_certificates(self._settings)
         with closing(
             open_listener(self._settings)
         ) as listener:  # first: a port that is taken is named
@@ -247,6 +249,28 @@ def _uvicorn(app: Any, settings: ServerSettings, started: asyncio.Event) -> uvic
         ssl_cert_reqs=ssl.CERT_NONE if settings.client_ca is None else ssl.CERT_REQUIRED,
     )
     return Quiet(config)
+
+
+def check_certificates(settings: ServerSettings) -> None:
+    """BadConfig, with the name of the file, for one that the server cannot read or use."""
+    files = (settings.tls_cert, settings.tls_key, settings.client_ca)
+    for name in files:
+        try:
+            if name is not None:
+                Path(name).read_bytes()
+        except OSError as error:
+            raise BadConfig(f"the server cannot read {name}: {error.strerror}") from None
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if settings.tls_cert is not None:
+            context.load_cert_chain(settings.tls_cert, settings.tls_key)
+        if settings.client_ca is not None:
+            context.load_verify_locations(settings.client_ca)
+    except ssl.SSLError as error:
+        names = ", ".join(name for name in files if name is not None)
+        raise BadConfig(
+            f"the server cannot use {names}: {error.reason or error}; give a certificate and its key in PEM"
+        ) from None
 
 
 class _Nothing:

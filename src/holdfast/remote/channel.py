@@ -1,7 +1,7 @@
 """One connection to one gateway: messages out, messages in.
 
-Promises: a refusal by the gateway raises its typed error, every other end GatewayUnavailable. Never: retries
-(`link.py` does).
+Promises: a refusal by the gateway raises its typed error, a certificate that is not trusted BadConfig, every
+other end GatewayUnavailable. Never: retries (`link.py` does).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 
 from holdfast.client.problems import problem
-from holdfast.client.unanswered import unanswered
+from holdfast.client.unanswered import unanswered, untrusted
 from holdfast.core import close_codes
 from holdfast.core.address import shown_url
 from holdfast.core.errors import GatewayUnavailable
@@ -141,7 +141,7 @@ async def connect(
     except InvalidStatus as error:
         raise problem(error.response.status_code, None) from None
     except (OSError, TimeoutError, WebSocketException) as error:
-        raise unanswered(shown, error) from None
+        raise untrusted(error) or unanswered(shown, error) from None
     return WebSocketChannel(connection, shown)
 
 

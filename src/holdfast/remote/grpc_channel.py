@@ -163,7 +163,9 @@ def _credentials(tls: Tls) -> grpc.ChannelCredentials:
             None if tls.cert is None else Path(tls.cert).read_bytes(),
         )
     except OSError as error:
-        raise BadConfig(f"a certificate for the gateway cannot be used: {error}") from None
+        raise BadConfig(
+            f"{error.filename} in the address of the gateway cannot be used: {error.strerror or error}"
+        ) from None
 
 
 def _roots() -> bytes | None:

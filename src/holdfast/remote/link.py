@@ -45,7 +45,7 @@ from holdfast.core.worker.wire import (
     Welcome,
     WorkerMessage,
 )
-from holdfast.errors import HoldfastError
+from holdfast.errors import BadConfig, HoldfastError
 from holdfast.remote.channel import ENDING, FATAL, UNKNOWN_NODE, Channel, Connect, error_of, greet
 from holdfast.remote.gateways import Gateways
 from holdfast.remote.outbox import Fate, Outbox
@@ -206,8 +206,8 @@ class Link:
             try:
                 await self._connect()
                 return
-            except GatewayUnavailable as error:
-                failure = error
+            except (BadConfig, GatewayUnavailable) as error:
+                failure = failure if isinstance(failure, BadConfig) else error
                 self._turn += 1
         assert failure is not None
         raise failure

@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpx2
 
 from holdfast.client.problems import problem
-from holdfast.client.unanswered import unanswered
+from holdfast.client.unanswered import unanswered, untrusted
 from holdfast.core.address import shown_url
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.remote import channel
@@ -71,7 +71,7 @@ async def _announced(url: str, token: str, context: Any) -> int | None:
             headers = {"Authorization": f"Bearer {token}"}
             answer = await client.get(base + ANNOUNCED_AT, headers=headers)
     except httpx2.TransportError as error:
-        raise unanswered(shown_url(base), error) from None
+        raise untrusted(error) or unanswered(shown_url(base), error) from None
     try:
         body = answer.json()
     except ValueError:

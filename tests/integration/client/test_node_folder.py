@@ -125,6 +125,6 @@ async def test_a_closed_node_says_so(lab: Lab) -> None:
             call()
     with pytest.raises(NotRunning, match="the node is closed"):
         node.create("task-2")
-    for later in (node.sync(), node.claim("task-1"), claim.output("late"), claim.complete()):
+    for later in (node.sync(), node.claim("task-2"), claim.output("late"), claim.complete()):
         with pytest.raises(NotRunning, match="the node is closed"):
             await later

@@ -22,6 +22,8 @@ from holdfast.gateway.settings import ServerSettings, admin_token, server_settin
 from tests.integration.gateway.processes import TLS, Process, started
 
 ADMIN = "hf_admin_" + "b" * 40
+CERT = str(TLS / "cert.pem")
+NO_GRPC = ("--grpc-port", "-1")
 
 
 def test_a_server_starts_serves_and_stops(tmp_path: Path) -> None:
@@ -122,7 +124,11 @@ def test_a_server_speaks_tls(tmp_path: Path) -> None:
         (["--host", "0.0.0.0"], {"HOLDFAST_ADMIN_TOKEN": ADMIN}, "without a TLS certificate"),
         ([], {"HOLDFAST_ADMIN_TOKEN": "short"}, "HOLDFAST_ADMIN_TOKEN has 5 characters"),
         ([], {"HOLDFAST_SERVER__COLOUR": "red"}, "no setting 'colour'"),
+        (["--host", "0.0.0.0"], {}, "set HOLDFAST_ADMIN_TOKEN, give --tls-cert and --tls-key"),
         (["--tls-cert", "x"], {}, "belong together"),
+        ([*NO_GRPC, "--tls-cert", "x.pem", "--tls-key", "y.pem"], {}, "cannot read x.pem"),
+        (["--tls-cert", CERT, "--tls-key", "y.pem"], {}, "cannot read y.pem: No such file"),
+        ([*NO_GRPC, "--tls-cert", CERT, "--tls-key", CERT], {}, f"cannot use {CERT}, {CERT}"),
         (["--port", "99999"], {}, "port"),
     ],
 )

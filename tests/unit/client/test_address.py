@@ -74,6 +74,12 @@ def test_options_are_for_all_gateways() -> None:
     [
         ("", "is missing"),
         ([], "is missing"),
+        (["http://a:1", ""], "a gateway is missing in 'http://a:1,'"),
+        (",http://a:1", "a gateway is missing"),
+        (
+            "http://a:1?ca=nowhere.pem",
+            "ca=nowhere.pem in the address of the gateway cannot be used",
+        ),
         ("host:8787", "has no scheme"),
         ("ftp://host", "is not the address of a gateway"),
         ("http://", "names no host"),
@@ -88,7 +94,7 @@ def test_options_are_for_all_gateways() -> None:
     ],
 )
 def test_an_error_names_the_mistake(given: str | list[str], text: str) -> None:
-    for read in (read_addresses, lambda url: Client(url, token="t")):
+    for read in (lambda url: read_addresses(url).tls.context(), lambda url: Client(url, token="t")):
         with pytest.raises(BadConfig) as raised:
             read(given)
         assert text in str(raised.value)

@@ -202,3 +202,16 @@ def test_only_an_address_in_memory_has_a_memory_name() -> None:
     assert memory_name("memory://") == ""
     assert memory_name("memory://jobs") == "jobs"
     assert memory_name("sqlite://") is None
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://a:1,http://b:2", "http://a:1,http://b:2"),
+        ("grpcs://a:1, grpcs://b:2?ca=x.pem", "grpcs://a:1,grpcs://b:2?ca=x.pem"),
+        ("http://a:1,http://b:secret", "http://a:1,http://b:***"),
+        ("http://joe:pw,http://x@b:2", "http://joe:***@b:2"),
+    ],
+)
+def test_each_gateway_of_a_list_is_shown(url: str, shown: str) -> None:
+    assert shown_url(url) == shown

@@ -146,7 +146,14 @@ def wait(
     wanted = _statuses(UNTIL_ENDED if for_ is None else for_)
 
     async def work(parts: UseCases) -> dict[str, Any]:
-        task = await _bounded(_wait(parts, task_id, wanted), patience)
+        try:
+            task = await _bounded(_wait(parts, task_id, wanted), patience)
+        except WaitTimeout:
+            task = await find_task(parts.tasks, task_id)
+            raise WaitTimeout(
+                f"task {task.id} is {task.status} after {patience:g} s: "
+                f"`holdfast task why {task.id}` says what it waits for"
+            ) from None
         return await whole(parts, task)
 
     item = with_parts(common, work)

@@ -21,7 +21,7 @@ from holdfast.cli.worker import ending
 from holdfast.cli.worker.load import load_queue
 from holdfast.cli.worker.signals import INTERRUPTED, PARENT_VARIABLE, Stops
 from holdfast.clock import SystemClock
-from holdfast.core.address import Scheme, scheme_of
+from holdfast.core.address import Scheme, is_gateway, scheme_of
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.errors import BadConfig, EngineFailed, HoldfastError
 from holdfast.queue.queue import Queue
@@ -72,10 +72,12 @@ async def _run(target: str, queue: Queue, settings: dict[str, Any]) -> int:
     if not types:
         await queue.stop()
         raise BadConfig(f"'{target}' has no tasks: define some with @queue.task in its module")
+    url = str(getattr(queue, "url", "?"))
     log.info(
-        "ready: pid %d, store %s, tasks %s",
+        "ready: pid %d, %s %s, tasks %s",
         os.getpid(),
-        shown_store(getattr(queue, "url", "?")),
+        "gateway" if is_gateway(url) else "store",
+        shown_store(url),
         ", ".join(types),
     )
     await _warn_of_queues(queue, settings.get("queues") or ())

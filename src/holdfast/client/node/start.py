@@ -90,7 +90,10 @@ class NodeStart:
         identity = self.identity
         if identity.credential is None:
             if self._join_token is None:
-                raise BadConfig("the node is not registered: give a join token of the gateway")
+                raise BadConfig(
+                    "the node is not registered: give a join token, which an administrator makes with "
+                    "`holdfast node join-token`"
+                )
             self._http.token = self._join_token
             if identity.boot_id is None:
                 identity = msgspec.structs.replace(identity, boot_id=self._boot_id)

@@ -187,7 +187,7 @@ def _tls(settings: ServerSettings) -> GrpcTls | None:
             files.append(settings.client_ca)
         return GrpcTls(*(Path(name).read_bytes() for name in files))
     except OSError as error:
-        raise BadConfig(f"a certificate of the server cannot be read: {error.strerror}") from None
+        raise BadConfig(f"the server cannot read {error.filename}: {error.strerror}") from None
 
 
 def _allow_large_frames(connection: WebSocket) -> None:

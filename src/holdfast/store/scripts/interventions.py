@@ -117,7 +117,9 @@ def check_node(node: str, task: Task) -> Script[None]:
             return
         if project == task.project:
             raise InvalidInput(f"to_node {node!r} is {state}: it cannot claim the task")
-    raise InvalidInput(f"node {node!r} is not known in project '{task.project}'")
+    raise InvalidInput(
+        f"node {node!r} is not known in project '{task.project}': `holdfast node list` has the nodes"
+    )
 
 
 def deliver(
