@@ -7,6 +7,7 @@ table.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable
@@ -18,7 +19,7 @@ import msgspec
 from holdfast.agent.link import Host, HostGone
 from holdfast.agent.ports import ExitRecord, Sight, Work
 from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark
-from holdfast.errors import HoldfastError
+from holdfast.errors import DiskFull, HoldfastError
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 BASE_ENV: Final = {"PATH": PATH, "LANG": "C.UTF-8"}
@@ -66,6 +67,8 @@ class HostExecutor:
         except HostGone:
             raise
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFull(f"no process could be made: {error}") from error
             raise CannotStart(f"no process could be made: {error}") from error
         self._host.watch(self._path(work.run), lambda _: self._changed())
         return ProcessMark(pid, start, self._host.boot_id)

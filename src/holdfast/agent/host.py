@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.agent.files import Disk, boot_id, read_file, read_part
-from holdfast.agent.supervisor import STREAMS, is_alive
+from holdfast.agent.supervisor import BEGUN, STREAMS, is_alive
 
 TOKEN_DIGITS = 16
 SUFFIX = ".log"
@@ -74,7 +74,7 @@ def look(disk: Disk, folder: str, pid: int, start: int, boot: str) -> dict[str, 
     """What is left of a run: `exit` (the record or None), `alive`, and `sizes` of the kept output."""
     ended = _exit_record(folder)
     is_same_boot = boot == boot_id()
-    alive = ended is None and is_same_boot and (is_alive(pid, start) or _child(folder) is not None)
+    alive = ended is None and is_same_boot and (is_alive(pid, start) or _may_run(folder))
     if ended is None and not alive:
         # It may have ended between the two looks.
         ended = _exit_record(folder)
@@ -86,16 +86,23 @@ def _exit_record(folder: str) -> dict[str, Any] | None:
     return None if data is None else json.loads(data)
 
 
-def _child(folder: str) -> int | None:
-    """The process of the command, if it runs. It may outlive a keeper that was killed."""
+def _may_run(folder: str) -> bool:
+    """Whether the command may run without its keeper. A keeper that was killed while it made the process has
+    left no id: nothing proves then that the command does not run, until the next boot."""
     data = read_file(os.path.join(folder, "child"))  # noqa: PTH118
-    if not data:
-        return None
+    if data is None or not data.strip():
+        return False  # It has not begun.
+    child = _child(folder)
+    return child is None or child == BEGUN or is_alive(child["pid"], child["start"])
+
+
+def _child(folder: str) -> dict[str, int] | None:
+    """What the keeper wrote about the process of the command. None: nothing that can be read."""
+    data = read_file(os.path.join(folder, "child"))  # noqa: PTH118
     try:
-        child = json.loads(data)
+        return json.loads(data) if data else None
     except ValueError:
-        return None  # The disk was full.
-    return child["pid"] if is_alive(child["pid"], child["start"]) else None
+        return None
 
 
 def sizes(folder: str) -> dict[str, int]:
@@ -124,11 +131,11 @@ def stop(disk: Disk, folder: str, pid: int, start: int) -> bool:
             os.kill(pid, signal.SIGUSR1)
         return True
     child = _child(folder)
-    if child is None:
+    if child is None or child == BEGUN or not is_alive(child["pid"], child["start"]):
         return False
     with contextlib.suppress(ProcessLookupError, PermissionError):
         # One of another user cannot be stopped: it counts as running until it ends.
-        os.killpg(child, signal.SIGKILL)
+        os.killpg(child["pid"], signal.SIGKILL)
     return True
 
 

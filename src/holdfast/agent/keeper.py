@@ -128,7 +128,9 @@ class Keeper:
     def _change(self, name: str, request: dict[str, Any]) -> dict[str, Any] | None:
         if name == "prepare":
             os.makedirs(request["folder"], FOLDER_MODE, exist_ok=True)  # noqa: PTH103
-            self._commands[request["id"]] = Command(request)
+            command = Command(request)
+            command.reserve()
+            self._commands[request["id"]] = command
             self._waiting.add(request["id"])
             return {"pid": os.getpid(), "start": start_of(os.getpid()) or 0}
         if name == "release":

@@ -108,7 +108,7 @@ class Executor(Protocol):
         ...
 
     async def prepare(self, work: Work) -> ProcessMark:
-        """Makes the process, which waits. CannotStart if it cannot be made."""
+        """Makes the process, which waits. CannotStart if it cannot be made, DiskFull if it could be later."""
         ...
 
     async def release(self, run: str) -> None:

@@ -302,6 +302,10 @@ class Runs:
         except CannotStart as error:
             await self._end(run, _not_begun(run, "refused", error))
             return
+        except DiskFull as error:
+            run.is_later = not run.is_probe
+            await self._end(run, _not_begun(run, "never_started", error))
+            return
         try:
             records = (GoRecord(), StartedRecord(process, probe=run.is_probe))
             await self._journal.append(run.token, *records)

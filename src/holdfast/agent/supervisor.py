@@ -3,7 +3,8 @@
 It runs on the host without the packages of Holdfast, also over SSH (`keeper.py`), so it uses the standard
 library only. Files of a run, in its folder:
 
-    child      id and start time of the command's process, in case the keeper dies
+    child      id and start time of the command's process, in case the keeper dies. Its room is taken before
+               the command begins, and it says that the command begins before it does
     stdout     the kept output: its beginning, then its end; `exit` says what is missing between them
     stderr     the same
     stop       an agent asks for the end of the command
@@ -35,6 +36,9 @@ POLL_SECONDS = 0.02
 """How often the keeper looks whether the rest of a group that must end is gone."""
 FULL_SECONDS = 1.0
 """The pause before the exit record is written again to a full disk."""
+CHILD_BYTES = 64
+BEGUN = {"pid": 0, "start": 0}
+"""The process is being made: its id is not known yet."""
 STREAMS = ("stdout", "stderr")
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 NOT_STOPPED = "the agent has no permission to stop it"
@@ -156,6 +160,19 @@ class Command:
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)  # noqa: PTH118
 
+    def reserve(self) -> None:
+        """Takes the room of the file `child`: a disk that is full later cannot hide the process."""
+        with open(self._path("child"), "wb") as file:  # noqa: PTH123
+            file.write(b" " * CHILD_BYTES)
+
+    def _mark(self, child: dict[str, int]) -> None:
+        """Writes the file in place."""
+        file = os.open(self._path("child"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        try:
+            write_all(file, json.dumps(child).encode().ljust(CHILD_BYTES))
+        finally:
+            os.close(file)
+
     def drop(self, reason: str) -> None:
         """Ends it without a start."""
         self._ended = {"state": "never_started", "reason": reason}
@@ -163,6 +180,11 @@ class Command:
     def begin(self) -> None:
         """Starts the process."""
         self._began_at = time.monotonic()
+        try:
+            self._mark(BEGUN)
+        except OSError as error:
+            self.drop(f"its process could not be noted: {_why(error)}")
+            return
         argv, env = self._spec["argv"], dict(self._spec["env"])
         try:
             process = subprocess.Popen(
@@ -187,9 +209,9 @@ class Command:
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
             self.readers[stream.fileno()] = self._outputs[name]
-        # Last, and it may fail: only an agent whose keeper was killed needs the file.
-        with contextlib.suppress(OSError), open(self._path("child"), "w") as file:  # noqa: PTH123
-            json.dump({"pid": self.pid, "start": start_of(self.pid) or 0}, file)
+        # Without it, an agent whose keeper was killed does not know whether the command runs.
+        with contextlib.suppress(OSError):
+            self._mark({"pid": self.pid, "start": start_of(self.pid) or 0})
 
     def read(self, file: int) -> bool:
         """Takes output. False: there is none at present, or the stream has ended and was removed."""

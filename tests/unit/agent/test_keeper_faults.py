@@ -17,7 +17,7 @@ from holdfast.agent.keeper import Keeper
 from holdfast.agent.ports import Work
 from holdfast.agent.supervisor import NOT_STOPPED, Command, Output, start_of
 from holdfast.core.fleet.agents.journal import ProcessMark
-from tests.unit.agent.agent_support import Watch, executor_in, output
+from tests.unit.agent.agent_support import Watch, executor_in
 
 
 def command_in(folder: Path, *argv: str, timeout: float = 9.0) -> Command:
@@ -88,24 +88,51 @@ def test_an_error_of_one_command_leaves_the_others(
         os.close(file)
 
 
-async def test_a_full_disk_at_the_start_costs_neither_the_exit_nor_the_output(
-    tmp_path: Path,
-) -> None:
+async def test_a_disk_without_room_for_the_note_of_a_process_starts_nothing(tmp_path: Path) -> None:
+    """Else a keeper that is killed would leave a command that nothing tells of."""
     async with executor_in(tmp_path) as executor:
         watch = Watch(executor)
         process = await executor.prepare(Work(run="1", argv=("echo", "done"), timeout_seconds=60.0))
+        (tmp_path / "1" / "child").unlink()
         (tmp_path / "1" / "child").symlink_to("/dev/full")
         await executor.release("1")
         ended = (await watch.end("1", process)).exit
         assert ended is not None
-        assert (ended.exit_code, ended.timed_out) == (0, False)
-        assert await output(executor, "stdout") == b"done\n"
+        assert ended.state == "never_started"
 
 
-def test_a_file_of_the_child_that_was_cut_is_like_none(tmp_path: Path) -> None:
-    (tmp_path / "child").write_text('{"pid": 1')
-    seen = host_calls.look(Disk(), str(tmp_path), 0, 0, boot_id())
-    assert not seen["alive"]
+def test_a_full_disk_and_a_killed_keeper_leave_the_command_as_running(tmp_path: Path) -> None:
+    """The id of the process is in the room that was taken before it began."""
+    command = command_in(tmp_path, "sleep", "60")
+    command.reserve()
+    size = (tmp_path / "child").stat().st_size
+    command.begin()
+    assert (tmp_path / "child").stat().st_size == size, "written in place: no block is needed"
+    try:
+        seen = host_calls.look(Disk(), str(tmp_path), 0, 0, boot_id())
+        assert seen["alive"]
+        assert not host_calls.look(Disk(), str(tmp_path), 0, 0, "another boot")["alive"]
+    finally:
+        os.killpg(command.pid, signal.SIGKILL)
+        reap(command)
+        assert record_of(command, 3e12)["signal"] == signal.SIGKILL
+    assert not host_calls.look(Disk(), str(tmp_path), 0, 0, boot_id())["alive"]
+
+
+@pytest.mark.parametrize("text", ['{"pid": 0, "start": 0}', '{"pid": 1'])
+def test_a_process_whose_id_was_not_written_may_run_until_the_next_boot(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "child").write_text(text)
+    assert host_calls.look(Disk(), str(tmp_path), 0, 0, boot_id())["alive"]
+    assert not host_calls.look(Disk(), str(tmp_path), 0, 0, "another boot")["alive"]
+    assert not host_calls.stop(Disk(), str(tmp_path), 0, 0)
+
+
+@pytest.mark.parametrize("text", ["", " " * 64])
+def test_a_command_that_has_not_begun_does_not_run(tmp_path: Path, text: str) -> None:
+    (tmp_path / "child").write_text(text)
+    assert not host_calls.look(Disk(), str(tmp_path), 0, 0, boot_id())["alive"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])

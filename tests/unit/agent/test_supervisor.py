@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import os
+import shutil
 import signal
 import stat
 from hashlib import sha256
@@ -348,7 +349,7 @@ async def test_a_keeper_ends_although_the_folder_of_a_run_is_gone(tmp_path: Path
     host = LocalHost()
     executor = HostExecutor(host, tmp_path / "runs")
     process = await executor.prepare(Work(run="1", argv=("true",)))
-    (tmp_path / "runs" / "1").rmdir()
+    shutil.rmtree(tmp_path / "runs" / "1")
     file = os.pidfd_open(process.pid)
     await host.close()
     try:
