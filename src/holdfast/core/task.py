@@ -106,6 +106,8 @@ class TaskOptions(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 NO_TIMEOUT: Final = 0.0
+EXECUTION_TYPE: Final = "fleet.run"
+"""The type of tasks that are executions of jobs of the fleet."""
 DEFAULT_PROJECT: Final = "default"
 EXTERNAL: Final = "external"
 """The type and the queue of tasks that nodes create without naming others. No worker takes such a task; a
@@ -247,8 +249,9 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def is_dead(self) -> bool:
-        """Whether the task is a dead letter."""
-        return self.status is Status.FAILED
+        """Whether the task is a dead letter, which may be replayed. A failed execution of the fleet is none:
+        it is the outcome of a host, and its job is retried."""
+        return self.status is Status.FAILED and self.type != EXECUTION_TYPE
 
 
 OPTIONS: Final = msgspec.json.Decoder(TaskOptions)

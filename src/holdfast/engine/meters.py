@@ -16,7 +16,7 @@ from typing import Final
 
 from holdfast.bus.port import Bus
 from holdfast.core.decide import Refusal, Ruling
-from holdfast.core.task import Status, Task
+from holdfast.core.task import EXECUTION_TYPE, Status, Task
 from holdfast.metrics import Family, Kind, Meter, NullMeter
 
 __all__ = ["FAMILIES"]
@@ -125,7 +125,7 @@ class Measures:
         for queue, kind, _, status, n in counts:
             gauges[DEPTH, (("queue", queue), ("status", status))] += n
             gauges[BY_TYPE, (("type", kind), ("status", status))] += n
-            if status == Status.FAILED:
+            if status == Status.FAILED and kind != EXECUTION_TYPE:
                 gauges[DEAD, (("queue", queue),)] += n
             elif status == Status.STUCK:
                 gauges[STUCK, (("queue", queue),)] += n

@@ -25,7 +25,7 @@ from holdfast.core.check import (
 from holdfast.core.command import Abort, Instruction, Replay
 from holdfast.core.decide import Transition
 from holdfast.core.submit import DELAY_SECONDS_MAX, encode_payload
-from holdfast.core.task import Status, Task
+from holdfast.core.task import Task
 from holdfast.core.upkeep_rules import failed_with_parent
 from holdfast.errors import IllegalTransition
 from holdfast.queue.by import By
@@ -103,7 +103,7 @@ class DeadLetters:
     async def get(self, task_id: str) -> Task:
         """Returns a dead letter. Raises IllegalTransition if the task is not one."""
         task = await self._tasks.get(task_id)
-        if task.status is not Status.FAILED:
+        if not task.is_dead:
             raise IllegalTransition(f"task {task.id} is {task.status}: it is not a dead letter")
         return task
 
@@ -215,7 +215,7 @@ async def _dead(
     store: Store, which: DeadFilter, *, limit: int, skip: int, before: float | None = None
 ) -> list[Task]:
     tasks = await _rows(store, which, limit=limit, skip=skip, before=before)
-    return [task for task in tasks if task.status is Status.FAILED]
+    return [task for task in tasks if task.is_dead]
 
 
 async def _rows(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from holdfast.bus.port import Bus, Mode
-from holdfast.core.task import Priority, Status
+from holdfast.core.task import EXECUTION_TYPE, Priority, Status
 from holdfast.engine import meters
 from holdfast.engine.handlers import Handlers
 from holdfast.metrics import Meter
@@ -98,7 +98,11 @@ class Statistics:
             queued=by_status[Status.QUEUED],
             running=by_status[Status.RUNNING],
             workers=engine.pool.workers if engine else 0,
-            dead_letter_count=by_status[Status.FAILED],
+            dead_letter_count=sum(
+                counts.get(Status.FAILED, 0)
+                for kind, counts in by_type.items()
+                if kind != EXECUTION_TYPE
+            ),
             blocked=by_status[Status.BLOCKED],
             paused=by_status[Status.PAUSED] + by_status[Status.STUCK],
             completed=by_status[Status.COMPLETED],

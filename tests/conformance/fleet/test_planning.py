@@ -9,7 +9,7 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.core.fleet.model import HostState, JobStatus
 from holdfast.core.fleet.rollout.policy import HostOrder, RolloutRequest
-from holdfast.core.task import FailureKind
+from holdfast.core.task import FailureKind, Status
 from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.jobs.job_rows import counts_of, rollout_of
 from holdfast.store.store import Store
@@ -171,3 +171,17 @@ async def test_cordoned_hosts_wait_out_of_the_window(store: Store, clock: Virtua
     await fleet.plan(job_id)
     assert await fleet.statuses(job_id) == {"queued": 2, "blocked": 1}
     assert [task.assigned_to == host.id for task in await fleet.queued(job_id)] == [False]
+
+
+async def test_failed_executions_are_no_dead_letters(store: Store) -> None:
+    """Their job is retried; the core refuses to replay them."""
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(2)
+    job_id = (await fleet.create(names)).job.id
+    await fleet.run_out(job_id, lambda _: False)
+    tasks = list((await fleet.tasks(job_id)).values())
+    assert {task.status for task in tasks} == {Status.FAILED}
+    assert [task.is_dead for task in tasks] == [False, False]
+    assert await store.reads.count_dead() == 0
+    assert await store.reads.find_dead(limit=10) == []
+    assert await store.reads.dead_groups(10) == []

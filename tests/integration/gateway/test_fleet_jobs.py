@@ -379,3 +379,17 @@ async def test_an_agent_reads_the_jobs_of_its_host(fleet: FleetSite) -> None:
     for suffix in ("/executions/web-002", "/executions/web-002/logs", "/output"):
         other = await fleet.site.ask("GET", f"/jobs/{ours['job_id']}{suffix}", token=token)
         assert problem(other) == (404, "not-found"), suffix
+
+
+async def test_failed_executions_are_no_dead_letters(fleet: FleetSite) -> None:
+    """They are not counted, not listed and not offered for a replay; `retry` of the job is the way."""
+    await fleet.hosts(2)
+    made = await fleet.job()
+    await fleet.run_out(made, failing="web-002")
+    assert (await fleet.get("/stats"))["dead_letter_count"] == 0
+    assert (await fleet.get("/dead-letters"))["items"] == []
+    assert (await fleet.get("/dead-letters/groups"))["items"] == []
+    failed = (await fleet.get("/tasks", q="status:failed"))["items"]
+    assert [task["type"] for task in failed] == ["fleet.run"]
+    why = await fleet.get(f"/tasks/{failed[0]['id']}/why")
+    assert "retry its job" in str(why)

@@ -61,7 +61,7 @@ export function Tasks(): JSX.Element {
     ];
     return () => void (screenKeys.value = []);
   });
-  const inStore = total ? STATUSES.reduce((sum, status) => sum + Number((status === "failed" ? total.dead_letter_count : total[status]) ?? 0), 0) : null;
+  const inStore = total ? STATUSES.reduce((sum, status) => sum + Number((status === "failed" ? Object.values(total.by_queue ?? {}).reduce((n, queue) => n + (queue.failed ?? 0), 0) : total[status]) ?? 0), 0) : null;
   return (
     <div class="page tasks">
       <h1 class="vh">Tasks</h1>

@@ -12,13 +12,14 @@ from typing import Final
 import msgspec
 
 from holdfast.core import codec
+from holdfast.core.task import EXECUTION_TYPE
 
 HOST_PREFIX: Final = "hst_"
 JOB_PREFIX: Final = "job_"
 BLOCK_PREFIX: Final = "blk_"
 APPROVAL_PREFIX: Final = "apr_"
 WEBHOOK_PREFIX: Final = "whk_"
-FLEET_TYPE: Final = "fleet.run"
+FLEET_TYPE: Final = EXECUTION_TYPE
 """The type of the tasks that are executions. No worker has a handler of it."""
 FLEET_QUEUE: Final = "fleet"
 OUTAGE_SECONDS: Final = 15.0

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from holdfast.core.check import check_page
 from holdfast.core.rights import Operation
 from holdfast.core.search import Query, parse
-from holdfast.core.search.tree import And, Exact, Term
-from holdfast.core.task import Task
+from holdfast.core.search.tree import And, Exact, Not, Term
+from holdfast.core.task import EXECUTION_TYPE, Task
 from holdfast.core.wire import make_cursor
 from holdfast.gateway import redacting
 from holdfast.gateway.operations import tasks
@@ -22,7 +22,8 @@ from holdfast.store.search import TaskRow, search
 O: Final = Operation  # noqa: E741
 GROUPED_MAX: Final = 1_000
 """Dead letters that are grouped for a principal of some projects."""
-DEAD: Final = Term("status", (Exact("failed"),))
+DEAD: Final = And((Term("status", (Exact("failed"),)), Not(Term("type", (Exact(EXECUTION_TYPE),)))))
+"""A failed execution of the fleet is none: its job runs it again."""
 
 
 async def find(call: Call, *, q: str = "", after: str | None = None, limit: int = 100) -> Answer:

@@ -13,6 +13,7 @@ from holdfast.bus.port import FEED, WORK
 from holdfast.core.access import ALL_PROJECTS, operations_of
 from holdfast.core.check import check_number, check_page, check_whole
 from holdfast.core.event import Event, Position
+from holdfast.core.fleet.model import FLEET_QUEUE
 from holdfast.core.rights import Operation, Role
 from holdfast.core.task import DEFAULT_PROJECT, Status
 from holdfast.core.token import JOIN_SECONDS_MAX, TokenKind
@@ -148,7 +149,8 @@ async def stats(call: Call) -> Answer:
         for queue, status, n in await call.services.store.feed.project_counters(project):
             for table in (counts, by_queue.setdefault(queue, {}), totals):
                 table[status] = table.get(status, 0) + n
-    totals["dead_letter_count"] = totals.pop(Status.FAILED.value)
+    executions = by_queue.get(FLEET_QUEUE, {}).get(Status.FAILED.value, 0)
+    totals["dead_letter_count"] = totals.pop(Status.FAILED.value) - executions
     return Answer(
         {**totals, "by_queue": by_queue, "by_project": by_project, "feed_head": str(head)}
     )

@@ -1,17 +1,17 @@
--- Dead letters: groups, counts and searches.
+-- Dead letters: groups, counts and searches. A failed execution is none: its job runs it again.
 
 -- name: dead_groups
 -- index: holdfast_task_dead
 -- returns: fingerprint n first_at last_at sample_id
 SELECT coalesce(fingerprint, '') AS fingerprint, count(*) AS n, min(finished_at) AS first_at,
     max(finished_at) AS last_at, max(id) AS sample_id
-FROM holdfast_task WHERE status = 'failed' GROUP BY fingerprint ORDER BY n DESC LIMIT :limit::int;
+FROM holdfast_task WHERE status = 'failed' AND type <> 'fleet.run' GROUP BY fingerprint ORDER BY n DESC LIMIT :limit::int;
 
 -- name: count_dead
 -- `+ 0` keeps the planner from the index of all finished tasks, so only dead letters are scanned.
 -- index: holdfast_task_dead
 -- returns: n
-SELECT count(*) AS n FROM holdfast_task WHERE status = 'failed'
+SELECT count(*) AS n FROM holdfast_task WHERE status = 'failed' AND type <> 'fleet.run'
   AND (:fingerprint::text IS NULL OR fingerprint = :fingerprint::text)
   AND (:type::text IS NULL OR type = :type::text) AND (:queue::text IS NULL OR queue = :queue::text)
   AND (:before::float8 IS NULL OR finished_at + 0 <= :before::float8);
@@ -19,7 +19,7 @@ SELECT count(*) AS n FROM holdfast_task WHERE status = 'failed'
 -- name: find_dead
 -- index: holdfast_task_dead
 -- returns: task
-SELECT {task} FROM holdfast_task WHERE status = 'failed'
+SELECT {task} FROM holdfast_task WHERE status = 'failed' AND type <> 'fleet.run'
   AND (:fingerprint::text IS NULL OR fingerprint = :fingerprint::text)
   AND (:type::text IS NULL OR type = :type::text) AND (:queue::text IS NULL OR queue = :queue::text)
   AND (:before::float8 IS NULL OR finished_at <= :before::float8)
