@@ -3,6 +3,7 @@
 Promises: a page has at most `limit` rows, each with the start and the size of its payload and result, never
 the whole. Pages continue behind a row, so a list has no row twice. Order: by id, the newest first; ids that
 Holdfast makes rise with time. `sort:updated` orders by the time of the last change.
+`id:NAME` also finds the task that nodes call so (index `holdfast_sync_task_client`).
 A search that no index bounds reads the newest `NEWEST` tasks only; `SearchPage.scope` says so.
 """
 
@@ -14,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.search import (
+    NAMED,
     NEWEST,
     SCOPE,
     Condition,
@@ -40,6 +42,7 @@ _COLUMNS: Final = {
     "fingerprint": "fingerprint", "created": "created_at", "updated": "updated_at", "due": "due_at",
     "finished": "finished_at", "args": "payload_json", "meta": "metadata_json", "lock": "lease_until",
     "decision": "CASE WHEN gate LIKE '!decision:%' THEN 'open' END",
+    NAMED: "SELECT task_id FROM holdfast_sync_task WHERE client_id = {name}",
 }  # fmt: skip
 _FAILURE: Final = {
     SqlDialect.SQLITE: "json_extract(failure_json, '$.{0}')",

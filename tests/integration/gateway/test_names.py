@@ -203,3 +203,25 @@ async def test_dependencies_take_the_names_that_nodes_gave(site: Site) -> None:
         missing = await site.ask("POST", "/tasks", {**child, "depends_on": [parent]})
         assert (missing.status_code, missing.json()["code"]) == (422, "unknown-dependency")
         assert parent in missing.json()["detail"]
+
+
+async def test_a_search_finds_the_name_that_a_node_gave(site: Site) -> None:
+    for node, project in (("n1", "proj"), ("n2", "other")):
+        await v2(site, "/nodes/register", {"nodeId": node, "projectId": project})
+        assert (await push(site, node, project, id="task-1", expectedVersion=0))["success"]
+        assert (await push(site, node, project, id="task-2", expectedVersion=0))["success"]
+
+    async def found(q: str, token: str = ADMIN) -> list[tuple[str, str]]:
+        items = (await site.ask("GET", "/tasks", q=q, token=token)).json()["items"]
+        views = [(await site.ask("GET", f"/tasks/{item['id']}")).json() for item in items]
+        return sorted((view["project"], view["client_id"]) for view in views)
+
+    assert await found("id:task-1") == [("other", "task-1"), ("proj", "task-1")]
+    assert await found("project:proj id:task-1,nothing") == [("proj", "task-1")]
+    assert await found("project:proj -id:task-1") == [("proj", "task-2")]
+    [row] = (await site.ask("GET", "/tasks", q="project:proj id:task-1")).json()["items"]
+    assert await found(f"id:{row['id']}") == [("proj", "task-1")]
+    theirs = await site.token("viewer", projects=["proj"])
+    assert await found("id:task-1", theirs) == [("proj", "task-1")], "not of another project"
+    body = {"action": "pause", "q": "project:proj id:task-2", "dry_run": True}
+    assert (await site.ask("POST", "/operations", body)).json()["count"] == 1

@@ -8,7 +8,7 @@ import string
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.core.search import QueryError, matches, needs_scope, parse, show
+from holdfast.core.search import NAMED, QueryError, matches, needs_scope, parse, show
 from holdfast.core.search.keys import Key, Kind, table
 from holdfast.core.search.matching import is_like
 from holdfast.core.search.parse import CHARS_MAX, DEPTH_MAX, TESTS_MAX
@@ -228,6 +228,10 @@ def read(text: str) -> Query | QueryError:
         ("node:*-*-b", {"node": "a-b"}, False),
         ("0199", {"id": "0199ab"}, True),
         ("199", {"id": "0199ab"}, False),
+        ("id:task-1", {"id": "0199ab", NAMED: "task-1"}, True),
+        ("-id:task-1", {"id": "0199ab", NAMED: "task-1"}, False),
+        ("task-", {"id": "0199ab", NAMED: "task-1"}, False),
+        ("id:None", {"id": "0199ab"}, False),
         ('error:~"Refused"', {"error": "connection refused"}, True),
         ('error:~"é"', {"error": "É"}, False),
         ("priority:high", {"priority": 1}, True),

@@ -8,7 +8,7 @@ Promises: `parse(show(query)) == query`; `matches` and the SQL agree on both dat
 database as parameters only. Never: reads a clock. `now` is an argument.
 """
 
-from holdfast.core.search.keys import TASK_KEYS, Key, Keys, Kind
+from holdfast.core.search.keys import NAMED, TASK_KEYS, Key, Keys, Kind
 from holdfast.core.search.matching import matches
 from holdfast.core.search.parse import QueryError, parse
 from holdfast.core.search.scope import NEWEST, SCOPE, needs_scope
@@ -17,6 +17,7 @@ from holdfast.core.search.sql import Condition, SqlDialect, condition, order_by,
 from holdfast.core.search.tree import Query
 
 __all__ = [
+    "NAMED",
     "NEWEST",
     "SCOPE",
     "TASK_KEYS",

@@ -48,6 +48,8 @@ def table(*keys: Key) -> Keys:
 
 ID: Final = "id"
 """The key of a bare word."""
+NAMED: Final = "named"
+"""Not a key: the other name that `id:NAME` finds a row by."""
 SORT: Final = "sort"
 SORTED: Final = ("created", "updated", "age")
 CREATED: Final = "created"

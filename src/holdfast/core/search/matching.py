@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias, TypeGuard, assert_never
 
 from holdfast.core.search import values
-from holdfast.core.search.keys import CREATED, TASK_KEYS, Key, Keys, Kind
+from holdfast.core.search.keys import CREATED, ID, NAMED, TASK_KEYS, Key, Keys, Kind
 from holdfast.core.search.tree import (
     And,
     Between,
@@ -28,7 +28,8 @@ from holdfast.core.search.tree import (
 
 Row: TypeAlias = Mapping[str, object]
 """The values of one row by key: text (or a list of texts, of which one has to match), numbers, epoch seconds,
-the end of the lease for `lock`, decoded JSON for `args` and `meta`. A key that the row lacks is absent."""
+the end of the lease for `lock`, decoded JSON for `args` and `meta`. A key that the row lacks is absent. Under
+`NAMED`, another name of the row."""
 
 
 def matches(query: Query, row: Row, now: float, keys: Keys = TASK_KEYS) -> bool:
@@ -42,7 +43,9 @@ def _holds(clause: Clause, row: Row, now: float, keys: Keys) -> bool:
             value = _value(key, clause.path, row)
             if isinstance(value, list) and key.kind is Kind.TEXT:
                 return any(_test(key, t, each, now) for each in value for t in clause.tests)
-            return value is not None and any(_test(key, t, value, now) for t in clause.tests)
+            holds = value is not None and any(_test(key, t, value, now) for t in clause.tests)
+            named = row.get(NAMED) if key.name == ID else None
+            return holds or (isinstance(named, str) and Exact(named) in clause.tests)
         case And():
             return all(_holds(each, row, now, keys) for each in clause.clauses)
         case Or():

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
-from holdfast.core.search.keys import CREATED, ID, TASK_KEYS, Key, Keys, Kind
+from holdfast.core.search.keys import CREATED, ID, NAMED, TASK_KEYS, Key, Keys, Kind
 from holdfast.core.search.params import FLOAT, TEXT, Params, SqlDialect, Value, within
 from holdfast.core.search.sql_json import json_test, place
 from holdfast.core.search.sql_text import text_test
@@ -36,7 +36,8 @@ from holdfast.core.search.values import limits
 __all__ = ["Columns", "Condition", "SqlDialect", "condition", "order_by", "rows_after"]
 
 Columns: TypeAlias = Mapping[str, str]
-"""The SQL expression of each key of the table of keys, and of `id`."""
+"""The SQL expression of each key of the table of keys, and of `id`. Under `NAMED`, if rows have another name,
+the query for the ids that a name stands for, with `{name}` in the place of the name."""
 NEWEST_FIRST: Final = Sort(CREATED, descending=True)
 """The order of a list whose query does not say one."""
 
@@ -130,6 +131,12 @@ class _Writer(NamedTuple):
             case Exact() if key.kind is Kind.TEXT and test.text in key.words:
                 # A word of the table is written out: a partial index serves no parameter.
                 return f"{column} = '{test.text}'"
+            case Exact() if key.name == ID and NAMED in self.columns:
+                name = self.params.add(test.text, TEXT)
+                # One set, and not OR: an index serves each of its parts.
+                return (
+                    f"{column} IN (SELECT {name} UNION ALL {self.columns[NAMED].format(name=name)})"
+                )
             case Exact() if key.kind is Kind.TEXT:
                 return text_test(column, test, self.params)
             case Exact() | Compare() | Between():
