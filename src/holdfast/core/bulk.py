@@ -10,7 +10,7 @@ resume on. Never: I/O, clocks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -113,7 +113,9 @@ class BulkProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks that were held, in the order of the next tries."""
     judged_before: int = 0
     failed_before: int = 0
-    """The figures at the last resume."""
+    """The figures at the last resume, or at the beginning."""
+    absent: int = 0
+    """Tasks that were named and left out when the run was made. They count as refused."""
     token_id: str | None = None
     """The token that began or resumed the run. None: the run has none to lose."""
 
@@ -181,8 +183,27 @@ class BulkRun(msgspec.Struct, frozen=True, kw_only=True):
         size = min(self.batch, most)
         if self.is_retrying:
             return self.progress.aside[:size]
-        start = self.position + len(self.progress.aside)
+        start = self.position - self.progress.absent + len(self.progress.aside)
         return ids[start : start + size]
+
+
+def begun(
+    run_id: str, spec: BulkSpec, count: int, absent: Mapping[str, int], token_id: str | None
+) -> BulkRun:
+    """A new run over this many tasks. `absent`: how many others were named, and why they are left out. They
+    count as refused, but stop no run."""
+    left = sum(absent.values())
+    return BulkRun(
+        id=run_id,
+        spec=spec,
+        state=BulkState.RUNNING if count else BulkState.DONE,
+        total=count + left,
+        failed=left,
+        errors=dict(sorted(absent.items())),
+        progress=BulkProgress(
+            judged_before=left, failed_before=left, absent=left, token_id=token_id
+        ),
+    )
 
 
 def advance(
@@ -258,6 +279,7 @@ def resumed(run: BulkRun, now: float, *, token_id: str | None = None) -> BulkRun
         aside=run.progress.aside,
         judged_before=run.position,
         failed_before=run.failed,
+        absent=run.progress.absent,
         token_id=token_id,
     )
     return replace(

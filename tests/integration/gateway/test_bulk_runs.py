@@ -66,6 +66,24 @@ async def test_a_dry_run_names_what_the_run_leaves_out(site: Site) -> None:
     assert alive == {"count": 0, "eligible": 0, "skipped": [{"reason": "not-dead", "count": 2}]}
 
 
+async def test_a_run_counts_what_was_named_and_left_out(site: Site) -> None:
+    """As refused: a run that changed less than it was asked for is not done as if it had."""
+    ids = await fill(site, 2)
+    named = ["nothing-1", *ids, "nothing-2"]
+    made = (
+        await site.ask("POST", "/operations", {"action": "abort", "ids": named, "canary": 1})
+    ).json()
+    ended = (await site.ask("GET", f"/operations/{made['id']}")).json()
+    figures = [ended[name] for name in ("state", "total", "done", "failed")]
+    assert figures == ["done", 4, 2, 2], "they stop no canary"
+    assert ended["errors"] == [{"reason": "not-found", "count": 2}]
+    statuses = [(await site.ask("GET", f"/tasks/{task}")).json()["status"] for task in ids]
+    assert statuses == ["aborted", "aborted"]
+    nothing = {"action": "abort", "ids": ["nothing-1"]}
+    empty = (await site.ask("POST", "/operations", nothing)).json()
+    assert [empty[name] for name in ("state", "total", "failed")] == ["done", 1, 1]
+
+
 async def test_a_run_has_figures_errors_and_is_listed(site: Site) -> None:
     ids = await fill(site, 3)
     await site.ask("POST", f"/tasks/{ids[0]}/interventions", {"type": "ABORT", "reason": "r"})

@@ -39,6 +39,29 @@ def test_each_task_is_judged_once(codes: list[str | None]) -> None:
 
 
 @given(
+    count=st.integers(0, 30),
+    absent=st.dictionaries(st.sampled_from(["not-found", "not-dead"]), st.integers(1, 5)),
+    stop_at=st.integers(0, 30),
+)
+def test_what_was_left_out_counts_as_refused_and_stops_nothing(
+    count: int, absent: dict[str, int], stop_at: int
+) -> None:
+    spec = run_of(0, canary=3, stop_on_fail_share=0.0).spec
+    run, judged = rules.begun("op_1", spec, count, absent, None), list[str]()
+    ids, left = [f"t{n}" for n in range(count)], sum(absent.values())
+    while run.state is BulkState.RUNNING:
+        if len(judged) >= stop_at:
+            stop_at = count + 1
+            run = rules.resumed(rules.stopped(run, "a pause", 1.0), 1.0)
+        batch = run.next_tasks(ids, 4)
+        judged += batch
+        run = rules.advance(run, batch, [None] * len(batch), 1.0)
+    assert (run.state, judged) == (BulkState.DONE, ids)
+    assert (run.total, run.done, run.failed) == (count + left, count, left)
+    assert run.errors == absent
+
+
+@given(
     holds=st.lists(st.integers(0, 3), min_size=1, max_size=40),
     size=st.integers(1, 7),
     aside_max=st.integers(1, 10),

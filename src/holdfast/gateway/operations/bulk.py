@@ -90,7 +90,7 @@ async def run(call: Call, body: OperationBody) -> Answer:
         detail={"action": body.action.value, "q": body.q, "tasks": len(ids)},
     )
     made = await call.services.bulk.runs.create(
-        spec, ids, by.beside, run_id, token_id=call.token_id
+        spec, ids, by.beside, run_id, absent=absent, token_id=call.token_id
     )
     await call.services.bulk.begin(made)
     return Answer(shown(call, made), 202)
@@ -240,8 +240,8 @@ async def _check_node(call: Call, spec: BulkSpec, ids: list[str]) -> None:
 async def _foreseen(
     call: Call, spec: BulkSpec, ids: list[str], absent: Counter[str]
 ) -> dict[str, Any]:
-    """How many tasks would be changed now, and why the others would not. `count` is that of the run: those
-    that are left out of it are named among the skipped."""
+    """How many tasks would be changed now, and why the others would not. `count`: those that the run would
+    try. Others that were named are among the skipped; the run counts them as refused."""
     store, command = call.services.store, spec.command()
     skipped: Counter[str] = Counter()
     for start in range(0, len(ids), STEP):

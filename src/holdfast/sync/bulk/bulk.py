@@ -8,14 +8,14 @@ is revoked, or when its tasks cannot be assigned to their node any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import msgspec
 
 from holdfast.core import bulk as rules
-from holdfast.core.bulk import BulkAction, BulkProgress, BulkRun, BulkSpec, BulkState
+from holdfast.core.bulk import BulkAction, BulkRun, BulkSpec, BulkState
 from holdfast.core.command import Instruction
 from holdfast.core.event import NewEvent
 from holdfast.core.task import Task
@@ -35,6 +35,7 @@ LAST: Final = "op_~"
 """Behind every id of a run."""
 REVOKED: Final = "the token that began or resumed the operation was revoked"
 _ids: Final = msgspec.json.Decoder(list[str])
+NONE: Final[Mapping[str, int]] = {}
 MakeBeside = Callable[[BulkSpec], Beside | None]
 """What a batch writes beside it: audit rows."""
 
@@ -65,19 +66,16 @@ class BulkRuns:
         beside: Beside | None,
         run_id: str | None = None,
         *,
+        absent: Mapping[str, int] = NONE,
         token_id: str | None = None,
     ) -> BulkRun:
-        """A new run over these tasks. The outcome for `beside` is the run. `token_id`: of who makes it."""
+        """A new run over these tasks. The outcome for `beside` is the run. `absent`: how many others were
+        named, by the reason why they are left out. `token_id`: of who makes it."""
         if len(ids) > rules.TASKS_MAX:
             raise InvalidInput(f"{len(ids)} tasks: a run has at most {rules.TASKS_MAX}")
         store = self._store
-        run = BulkRun(
-            id=self.new_id() if run_id is None else run_id,
-            spec=spec,
-            state=BulkState.RUNNING if ids else BulkState.DONE,
-            total=len(ids),
-            progress=BulkProgress(token_id=token_id),
-        )
+        name = self.new_id() if run_id is None else run_id
+        run = rules.begun(name, spec, len(ids), absent, token_id)
         return await store.run(
             lambda _dialect, _ids, now: bulk_rows.create(run, list(ids), beside=beside, now=now)
         )

@@ -29,6 +29,7 @@ def create(run: BulkRun, ids: list[str], *, beside: Beside | None, now: float) -
         ids_json=codec.dumps(ids),
         state=run.state.value,
         total=run.total,
+        failed=run.failed,
         errors_json=rules.errors_json(run),
         progress_json=_json(run.progress),
         now=now,

@@ -4,7 +4,7 @@
 -- index: holdfast_bulk_run_pkey
 INSERT INTO holdfast_bulk_run (id, spec_json, ids_json, state, total, done, failed, errors_json, detail,
     created_at, updated_at, next_at, version, progress_json)
-VALUES (:id::text, :spec_json::text, :ids_json::text, :state::text, :total::bigint, 0, 0, :errors_json::text, '',
+VALUES (:id::text, :spec_json::text, :ids_json::text, :state::text, :total::bigint, 0, :failed::bigint, :errors_json::text, '',
     :now::float8, :now::float8, :now::float8, 1, :progress_json::text);
 
 -- name: bulk_run

@@ -4,7 +4,7 @@
 -- index: holdfast_bulk_run (primary key)
 INSERT INTO holdfast_bulk_run (id, spec_json, ids_json, state, total, done, failed, errors_json, detail,
     created_at, updated_at, next_at, version, progress_json)
-VALUES (:id, :spec_json, :ids_json, :state, :total, 0, 0, :errors_json, '',
+VALUES (:id, :spec_json, :ids_json, :state, :total, 0, :failed, :errors_json, '',
     :now, :now, :now, 1, :progress_json);
 
 -- name: bulk_run
