@@ -94,6 +94,20 @@ def test_json_that_is_nested_too_deeply_is_a_wrong_call(cli: Cli) -> None:
     assert "nested too deeply" in cli.fails(2, "enqueue", "add", "--json", "-", input="[" * 200_000)
 
 
+def test_a_wait_for_no_status_is_refused(cli: Cli, stock: Stock) -> None:
+    for text in ("status=", "status=,", "completed"):
+        assert "--for is" in cli.fails(2, "wait", stock.done, "--for", text)
+
+
+def test_a_query_that_no_event_can_match_is_refused_at_once(cli: Cli) -> None:
+    for query in ("status:queued sort:updated", "type:" + "x" * 1_900, "type:("):
+        assert "error[invalid-input]" in cli.fails(2, "watch", "-q", query)
+
+
+def test_a_call_that_does_not_end_is_refused(cli: Cli) -> None:
+    assert "events tail --follow" in cli.fails(2, "api", "GET", "/stream", "topics=system:events")
+
+
 def test_a_negative_number_of_dead_letters_is_refused(cli: Cli) -> None:
     for verb in ("discard", "replay"):
         said = cli.fails(2, "dlq", verb, "--all", "--limit", "-1", "--dry-run")

@@ -19,12 +19,11 @@ from holdfast.gateway.auth.addresses import address_of
 from holdfast.gateway.auth.bearer import BOOTSTRAP_ID, Authenticated
 from holdfast.gateway.auth.cookies import authorization_of
 from holdfast.gateway.feed.feed import GATEWAY_CONNECTIONS_MAX
+from holdfast.gateway.feed.ports import TICKET
 from holdfast.gateway.gateway import Gateway
 
 CONNECTIONS_MAX: Final = 50
 """Connections of one token, or of one node, at one gateway."""
-TICKET: Final = "ticket"
-"""The parameter of the URL that carries a ticket."""
 
 
 class OpenSession:

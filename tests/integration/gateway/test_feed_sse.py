@@ -203,10 +203,23 @@ async def test_a_slow_stream_is_parked_and_caught_up() -> None:
         "topics=task:t1&after=yesterday",
         "topics=task:t1&classes=loud",
         "topics=task:t1&snapshot=maybe",
+        "topics=task:t1&positon=e1:1",
+        "topics=task:t1&after=e1:0&after=e1:1",
         "topics=" + ",".join(["task:t1"] * 51),
         "topics=task:t1&kinds=" + ",".join(f"k{number}" for number in range(51)),
     ],
-    ids=["none", "empty", "channel", "position", "class", "flag", "topics", "kinds"],
+    ids=[
+        "none",
+        "empty",
+        "channel",
+        "position",
+        "class",
+        "flag",
+        "unknown",
+        "twice",
+        "topics",
+        "kinds",
+    ],
 )
 async def test_bad_queries(query: str) -> None:
     async with served(ScriptedFeed()) as server:

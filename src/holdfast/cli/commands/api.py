@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import parse_qsl
 
 from cyclopts import Parameter
 
 from holdfast.app import TaskQueue, http_of
 from holdfast.cli import values
-from holdfast.cli.api import answer_of
+from holdfast.cli.api import answer_of, v1
 from holdfast.cli.options import COMMON, Common, Output
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import with_queue
 from holdfast.core.text import lines
+
+ENDLESS: Final = frozenset({v1("stream"), v1("ws")})
+"""Paths whose answers do not end."""
 
 
 class Method(StrEnum):
@@ -51,6 +54,10 @@ def api(
         body = values.payload(pairs, json)
     if not where.startswith("/api/"):
         where = f"/api/v1{where}"
+    if where in ENDLESS:
+        raise Usage(
+            f"'{path}' does not end: holdfast events tail --follow prints events as they come"
+        )
     _print(common, answer_of(common, method.value, where, body, query=query))
 
 

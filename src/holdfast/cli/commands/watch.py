@@ -34,6 +34,8 @@ from holdfast.errors import Conflict, TaskFailed, WaitTimeout
 
 FOR: Final = "status="
 UNTIL_ENDED: Final = FOR + ",".join(sorted(ENDED))
+ANY_ID: Final = "-" * 200
+"""No task has it. It is as long as an id can be."""
 Timeout = Annotated[str | None, Parameter(help="Give up after this time, e.g. 30s or 5m.")]
 
 
@@ -107,7 +109,7 @@ async def _watch_query(queue: TaskQueue, printer: Printer, query: str, limit: in
     """Each event is judged by the task as it is when the event is read."""
     parts, calls = queue.parts, await calls_of(queue)
     start = await parts.feed.position()
-    await _matches(calls, query, None)  # a query that is not valid is refused now
+    await _matches(calls, query, ANY_ID)  # a query that is not valid is refused now
     count = 0
     async for event in parts.feed.events(start):
         if event.task_id and await _matches(calls, query, event.task_id):
@@ -117,8 +119,8 @@ async def _watch_query(queue: TaskQueue, printer: Printer, query: str, limit: in
                 return
 
 
-async def _matches(calls: Calls, query: str, task_id: str | None) -> bool:
-    words = query if task_id is None else f'({query}) id:"{task_id}"'
+async def _matches(calls: Calls, query: str, task_id: str) -> bool:
+    words = f'({query}) id:"{task_id}"' if query.strip() else f'id:"{task_id}"'
     page = (await calls.call("GET", v1("tasks"), query={"q": words, "limit": 1})).body
     return bool(page["items"])
 
@@ -141,7 +143,7 @@ def wait(
     Without --for the exit code of a job says how it ended."""
     patience = None if timeout is None else values.seconds(timeout, "--timeout")
     if names_job(common, task_id):
-        named = None if for_ is None else job_statuses(values.names(_after_for(for_)))
+        named = None if for_ is None else job_statuses(_after_for(for_))
         return wait_job(common, task_id, named, timeout=patience)
     wanted = _statuses(UNTIL_ENDED if for_ is None else for_)
 
@@ -162,15 +164,15 @@ def wait(
 
 
 def _statuses(text: str) -> frozenset[Status]:
-    return frozenset(
-        check_choice("status", name, Status) for name in values.names(_after_for(text))
-    )
+    return frozenset(check_choice("status", name, Status) for name in _after_for(text))
 
 
-def _after_for(text: str) -> str:
-    if not text.startswith(FOR):
+def _after_for(text: str) -> tuple[str, ...]:
+    """The statuses, at least one."""
+    names = values.names(text.removeprefix(FOR)) if text.startswith(FOR) else ()
+    if not names:
         raise Usage(f"--for is '{text}': write e.g. --for status=completed or status=paused,queued")
-    return text[len(FOR) :]
+    return tuple(names)
 
 
 async def _wait(parts: UseCases, text: str, wanted: frozenset[Status]) -> Task:

@@ -22,6 +22,7 @@ from holdfast.gateway.feed.ports import Session
 from holdfast.gateway.feed.sse import StreamFull, wish_of
 from holdfast.gateway.feed.subscribing import subscribe
 
+WAIT: Final = "wait_seconds"
 WAIT_SECONDS_MAX: Final = 30.0
 POLL_BYTES: Final = 1_048_576
 """Bytes of frames after which an answer ends."""
@@ -75,7 +76,8 @@ async def poll_frames(
     try:
         if feed.is_full():
             raise StreamFull
-        wish, seconds = wish_of(request), _number(request, "wait_seconds", 0)
+        wish = wish_of(request, frozenset({WAIT}))
+        seconds = _number(request, WAIT, 0)
     except BaseException:
         session.close()
         raise

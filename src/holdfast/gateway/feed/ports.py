@@ -7,7 +7,7 @@ cache, such as a Redis stream, can be put before the store as another `FeedSourc
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.core.access import Principal
 from holdfast.core.channel import Channel, ChannelObject
@@ -17,6 +17,10 @@ from holdfast.store.feed import Page, Reset, Skimmed
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
+
+
+TICKET: Final = "ticket"
+"""The parameter of the URL that carries a ticket."""
 
 
 class FeedSource(Protocol):

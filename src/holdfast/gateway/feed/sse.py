@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.core.access import Denied
 from holdfast.core.channel import Channel, parse_channel
-from holdfast.core.check import check_choice
+from holdfast.core.check import check_choice, shown
 from holdfast.core.event_kinds import EventClass
 from holdfast.core.event_query import event_query
 from holdfast.errors import InvalidInput
@@ -24,7 +24,7 @@ from holdfast.gateway.feed.connection import SSE, Connection
 from holdfast.gateway.feed.feed import LiveFeed
 from holdfast.gateway.feed.frames import as_server_sent_event
 from holdfast.gateway.feed.outlets import QueueOutlet
-from holdfast.gateway.feed.ports import Session
+from holdfast.gateway.feed.ports import TICKET, Session
 from holdfast.gateway.feed.requests import KINDS_MAX
 from holdfast.gateway.feed.subscribing import Wish, subscribe
 
@@ -32,6 +32,11 @@ HEARTBEAT_SECONDS: Final = 15.0
 RETRY_MS: Final = 2_000
 TOPICS_MAX: Final = 50
 STREAM_ID: Final = "stream"
+TOPIC: Final = "topic"
+"""The parameter that may be given several times."""
+PARAMETERS: Final = frozenset(
+    {"topics", TOPIC, "query", "after", "kinds", "classes", "snapshot", TICKET}
+)
 HEADERS: Final = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-store",
@@ -119,9 +124,7 @@ def _channels(request: Request) -> tuple[Channel, ...]:
 
 def _names(request: Request) -> list[str]:
     """The names of `topics`, with commas between, then each `topic`. Only there a name may have a comma."""
-    return _list(request, "topics") + [
-        name for name in request.query_params.getlist("topic") if name
-    ]
+    return _list(request, "topics") + [name for name in request.query_params.getlist(TOPIC) if name]
 
 
 def _list(request: Request, name: str) -> list[str]:
@@ -153,7 +156,22 @@ def _flag(request: Request, name: str) -> bool | None:
             raise InvalidInput(f"{name} is '{other}': use true or false")
 
 
-def wish_of(request: Request) -> Wish:
+def check_parameters(request: Request, known: frozenset[str]) -> None:
+    """InvalidInput for a parameter that is not known, or that is given twice: a misspelt `after` must not
+    show another stream."""
+    given = [name for name, _ in request.query_params.multi_items()]
+    for name in given:
+        if name not in known:
+            raise InvalidInput(
+                f"there is no parameter {shown(name)}: use {', '.join(sorted(known - {TICKET}))}"
+            )
+        if name != TOPIC and given.count(name) > 1:
+            raise InvalidInput(f"the parameter '{name}' is given twice: give it once")
+
+
+def wish_of(request: Request, also: frozenset[str] = frozenset()) -> Wish:
+    """What the parameters ask for. `also`: those that the caller reads itself."""
+    check_parameters(request, PARAMETERS | also)
     position = request.headers.get("last-event-id") or request.query_params.get("after") or None
     snapshot = _flag(request, "snapshot")
     if "last-event-id" in request.headers:
