@@ -156,7 +156,11 @@ CASES: dict[str, list[str]] = {
         "new-{side} --project web --rotate",
         "bad --kind king",
     ],
-    "node join-token": ["--project web --uses 2 --expires 1d", "--project none"],
+    "node join-token": [
+        "--project web --uses 2 --expires 1d",
+        "--kind agent --uses 2",
+        "--project none",
+    ],
     "node cordon": ["node-{side} --reason disk"],
     "node uncordon": ["node-{side}"],
     "node drain": ["node-{side}"],

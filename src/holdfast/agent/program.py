@@ -125,7 +125,7 @@ class Program:
         if options.token is None:
             raise BadConfig(
                 "this host is not enrolled: give a join token as --token or HOLDFAST_TOKEN; "
-                "`holdfast node join-token` makes one"
+                "`holdfast node join-token --kind agent` makes one"
             )
         transport.use(options.token)
         request = AgentEnrol(

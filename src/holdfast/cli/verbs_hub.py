@@ -30,9 +30,12 @@ HUB_VERBS: Final = (
     ),
     Verb(
         "node join-token",
-        "Create a token with which nodes register",
+        "Create a token with which nodes register or hosts enrol",
         f"{HERE}.token:join",
-        ("holdfast node join-token --project web --uses 20 --expires 7d",),
+        (
+            "holdfast node join-token --project web --uses 20 --expires 7d",
+            "holdfast node join-token --kind agent --uses 100 --expires 7d",
+        ),
         Kind.WRITE,
     ),
     Verb(

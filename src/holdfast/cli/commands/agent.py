@@ -174,7 +174,7 @@ def _join_token(token: str | None, path: Path | None) -> str | None:
     if kind not in (None, TokenKind.JOIN):
         raise Usage(
             f"the token is one of kind {kind}: a host is enrolled with a join token; "
-            "`holdfast node join-token` makes one"
+            "`holdfast node join-token --kind agent` makes one"
         )
     return checked
 

@@ -29,6 +29,13 @@ class Kind(StrEnum):
     JOIN = "join"
 
 
+class Joining(StrEnum):
+    """What a join token is for."""
+
+    NODE = "node"
+    AGENT = "agent"
+
+
 TokenId = Annotated[str, Parameter(help="The token's id, a prefix that matches one, or @last.")]
 TokenIds = Annotated[
     list[str], Parameter(help="Ids of tokens, prefixes that match one, @last, or - for stdin.")
@@ -58,12 +65,7 @@ def create(
     if kind is Kind.JOIN:
         if role is not None or scope is not None:
             raise Usage("--role and --scope are for tokens of users: a join token only registers")
-        if seconds is not None and seconds > JOIN_SECONDS_MAX:
-            days = JOIN_SECONDS_MAX // 86_400
-            raise Usage(f"--expires is {expires}: a join token lives at most {days:.0f}d")
-        joining = {"name": name, "project": project, "uses": uses, "expires_in_seconds": seconds}
-        given = {field: value for field, value in joining.items() if value is not None}
-        _make(common, v1("join-tokens"), given, change)
+        _make(common, v1("join-tokens"), _joining(name, project, uses, expires), change)
         return
     if uses is not None:
         raise Usage("--uses is for join tokens: give --kind join")
@@ -81,22 +83,34 @@ def join(
     name: Annotated[str, Parameter(help="Who or what uses it.")] = "join",
     /,
     *,
+    kind: Annotated[
+        Joining,
+        Parameter(help="node: workers and nodes register. agent: hosts of the fleet enrol."),
+    ] = Joining.NODE,
     project: Annotated[str | None, Parameter(help="The project of the nodes.")] = None,
     uses: Annotated[int | None, Parameter(help="How many may join with it; default: 1.")] = None,
     expires: Annotated[str | None, Parameter(help="Its lifetime, e.g. 7d.")] = None,
     change: Change = CHANGE,
     common: Common = COMMON,
 ) -> None:
-    """Create a token with which nodes and workers register: `token create --kind join`."""
-    create(
-        name,
-        kind=Kind.JOIN,
-        project=project,
-        uses=uses,
-        expires=expires,
-        change=change,
-        common=common,
-    )
+    """Create a token with which nodes and workers register, or hosts of the fleet enrol."""
+    check_projects(common, [] if project is None else values.names(project))
+    body = _joining(name, project, uses, expires)
+    if kind is Joining.AGENT:
+        body["kind"] = kind.value
+    _make(common, v1("join-tokens"), body, change)
+
+
+def _joining(
+    name: str, project: str | None, uses: int | None, expires: str | None
+) -> dict[str, Any]:
+    """The request for a join token: what was given."""
+    seconds = None if expires is None else values.seconds(expires, "--expires")
+    if seconds is not None and seconds > JOIN_SECONDS_MAX:
+        days = JOIN_SECONDS_MAX // 86_400
+        raise Usage(f"--expires is {expires}: a join token lives at most {days:.0f}d")
+    joining = {"name": name, "project": project, "uses": uses, "expires_in_seconds": seconds}
+    return {field: value for field, value in joining.items() if value is not None}
 
 
 def list_(
