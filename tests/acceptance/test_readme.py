@@ -37,6 +37,18 @@ def test_the_page_has_commands() -> None:
     assert len(ENDS) == 2
 
 
+def test_the_six_lines_of_the_page_run(tmp_path: Path) -> None:
+    [program] = re.findall(r"```py\n(.*?)```", README, re.DOTALL)
+    assert len([line for line in program.splitlines() if line]) <= 6
+    (tmp_path / "hello.py").write_text(program, "utf-8")
+    cli = Cli(tmp_path)
+    [serve] = re.findall(r"^holdfast (worker hello:queue)", README, re.MULTILINE)
+    [ask] = re.findall(r"^holdfast (enqueue hello .*?--wait)", README, re.MULTILINE)
+    with Worker(cli, shlex.split(serve)) as worker:
+        assert worker.ready(1)
+        assert "hello you" in cli.ok(*shlex.split(ask))
+
+
 @pytest.mark.parametrize("command", ENDS)
 def test_a_command_ends_well(fresh: Cli, command: str) -> None:
     assert fresh.ok(*shlex.split(command))
