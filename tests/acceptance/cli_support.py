@@ -153,7 +153,7 @@ async def stocked(url: str) -> Stock:
     """A store with a task in each of the usual states, and no worker."""
     queue = TaskQueue(url)
 
-    async def add(a: int, b: int) -> int:
+    async def add(a: Any = 0, b: Any = 0, **others: Any) -> Any:
         return a + b
 
     async def boom(n: int) -> None:

@@ -1,6 +1,7 @@
 """`holdfast enqueue`: accepted and refused requests, and waiting for a result."""
 
 import asyncio
+import datetime as dt
 import json
 from pathlib import Path
 
@@ -137,3 +138,23 @@ def test_wait_prints_the_result(tmp_path: Path) -> None:
         )
         assert cli.see("task", "why", "@last")["reasons"][0]["code"] == "running"
         assert cli.run("doctor").returncode == 0
+
+
+async def test_arguments_are_checked_against_the_function(tmp_path: Path) -> None:
+    """Without the code of the application: a worker has registered the type."""
+    url = f"sqlite:///{tmp_path / 'typed.db'}"
+    queue = TaskQueue(url)
+
+    @queue.task
+    async def remind(day: dt.date, times: int = 1) -> None: ...
+
+    async with queue:
+        cli = Cli(tmp_path, url)
+        for given, why in (
+            ([], "no field 'day'"),
+            (["day=2026-01-01", "tims=2"], "'tims'"),
+            (["day=2026-01-01", "times=two"], "payload.times is 'two'"),
+        ):
+            answer = await asyncio.to_thread(cli.fails, 2, "enqueue", "remind", *given)
+            assert why in answer
+        assert await asyncio.to_thread(cli.ok, "enqueue", "remind", "day=2026-01-01", "times=2")

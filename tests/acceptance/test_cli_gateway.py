@@ -392,7 +392,7 @@ CASES: dict[str, list[str]] = {
 """The arguments with which each verb is compared. Verbs of one noun run in this order."""
 
 
-async def _add(a: int = 0, b: int = 0) -> int:
+async def _add(a: int = 0, b: Any = 0) -> Any:
     return a + b
 
 

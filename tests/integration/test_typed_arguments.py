@@ -261,3 +261,72 @@ def test_a_moment_is_compared_as_a_moment() -> None:
 def test_what_json_cannot_hold_inside_a_declared_type_is_refused() -> None:
     with pytest.raises(Exception, match="it would arrive as"):
         Declared(dict[int, Any]).write({1: date(2026, 1, 1)})
+
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("builtin", {}, "no field 'n'"),
+    ("builtin", {"n": "1"}, "payload.n is '1'"),
+    ("builtin", {"n": 1, "z": 1}, "the field 'z'"),
+    ("builtin", {"n": 1, "names": ["a", 2]}, r"payload.names\[1\]"),
+    ("due_on", {"day": 5}, "payload.day is 5"),
+    ("due_on", [1], "not an object with the fields: day"),
+    ("each", {"when": "2026-01-01"}, "no field 'amount'"),
+]
+
+
+async def test_a_process_without_the_handler_checks_by_the_store(shared_url: str) -> None:
+    """The command line and the API of a gateway enqueue in this way."""
+    async with make(shared_url):
+        other = TaskQueue(shared_url)
+        for type, payload, why in WRONG:
+            for call in (
+                other.enqueue(type, payload),
+                other.enqueue_many([{"type": type, "payload": payload}]),
+                other.schedule("nightly", "@daily", type, payload),
+            ):
+                with pytest.raises(InvalidInput, match=f"'{type}' cannot be called.*{why}"):
+                    await call
+        assert await other.find_tasks() == []
+        handle = await other.enqueue("due_on", {"day": "2026-01-01"})
+        assert await handle.result(30) == "2026-01-02"
+        assert await (await other.enqueue("loose", {"value": [1, None]})).result(30) == [
+            [1, None],
+            None,
+        ]
+        await other.stop()
+
+
+async def test_a_new_definition_counts_at_once(shared_url: str) -> None:
+    """Producers keep the types of other nodes for a minute: a refusal looks again."""
+
+    async def old(n: int) -> int:
+        return n
+
+    async def new(n: str, more: int = 0) -> str:
+        return n * more
+
+    producer = TaskQueue(shared_url)
+    for function, payload in ((old, {"n": 1}), (new, {"n": "x", "more": 2})):
+        worker = TaskQueue(shared_url)
+        worker.task(name="change")(function)
+        async with worker:
+            assert await (await producer.enqueue("change", payload)).result(30) in (1, "xx")
+    await producer.stop()
+
+
+def test_the_schema_accepts_what_the_handler_accepts() -> None:
+    """Each payload of the round trips above, as JSON."""
+    handler = next(each for each in app.tasks.definitions.handlers if each.type == "each")
+    assert handler.config.arguments == {
+        "properties": {
+            "when": {"type": "string"},
+            "amount": {},
+            "raw": {"type": "string"},
+            "numbers": {"type": "array", "items": {"type": "integer"}},
+            "customer": {},
+            "line": {"type": ["null", "object"]},
+            "by_number": {"type": ["null", "object"]},
+        },
+        "required": ["amount", "customer", "numbers", "raw", "when"],
+        "additionalProperties": False,
+    }

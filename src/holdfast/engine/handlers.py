@@ -15,9 +15,12 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from holdfast.core.check import check_id, check_number, check_positive, check_whole, shown
+from holdfast.core.choice_schema import check_schema
+from holdfast.core.codec import dumps
 from holdfast.core.limit import LIMIT_MAX, LimitRule
 from holdfast.core.submit import ATTEMPTS_MAX
 from holdfast.core.task import Priority
+from holdfast.engine.argument_schema import SCHEMA_BYTES_MAX, schema_of
 from holdfast.engine.arguments import declared_result
 from holdfast.engine.declared import Declared
 from holdfast.engine.parameters import Parameters, parameters_of
@@ -57,6 +60,8 @@ class TypeConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """For the whole type."""
     key_limit: LimitRule | None = None
     """For each key separately."""
+    arguments: dict[str, Any] | None = None
+    """The schema of the arguments (`argument_schema.py`). None: the handler takes the task."""
 
 
 def check_type_config(config: TypeConfig) -> None:
@@ -72,6 +77,12 @@ def check_type_config(config: TypeConfig) -> None:
             check_number(name, seconds)
     if config.progress_timeout_seconds is not None:
         check_positive("progress_timeout_seconds", config.progress_timeout_seconds)
+    if config.arguments is not None:
+        check_schema(config.arguments)
+        if len(dumps(config.arguments)) > SCHEMA_BYTES_MAX:
+            raise InvalidInput(
+                f"the schema of the arguments is longer than {SCHEMA_BYTES_MAX} bytes"
+            )
     for rule in (config.limit, config.key_limit):
         if rule is None:
             continue
@@ -153,6 +164,9 @@ class Handlers:
     def queues(self) -> tuple[str, ...]:
         return self._queues
 
+    def __contains__(self, type_name: object) -> bool:
+        return type_name in self._by_type
+
     def __iter__(self) -> Iterator[Handler]:
         return iter(self._by_type.values())
 
@@ -189,7 +203,7 @@ def for_arguments(
             task_type,
             function,
             _isolation(function, isolation),
-            config,
+            replace(config, arguments=schema_of(function, parameters)),
             parameters,
             parameters.context_name is not None,
             declared_result(function, signature.return_annotation),

@@ -155,6 +155,8 @@ class Producer:
                 payload = checked_payload(handler.parameters, payload)
         else:
             config = await self._types.find(resources.store, type)
+            if config.arguments is not None:
+                await self._types.check(resources.store, type, payload)
         now = resources.store.now()
         submission = self._submission(
             resources, config, type, payload, id=id, options=options, now=now
@@ -191,9 +193,13 @@ class Producer:
         resources = await self._sessions.open()
         session = self._sessions.here
         session.check_takes_work()
-        items = _items(tasks)
+        items, handlers = _items(tasks), self._types.handlers
         for type_name in _types(items):
             await self._types.find(resources.store, type_name)
+        for item in items:
+            # Those with a handler here are checked with the submissions, without awaiting each.
+            if self._types.config(item["type"]).arguments and item["type"] not in handlers:
+                await self._types.check(resources.store, item["type"], item.get("payload"))
         group = self._submissions(resources, items)
         pressure, rows = await self._admit(resources, group, beside, tx)
         if not group:

@@ -15,7 +15,6 @@ from holdfast.core.codec import loads
 from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import Submission, encode_payload, submit
 from holdfast.core.task import Priority
-from holdfast.engine.parameters import checked_payload
 from holdfast.errors import NotFound
 from holdfast.queue.by import By
 from holdfast.queue.session import Resources, Sessions
@@ -67,8 +66,7 @@ class Schedules:
         check_timetable(spec, timezone)
         resources = await self._sessions.open()
         config = await self._types.find(resources.store, type)
-        if (parameters := self._types.parameters(type)) is not None:
-            payload = checked_payload(parameters, payload)
+        payload = await self._types.check(resources.store, type, payload)
         request = self._types.request(
             config,
             type=type,

@@ -19,8 +19,9 @@ from holdfast.core.keywords import DependsOn
 from holdfast.core.limit import LimitRule, name_of
 from holdfast.core.request import EnqueueRequest
 from holdfast.core.task import EXTERNAL, NO_TIMEOUT, Priority, TaskOptions
+from holdfast.engine.argument_schema import check_by_schema
 from holdfast.engine.handlers import Handlers, TypeConfig, resolved
-from holdfast.engine.parameters import Parameters
+from holdfast.engine.parameters import Parameters, checked_payload
 from holdfast.errors import InvalidInput, UnknownType
 from holdfast.queue.settings import SettingsInForce
 from holdfast.store.store import Store
@@ -119,6 +120,25 @@ class KnownTypes:
         handler = self.handlers.get(type_name)
         return None if handler is None else handler.parameters
 
+    async def check(self, store: Store, type_name: str, payload: object) -> object:
+        """The payload to store. InvalidInput unless it fits the arguments of the type, which the handler of
+        this process has, or another node has registered. A refusal is by what the store says now."""
+        handler = self.handlers.get(type_name)
+        if handler is not None:
+            known = handler.parameters
+            return payload if known is None else checked_payload(known, payload)
+        schema = (await self.find(store, type_name)).arguments
+        if schema is None:
+            return payload
+        try:
+            check_by_schema(type_name, schema, payload)
+        except InvalidInput:
+            await self._read(store)
+            schema = (await self.find(store, type_name)).arguments
+            if schema is not None:
+                check_by_schema(type_name, schema, payload)
+        return payload
+
     async def find(self, store: Store, type_name: str) -> TypeConfig:
         """Returns the configuration of a type, from a handler of this process or from the store. Raises
         UnknownType if there is neither. Tasks for nodes (`external`) need no handler."""
@@ -126,12 +146,8 @@ class KnownTypes:
         handler = self.handlers.get(type_name)
         if handler is not None:
             return handler.config
-        now = store.now()
-        if type_name not in self._elsewhere or now - self._read_at > TYPES_SECONDS:
-            types = await store.reads.types()
-            known = {row.name: TYPE.decode(row.config_json) for row in types}
-            self._elsewhere = {EXTERNAL: OF_NODES, **known}
-            self._read_at = now
+        if type_name not in self._elsewhere or store.now() - self._read_at > TYPES_SECONDS:
+            await self._read(store)
         config = self._elsewhere.get(type_name)
         if config is None:
             names = sorted({*self._elsewhere, *self.handlers.types()} - {EXTERNAL})
@@ -143,6 +159,12 @@ class KnownTypes:
                 "register one and start that worker first, or check the name"
             )
         return config
+
+    async def _read(self, store: Store) -> None:
+        types = await store.reads.types()
+        known = {row.name: TYPE.decode(row.config_json) for row in types}
+        self._elsewhere = {EXTERNAL: OF_NODES, **known}
+        self._read_at = store.now()
 
 
 def _edges(depends_on: DependsOn) -> tuple[Edge, ...]:

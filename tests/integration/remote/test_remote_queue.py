@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import TaskQueue
 from holdfast.core.task import Status
-from holdfast.errors import IllegalTransition, NotSupported, TaskFailed, UnknownType
+from holdfast.errors import IllegalTransition, InvalidInput, NotSupported, TaskFailed, UnknownType
 from holdfast.remote.channel import WebSocketChannel
 from holdfast.remote.grpc_channel import GrpcChannel
 from tests.integration.remote.app import in_thread
@@ -251,3 +251,20 @@ async def test_a_producer_and_blocking_calls_through_a_gateway(sqlite_gateway: S
         await asyncio.to_thread(queue.sync.close)
         assert await asyncio.to_thread(queue.sync.get_queue_size) == 9
         await asyncio.to_thread(queue.sync.close)
+
+
+async def test_arguments_are_checked_by_the_gateway(gateway: Server) -> None:
+    """A producer without the handler: the store has the arguments of the type."""
+    producer = TaskQueue(gateway.address, token=ADMIN)
+    async with queue_with_handlers(gateway.address):
+        for payload, why in (
+            ({"a": 1}, "no field 'b'"),
+            ({"a": 1, "b": "2"}, "payload.b is '2'"),
+            ({"a": 1, "b": 2, "c": 3}, "the field 'c'"),
+        ):
+            with pytest.raises(InvalidInput, match=f"'add' cannot be called like this.*{why}"):
+                await producer.enqueue("add", payload)
+            with pytest.raises(InvalidInput, match=why):
+                await producer.enqueue_many([{"type": "add", "payload": payload}])
+        assert await (await producer.enqueue("add", {"a": 1, "b": 2})).result(SECONDS) == 3
+    await producer.stop()
