@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.command import OutputPart, Report
 from holdfast.core.output import CALL_BYTES_MAX, PART_BYTES
 from holdfast.engine.output_writer import OutputWriter
-from holdfast.errors import InvalidInput, PayloadTooLarge
+from holdfast.errors import InvalidInput, PayloadTooLarge, StoreUnavailable
 
 
 class Sink:
@@ -99,3 +99,49 @@ async def test_what_is_no_output(data: Any, stream: Any, error: type[Exception])
     with pytest.raises(error):
         await OutputWriter(sink).write(stream, data)
     assert sink.parts == []
+
+
+class Unsure(Sink):
+    """Raises for parts that it has stored or not, as a store does whose answer was lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails = asyncio.Event()
+        self.stores = True
+
+    async def __call__(self, report: Report) -> None:
+        if not self.fails.is_set() or self.stores:
+            await super().__call__(report)
+        if self.fails.is_set():
+            raise StoreUnavailable("the answer was lost")
+
+
+@pytest.mark.parametrize("stores", [True, False])
+async def test_after_a_call_that_failed_other_bytes_follow(stores: bool) -> None:
+    """The handler goes on with what it has to say. It does not know whether the first bytes were stored."""
+    sink = Unsure()
+    sink.stores = stores
+    writer = OutputWriter(sink)
+    sink.fails.set()
+    with pytest.raises(StoreUnavailable):
+        await writer.write("stdout", "a")
+    sink.fails.clear()
+    await writer.write("stdout", "bcd")
+    await writer.write("stdout", "e")
+    assert sink.text() == b"abcde"
+
+
+@pytest.mark.parametrize("stores", [True, False])
+async def test_a_call_that_failed_and_is_made_again_is_stored_once(stores: bool) -> None:
+    sink = Unsure()
+    sink.stores = stores
+    writer = OutputWriter(sink)
+    data = b"x" * PART_BYTES + b"y" * PART_BYTES + b"z"
+    sink.fails.set()
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await writer.write("stdout", data)
+    sink.fails.clear()
+    await writer.write("stdout", data)
+    await writer.write("stdout", "end")
+    assert sink.text() == data + b"end"
