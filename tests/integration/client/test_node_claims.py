@@ -261,11 +261,20 @@ async def test_a_claim_is_lost_before_its_lease_ends_in_the_store(lab: Lab) -> N
     assert clock.at < asked_at + 297.5
 
 
-async def test_a_gateway_that_asks_to_retry_ends_no_claim(lab: Lab) -> None:
+@pytest.mark.parametrize(
+    ("times", "problem"),
+    [
+        (TRIES, {"code": "rate-limited", "status": 429, "retryable": True, "detail": "too many"}),
+        (1, {"code": "internal", "status": 500, "retryable": False, "detail": "a fault"}),
+    ],
+    ids=["rate", "fault"],
+)
+async def test_an_error_of_the_gateway_ends_no_claim(
+    lab: Lab, times: int, problem: dict[str, Any]
+) -> None:
     node, link = await node_with_task(lab), lab.links["a"]
     claim = await node.claim("task-1")
-    problem = {"code": "rate-limited", "status": 429, "retryable": True, "detail": "too many"}
-    way = Answering(link, "/heartbeat", TRIES, problem)
+    way = Answering(link, "/heartbeat", times, problem)
     async with asyncio.timeout(WAIT_SECONDS):
         claim.progress(0.3)
         await way.refused.wait()

@@ -305,7 +305,7 @@ class Claim:
             self._commands.take(problem_of(error).get("commands"))
             self.lose(str(problem_of(error).get("reason") or error.code))
         except HoldfastError as error:
-            if is_passing(error):
+            if may_pass(error):
                 return False
             self.lose(error.code)
         return True
@@ -322,7 +322,7 @@ class Claim:
         try:
             refusals = await self._node.reports.send(self._wire, self.task_id)
         except HoldfastError as error:
-            if not is_passing(error):
+            if not may_pass(error):
                 self.lose(error.code)
             # What is not sent waits for a connection: the next heartbeat that is answered shows it.
             return False
@@ -381,3 +381,8 @@ class Claim:
     def _body(self, **fields: Any) -> Fields:
         names = {"nodeId": self._node.node_id, "fence": self.fence, "claimId": self._held.claim_id}
         return {**names, **fields}
+
+
+def may_pass(error: HoldfastError) -> bool:
+    """Whether the claim may still be this node's: an error of a gateway itself decides nothing about it."""
+    return is_passing(error) or error.__dict__.get("status", 0) >= 500
