@@ -10,6 +10,7 @@ from holdfast.core.fleet.model import ApprovalState, JobStatus
 from holdfast.core.fleet.rollout.policy import BudgetName, GateMode, RolloutRequest
 from holdfast.core.task import Status
 from holdfast.errors import IllegalTransition, NotFound, VersionConflict
+from holdfast.fleet.jobs import control
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.control import JobControl, RolloutChange
 from holdfast.fleet.jobs.job_rows import counts_of
@@ -210,3 +211,21 @@ async def test_the_audit_is_in_the_transaction_of_an_order(store: Store) -> None
     await control_of(fleet).abort(job_id, audited("abort"))
     assert (await AuditStore(store).head()).seq == 1
     assert all(task.status is Status.ABORTED for task in (await fleet.tasks(job_id)).values())
+
+
+@pytest.mark.parametrize("mode", ["drain", "kill"])
+async def test_an_abort_ends_all_that_could_start_in_its_own_transaction(
+    store: Store, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """However many hosts there are: else an offer that began before it could start one after it."""
+    monkeypatch.setattr(control, "ENDED_MAX", 1)
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(6)
+    rollout = RolloutRequest(waves=(), max_in_flight=4)
+    job_id = (await fleet.create(names, rollout=rollout)).job.id
+    await fleet.plan(job_id)
+    assert await fleet.statuses(job_id) == {"queued": 4, "blocked": 2}
+    await JobControl(store, fleet.rules, fleet.bus).abort(job_id, BY, mode=mode)
+    assert "queued" not in await fleet.statuses(job_id)
+    assert (await fleet.plan(job_id)).status is JobStatus.CANCELLED
+    assert await fleet.statuses(job_id) == {"aborted": 6}

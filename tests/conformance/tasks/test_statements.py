@@ -335,6 +335,7 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
             ),
             ("target_labels", {"job_id": "j"}, "holdfast_execution_job"),
             ("open_standings", {"job_id": "j", "since": 1.0}, "holdfast_execution_open"),
+            ("window_executions", {"job_id": "j"}, "holdfast_execution_open"),
             (
                 "open_facts",
                 {"job_id": "j", "since": 1.0, "slot": "host:"},

@@ -47,6 +47,7 @@ from holdfast.fleet.jobs.job_rows import (
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.jobs.steps import JobStep
 from holdfast.fleet.jobs.votes import ENDED_MAX
+from holdfast.fleet.jobs.window import in_window
 from holdfast.queue.by import By
 from holdfast.store.beside import begin, end
 from holdfast.store.port import Dialect
@@ -117,7 +118,7 @@ class JobControl:
 
     async def pause(self, job_id: str, by: By) -> Ordered:
         """No further host starts until the job is resumed. Hosts that run go on."""
-        return await self._order(job_id, by, partial(_paused, by=by))
+        return await self._order(job_id, by, partial(_paused, by=by), is_halt=True)
 
     async def resume(self, job_id: str, by: By) -> Ordered:
         """The job goes on with its counters."""
@@ -131,8 +132,9 @@ class JobControl:
         """Changes the rollout of a job. ApprovalVoid if it would allow more than what was approved."""
         return await self._order(job_id, by, partial(_changed, change=change, by=by))
 
-    async def _order(self, job_id: str, by: By, order: Order) -> Ordered:
-        ordered = await self._store.run(partial(_carry_out, job_id=job_id, order=order, by=by))
+    async def _order(self, job_id: str, by: By, order: Order, *, is_halt: bool = False) -> Ordered:
+        script = partial(_carry_out, job_id=job_id, order=order, by=by, is_halt=is_halt)
+        ordered = await self._store.run(script)
         wake_jobs(self._bus)
         return ordered
 
@@ -179,11 +181,20 @@ class JobControl:
 
 
 def _carry_out(
-    dialect: Dialect, ids: Ids, now: float, *, job_id: str, order: Order, by: By
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    job_id: str,
+    order: Order,
+    by: By,
+    is_halt: bool,
 ) -> Script[Ordered]:
     yield from begin(by.beside, now)
     job = yield from lock_for(job_id, by.expected_version)
     _check_open(job)
+    if is_halt:
+        yield from tasks_of((yield from in_window(job_id)), lock=True)
     after, event = order(job, now)
     if after is job:
         ordered = Ordered(job, is_repeat=True)

@@ -20,7 +20,7 @@ from holdfast.core.command import Admit, Instruction, Pause
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet.blocks.block import Refused
 from holdfast.core.fleet.jobs.spec import read_spec
-from holdfast.core.fleet.jobs.unstarted import unstarted_end
+from holdfast.core.fleet.jobs.unstarted import halts, unstarted_end
 from holdfast.core.fleet.model import (
     Execution,
     Host,
@@ -64,7 +64,7 @@ from holdfast.fleet.jobs.outbox import announce
 from holdfast.fleet.jobs.planned import Planned
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.jobs.verdicts import BlocksInForce, read_blocks
-from holdfast.fleet.jobs.window import WindowMoves, admitted_by, among, look_seconds
+from holdfast.fleet.jobs.window import WindowMoves, admitted_by, among, in_window, look_seconds
 from holdfast.fleet.rows import HOSTS, own as fleet_own
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
@@ -141,7 +141,11 @@ class JobStep:
         self.rollout = replace(self.rollout, state=state)
         ended = yield from self._to_end(after, most)
         found = [execution for some in admitted.values() for execution in some]
-        yield from ending.lock_executions(self.work, [*found, *ended], self.moves.touched(actions))
+        is_halting = halts(self.before, state.halt)
+        halting = (yield from in_window(self.job.id)) if is_halting else []
+        yield from ending.lock_executions(
+            self.work, [*found, *ended, *halting], self.moves.touched(actions)
+        )
         if self.moves.keep_begun(self.work.tasks):
             # There is less room than it seemed: what is admitted now is among what was found.
             state, actions = self._reduce(outcomes, before)
@@ -150,7 +154,8 @@ class JobStep:
         back = self.rollout.back - len(self.moves.returned)
         self.rollout = replace(self.rollout, state=state, back=back)
         yield from self._admit(admitted)
-        self._end(ended)
+        known = {execution.task_id for execution in ended}
+        self._end([*ended, *(one for one in halting if one.task_id not in known)])
         is_full = len(ended) == most
         again = bool(self.reasons or is_full) or self._is_due_now(actions, seen)
         self._conclude(actions, again)
@@ -290,6 +295,8 @@ class JobStep:
         return executions((yield call(own("unended_executions"), **given)))
 
     def _end(self, found: Sequence[Execution]) -> None:
+        if not self.is_halted and not self.is_expired:
+            return
         halted = self.rollout.state.halt
         actor = ROLLOUT_ACTOR if halted is None else halted.actor
         self.reasons |= ending.end_unstarted(self.work, found, self._why, actor=actor)

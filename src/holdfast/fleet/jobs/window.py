@@ -81,6 +81,12 @@ class WindowMoves:
             yield call(own("move_executions"), away=0, ids=sorted(self.returned))
 
 
+def in_window(job_id: str) -> Script[list[Execution]]:
+    """The executions that are in the window. A transaction that halts or pauses the job locks them: a go that
+    another transaction gives commits before it, or finds the job halted."""
+    return executions((yield call(own("window_executions"), job_id=job_id)))
+
+
 def admitted_by(
     job_id: str, actions: Sequence[RolloutAction]
 ) -> Script[dict[int, list[Execution]]]:

@@ -48,6 +48,14 @@ def halt_of(job: Job) -> Halt | None:
     return None if job.halt_json is None else _halt.decode(job.halt_json)
 
 
+def halts(before: Job, halt: Halt | None) -> bool:
+    """Whether a job that was so is halted or paused by this."""
+    if halt is None:
+        return False
+    known = halt_of(before)
+    return known is None or (halt.is_final and not known.is_final)
+
+
 def unstarted_end(job: Job, execution: Execution, task: Task, now: float) -> UnstartedEnd | None:
     """How an execution without a go ends now. None: it may still start. A halt comes first, then what people
     decided, then the time of the job."""

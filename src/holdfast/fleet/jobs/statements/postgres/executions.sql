@@ -23,6 +23,13 @@ WHERE job_id = :job_id::text AND nth = ANY(:nths::bigint[]);
 SELECT {execution} FROM holdfast_execution
 WHERE job_id = :job_id::text AND nth > :after::bigint AND ended_at IS NULL ORDER BY nth LIMIT :limit::int;
 
+-- name: window_executions
+-- Those that are in the window of the rollout: only they are offered.
+-- index: holdfast_execution_open
+-- returns: {execution}
+SELECT {execution} FROM holdfast_execution
+WHERE job_id = :job_id::text AND wave IS NOT NULL AND ended_at IS NULL AND away = 0;
+
 -- name: admit_executions
 -- index: holdfast_execution_pkey
 UPDATE holdfast_execution SET wave = :wave::bigint WHERE task_id = ANY(:ids::text[]);

@@ -23,6 +23,13 @@ WHERE job_id = :job_id AND nth IN (SELECT value FROM json_each(:nths));
 SELECT {execution} FROM holdfast_execution
 WHERE job_id = :job_id AND nth > :after AND ended_at IS NULL ORDER BY nth LIMIT :limit;
 
+-- name: window_executions
+-- Those that are in the window of the rollout: only they are offered.
+-- index: holdfast_execution_open
+-- returns: {execution}
+SELECT {execution} FROM holdfast_execution
+WHERE job_id = :job_id AND wave IS NOT NULL AND ended_at IS NULL AND away = 0;
+
 -- name: admit_executions
 -- index: holdfast_execution (primary key)
 UPDATE holdfast_execution SET wave = :wave WHERE task_id IN (SELECT value FROM json_each(:ids));
