@@ -28,6 +28,7 @@ from holdfast.store.audit import AuditStore
 from holdfast.store.script import Script
 from holdfast.store.store import Store
 from holdfast.sync.access.recorded import Recorded, Replayed
+from holdfast.sync.access.tokens import Tokens
 from tests.conformance.fleet.support import BY, PROJECT, audited, events
 
 URL = "https://hooks.example/x"
@@ -73,6 +74,17 @@ async def test_a_source_is_known_by_its_signature(store: Store, clock: VirtualCl
     [added, _] = await events(store)
     assert added.data["name"] == "ci"
     assert issued.secret not in str(added.data)
+
+
+async def test_those_that_got_the_secret_of_a_source_are_related_to_it(store: Store) -> None:
+    """They may not approve what it asks for."""
+    hooks, tokens = Webhooks(store), Tokens(store)
+    source = await hooks.add_source(PROJECT, "ci", By("user:ann"))
+    assert await tokens.are_related("user:ann", "webhook:ci")
+    assert not await tokens.are_related("user:bob", "webhook:ci")
+    await hooks.rotate(source.webhook.id, By("user:bob"))
+    assert await tokens.are_related("user:bob", "webhook:ci")
+    assert not await tokens.are_related("user:bob", "user:ann")
 
 
 async def test_two_secrets_count_while_one_replaces_the_other(store: Store) -> None:

@@ -68,6 +68,24 @@ async def test_no_one_approves_what_he_asked_for(fleet: FleetSite) -> None:
     assert problem(await fleet.do("approve", made, token=operator)) == (403, "forbidden")
 
 
+async def test_no_one_approves_with_a_token_that_the_requester_has_made(fleet: FleetSite) -> None:
+    """Also through others, and also if the requester has only rotated it."""
+    await fleet.hosts(1)
+    ann = await named(fleet.site, "ann", "admin")
+    second = await named(fleet.site, "second", "admin", by=ann)
+    third = await named(fleet.site, "third", "approver", by=second)
+    made = await fleet.job(token=ann, command_type="shell", command="uptime")
+    for token in (second, third):
+        assert problem(await fleet.do("approve", made, token=token)) == (403, "self-approval")
+    bob = await named(fleet.site, "bob", "approver")
+    [row] = [t for t in (await fleet.get("/tokens"))["items"] if t["principal"] == "user:bob"]
+    rotated = await fleet.site.ask("POST", f"/tokens/{row['id']}/rotate", token=ann)
+    bob = rotated.json()["token"]
+    assert problem(await fleet.do("approve", made, token=bob)) == (403, "self-approval")
+    eve = await named(fleet.site, "eve", "approver")
+    assert (await fleet.do("approve", made, token=eve)).status_code == 200
+
+
 async def test_who_made_the_token_of_a_request_does_not_approve_it(fleet: FleetSite) -> None:
     await fleet.hosts(1)
     boss = await named(fleet.site, "boss", "admin")

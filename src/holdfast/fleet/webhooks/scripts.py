@@ -23,10 +23,13 @@ from holdfast.store.beside import begin, end
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.work import Work
+from holdfast.sync.access.scripts import add_holder
 from holdfast.sync.rows import event_of
 
 WEBHOOKS_MAX: Final = 100
 """Sources of a store, and endpoints of a store."""
+SOURCE_ACTOR: Final = "webhook:"
+"""How the name of a principal begins that is a source of signed requests."""
 STOPPED: Final = "the endpoint gets no more events"
 
 
@@ -40,6 +43,7 @@ def add(dialect: Dialect, ids: Ids, now: float, *, webhook: Webhook, by: By) -> 
     if not (yield call_rows(own("add_webhook"), [WEBHOOKS.row(webhook)])):
         noun = "source" if webhook.direction is WebhookDirection.IN else "endpoint"
         raise Conflict(f"{noun} '{webhook.name}' exists: use another name")
+    yield from _add_holder(webhook, by)
     yield from end(by.beside, webhook, now)
     yield from _tell(dialect, ids, now, "webhook.added", webhook, by=by, more={})
     return webhook
@@ -76,6 +80,12 @@ def change(
     return after
 
 
+def _add_holder(webhook: Webhook, by: By) -> Script[None]:
+    """A person who gets the secret of a source may speak in its name."""
+    if webhook.direction is WebhookDirection.IN:
+        yield from add_holder(SOURCE_ACTOR + webhook.name, by.actor)
+
+
 def rotate(
     dialect: Dialect, ids: Ids, now: float, *, webhook_id: str, secret: str, by: By
 ) -> Script[Webhook]:
@@ -85,6 +95,7 @@ def rotate(
     check_version(f"webhook '{before.name}'", before.version, by.expected_version)
     after = with_secrets(before, [secret, *before.secrets[:1]])
     yield call_rows(own("write_webhook"), [WEBHOOKS.row(after)])
+    yield from _add_holder(after, by)
     yield from end(by.beside, after, now)
     more = {"changed": ["secrets"], "state": after.state.value}
     yield from _tell(dialect, ids, now, "webhook.changed", after, by=by, more=more)

@@ -58,7 +58,7 @@ class Incoming(NamedTuple):
 
     @property
     def principal(self) -> str:
-        return f"webhook:{self.source.name}"
+        return scripts.SOURCE_ACTOR + self.source.name
 
     def repeatable(self, operation: str, owner: str) -> Repeatable:
         """The entry of the request's `webhook-id`, for the transaction of its effect."""

@@ -7,12 +7,13 @@ ticket is deleted by the transaction that reads it, so one caller gets it.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
+from holdfast.core.token import BOOTSTRAP
 from holdfast.errors import NotFound
 from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
@@ -20,10 +21,38 @@ from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import record
 from holdfast.sync.access.token import Token, to_token
 
+HOLDERS_MAX: Final = 1_000
+"""Holders of secrets that a look at two principals follows."""
+
 
 def own(statement: str) -> str:
     """The name of a statement of this package."""
     return f"holdfast.sync.access:{statement}"
+
+
+def add_holder(principal: str, holder: str) -> Script[None]:
+    """`holder` has got a secret of the principal."""
+    if principal and holder:
+        yield call(own("add_holder"), principal=principal, holder=holder)
+
+
+def holders(principal: str) -> Script[set[str]]:
+    """Who may speak in the name of the principal: those that have made or rotated its secrets, theirs, and so
+    on. The administrator of the server has made the first ones: that says nothing about who uses them."""
+    found: set[str] = set()
+    names = [principal]
+    while names and len(found) < HOLDERS_MAX:
+        rows = yield call(own("holders_of"), names=names)
+        names = sorted({row[0] for row in rows} - found - {BOOTSTRAP.name})
+        found.update(names)
+    return found
+
+
+def related(one: str, other: str) -> Script[bool]:
+    """Whether one of two principals may speak in the name of the other."""
+    if other in (yield from holders(one)):
+        return True
+    return one in (yield from holders(other))
 
 
 def create(
@@ -33,6 +62,7 @@ def create(
     yield from begin(beside, now)
     token = replace(token, created_at=now)
     yield call(own("add_token"), digest=sha256, **token.columns())
+    yield from add_holder(token.principal, token.created_by)
     yield from end(beside, token, now)
     yield from _tell(dialect, ids, now, "token.created", token)
     return token
@@ -61,10 +91,11 @@ def rotate(
     *,
     token_id: str,
     sha256: str,
+    holder: str,
     beside: Beside | None,
 ) -> Script[Token]:
-    """Gives a token another secret. The one before does not count from this commit on. A lifetime starts
-    again. The outcome for `beside` is the token."""
+    """Gives a token another secret, which `holder` gets. The one before does not count from this commit on. A
+    lifetime starts again. The outcome for `beside` is the token."""
     yield from begin(beside, now)
     token = yield from _locked(token_id)
     if token.revoked_at is not None:
@@ -72,6 +103,7 @@ def rotate(
     life = None if token.expires_at is None else max(0.0, token.expires_at - token.created_at)
     after = replace(token, expires_at=None if life is None else now + life)
     yield call(own("rotate_token"), id=token_id, digest=sha256, expires_at=after.expires_at)
+    yield from add_holder(token.principal, holder)
     yield from end(beside, after, now)
     yield from _tell(dialect, ids, now, "token.rotated", token)
     return after

@@ -143,7 +143,11 @@ class Tokens:
         secret = self._secret(_kind_of(await self.get(token_id)))
         token = await self._store.run(
             partial(
-                scripts.rotate, token_id=token_id, sha256=token_digest(secret), beside=by.beside
+                scripts.rotate,
+                token_id=token_id,
+                sha256=token_digest(secret),
+                holder=by.actor,
+                beside=by.beside,
             )
         )
         return Issued(token, secret)
@@ -151,6 +155,10 @@ class Tokens:
     async def get(self, token_id: str) -> Token | None:
         """The token of an id; None if there is none."""
         return await self._store.read(lambda: scripts.get(token_id))
+
+    async def are_related(self, one: str, other: str) -> bool:
+        """Whether one of two principals has made or rotated a secret of the other, also through others."""
+        return await self._store.read(lambda: scripts.related(one, other))
 
     async def of_digest(self, digest: str) -> Token | None:
         """The token of the digest of its secret, whatever its state; None if there is none."""

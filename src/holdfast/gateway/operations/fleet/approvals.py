@@ -138,10 +138,17 @@ async def _votable(call: Call, job_id: str, project: str | None) -> Job:
     await call.check_answered(O.JOBS_APPROVE)
     call.authorise(O.JOBS_APPROVE, project=call.home, requester=NO_ONE)
     job = await known(call, job_id, project)
-    call.authorise(
-        O.JOBS_APPROVE, project=job.project, requester=job.created_by, noun=NOUN, id=job_id
-    )
+    requester = await _requester(call, job.created_by)
+    call.authorise(O.JOBS_APPROVE, project=job.project, requester=requester, noun=NOUN, id=job_id)
     return job
+
+
+async def _requester(call: Call, name: str) -> frozenset[str]:
+    """The principals that count as the one who asked: also the caller, if one of the two has a secret of
+    the other."""
+    caller = call.principal.name
+    is_related = caller != name and await call.services.tokens.are_related(caller, name)
+    return frozenset({name, caller} if is_related else {name})
 
 
 def _person(call: Call) -> Person:

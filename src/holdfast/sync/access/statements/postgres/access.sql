@@ -7,6 +7,16 @@ INSERT INTO holdfast_token (id, sha256, kind, name, principal, roles_json, proje
 VALUES (:id::text, :digest::text, :kind::text, :name::text, :principal::text, :roles_json::text, :projects_json::text, :scopes_json::text, :node_id::text,
     :uses_left::bigint, :created_by::text, :created_at::float8, :expires_at::float8, NULL);
 
+-- name: add_holder
+-- index: holdfast_secret_holder_pkey
+INSERT INTO holdfast_secret_holder (principal, holder) VALUES (:principal::text, :holder::text)
+ON CONFLICT (principal, holder) DO NOTHING;
+
+-- name: holders_of
+-- index: holdfast_secret_holder_pkey
+-- returns: holder
+SELECT DISTINCT holder FROM holdfast_secret_holder WHERE principal = ANY(:names::text[]);
+
 -- name: token_by_digest
 -- index: holdfast_token_sha256, holdfast_node_pkey
 -- returns: id kind name principal roles_json projects_json scopes_json node_id uses_left created_by created_at expires_at revoked_at used_at node_state

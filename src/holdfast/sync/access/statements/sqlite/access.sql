@@ -7,6 +7,16 @@ INSERT INTO holdfast_token (id, sha256, kind, name, principal, roles_json, proje
 VALUES (:id, :digest, :kind, :name, :principal, :roles_json, :projects_json, :scopes_json, :node_id,
     :uses_left, :created_by, :created_at, :expires_at, NULL);
 
+-- name: add_holder
+-- index: holdfast_secret_holder (primary key)
+INSERT INTO holdfast_secret_holder (principal, holder) VALUES (:principal, :holder)
+ON CONFLICT (principal, holder) DO NOTHING;
+
+-- name: holders_of
+-- index: holdfast_secret_holder (primary key)
+-- returns: holder
+SELECT DISTINCT holder FROM holdfast_secret_holder WHERE principal IN (SELECT value FROM json_each(:names));
+
 -- name: token_by_digest
 -- index: holdfast_token_sha256, holdfast_node (primary key)
 -- returns: id kind name principal roles_json projects_json scopes_json node_id uses_left created_by created_at expires_at revoked_at used_at node_state
