@@ -177,19 +177,21 @@ async def test_failed_executions_are_retried_by_their_job(page: Page, site: Site
     place, to = site
     made = await job(to, "false", "nightly-false", rollout={**FREE, "waves": []})
     await to.until(f"/jobs/{made}", lambda body: body["finished_at"])
-    groups = (await to.ask("GET", "/dead-letters/groups"))["items"]
-    group = next((one for one in groups if one["type"] == "fleet.run"), None)
     task = (await to.ask("GET", "/tasks?q=status:failed%20type:fleet.run&limit=1"))["items"][0]
     await page.goto(f"{place.url}/tasks/{task['id']}")
     await expect(page.get_by_role("link", name="Open the job").first).to_be_visible()
     await expect(page.get_by_role("button", name="Retry")).to_have_count(0)
-    if group is None:  # The store does not count executions as dead letters.
-        await page.goto(f"{place.url}/fleet/jobs/{made}?act=retry")
-    else:
-        await page.goto(f"{place.url}/dead-letters?cause={group['fingerprint']}")
-        sheet = page.get_by_role("complementary", name="Retry in the job")
-        await expect(sheet).to_contain_text("A failed execution is the outcome of one host")
-        await sheet.get_by_role("link", name="Retry failed").first.click()
+    await page.goto(place.url)
+    need = page.locator(".need li").filter(has_text="nightly-false")
+    more = page.get_by_role("button", name="more")
+    await page.wait_for_selector(".need")
+    if await more.count():
+        await more.click()
+    await expect(need).to_contain_text("24 hosts of job nightly-false did not succeed")
+    await need.get_by_role("link", name="Retry failed").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_role("button", name="Retry").click()
     await page.wait_for_url(lambda url: "/fleet/jobs/job_" in url and made not in url)
+    await page.goto(place.url)
+    await page.wait_for_selector(".need")
+    await expect(need).to_have_count(0)

@@ -21,6 +21,7 @@ AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 LIVE = "[data-mark=live], [data-mark=caught-up]"
 SHOTS = os.environ.get("HOLDFAST_SHOTS")
+DIALOGS = (("palette", "/", "Control+k"), ("keys", "/queues", "?"))
 
 
 async def paths(to: Filler) -> dict[str, str]:
@@ -116,6 +117,13 @@ async def test_every_screen(
             await page.screenshot(path=shot, full_page=not is_phone)
         if await page.evaluate("document.documentElement.scrollWidth > innerWidth + 1"):
             wrong.append(f"{name} scrolls sideways")
+        wrong += [f"{name} {found}" for found in await found_by_axe(page)]
+    for name, path, keys in DIALOGS:
+        await page.goto(f"{place.url}{path}")
+        await page.wait_for_selector(LIVE)
+        await expect(page.locator(".skel")).to_have_count(0)
+        await page.keyboard.press(keys)
+        await expect(page.get_by_role("dialog")).to_be_visible()
         wrong += [f"{name} {found}" for found in await found_by_axe(page)]
     await page.context.close()
     assert wrong + sins.found == []

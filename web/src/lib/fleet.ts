@@ -105,6 +105,8 @@ export const barOf = (counts: Counts): [number, Family][] => BAR.map((look) => [
 /** A row of a list counts ends by status only. */
 const STATUS_LOOK: [string, Family][] = [["SUCCESS", "good"], ["FAILED", "bad"], ["TIMEOUT", "warn"], ["BLOCKED", "idle"], ["CANCELLED", "idle"]];
 export const endedBar = (job: JobRow): [number, Family][] => STATUS_LOOK.map(([status, of]) => [job.ended[status] ?? 0, of]);
+/** Hosts on which the command failed or ran too long. */
+export const notWell = (job: JobRow): number => (job.ended.FAILED ?? 0) + (job.ended.TIMEOUT ?? 0);
 export const endedOf = (job: JobRow): number => Object.values(job.ended).reduce((a, b) => a + b, 0);
 
 // -- how a job is shown ------------------------------------------------------------------------------
@@ -136,7 +138,7 @@ const CAUSE: Record<string, string> = { budget: "a budget is full", operator: "a
 const isMachine = (actor: string): boolean => actor === "" || actor === "rollout";
 /** One line: why it is where it is. */
 export function jobWhy(job: JobRow): string {
-  const bad = (job.ended.FAILED ?? 0) + (job.ended.TIMEOUT ?? 0);
+  const bad = notWell(job);
   if (job.halt) {
     const who = isMachine(job.halt.actor) ? " itself" : ` by ${person(job.halt.actor)}`;
     const verb = isPaused(job) ? "Paused" : job.halt.mode === "abort" ? "Aborted" : isOver(job) ? "Stopped" : "Drains, stopped";

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, missing, post, q, type Page, type Problem } from "../lib/api";
-import { EXECUTION, jobOf } from "../lib/fleet";
+import { EXECUTION } from "../lib/fleet";
 import { age, bytes, dur, num, person, plural, short, time } from "../lib/format";
 import { pulse } from "../lib/live";
 import { useLoad } from "../lib/load";
@@ -23,11 +23,10 @@ export function DeadLetters(): JSX.Element {
   const replays = useLoad((signal) => get<Page<Operation>>("/operations?limit=20", signal).then((page) => page.items.filter((run) => run.action === "replay")), "replays", 1_000).data ?? [];
   const chosen = groups.data?.items.find((group) => group.fingerprint === cause);
   const total = groups.data?.items.reduce((sum, group) => sum + group.count, 0) ?? 0;
-  const replayable = groups.data?.items.reduce((sum, group) => sum + (group.type === EXECUTION ? 0 : group.count), 0) ?? 0;
   return (
     <div class={chosen && by === "cause" ? "split" : "one"}>
       <div class="page">
-        <Title sub="Tasks that rest in failed. They keep their payload and history until you replay or discard them." acts={replayable > 0 && <Button right="dead.replay" onClick={() => act("replay", { query: `status:failed -type:${EXECUTION}`, count: replayable })}>Replay all…</Button>}>
+        <Title sub="Tasks that rest in failed. They keep their payload and history until you replay or discard them." acts={total > 0 && <Button right="dead.replay" onClick={() => act("replay", { query: `status:failed -type:${EXECUTION}`, count: total })}>Replay all…</Button>}>
           {groups.data ? (total === 0 ? "No dead letters" : `${plural(total, "dead letter")}, ${plural(groups.data.items.length, "cause")}`) : "Dead letters"}</Title>
         <div class="row"><Seg label="Grouped" value={by} onPick={(value) => setParams({ by: value === "cause" ? null : value, cause: null })} options={[["cause", "By cause"], ["type", "By type"], ["one", "One by one"]]} /></div>
         {by === "one" ? <OneByOne /> : (
@@ -36,7 +35,7 @@ export function DeadLetters(): JSX.Element {
         )}
         {replays.length > 0 && <><div class="sec"><h2>Replays</h2></div><ul class="wrap list">{replays.slice(0, 5).map((run) => <Replay run={run} />)}</ul></>}
       </div>
-      {chosen && by === "cause" && (chosen.type === EXECUTION ? <JobsSheet key={chosen.fingerprint} group={chosen} onClose={() => setParams({ cause: null })} /> : <ReplaySheet key={chosen.fingerprint} group={chosen} onClose={() => setParams({ cause: null })} />)}
+      {chosen && by === "cause" && <ReplaySheet key={chosen.fingerprint} group={chosen} onClose={() => setParams({ cause: null })} />}
     </div>
   );
 }
@@ -85,7 +84,7 @@ function ByType({ groups }: { groups: Group[] }): JSX.Element {
   return (
     <div class="wrap gap scroll" ref={scrollable}><table class="t"><thead><tr><th>Type</th><th class="n">Count</th><th class="n">Causes</th><th class="n">Last</th><th /></tr></thead><tbody>
       {[...types].sort((a, b) => b[1].count - a[1].count).map(([type, found]) => <tr data-row><td><a class="strong" href={url(`/dead-letters?by=one&q=${q(`type:${type}`)}`)}><Text>{type}</Text></a></td><td class="n">{num(found.count)}</td><td class="n">{num(found.causes)}</td><td class="n"><Time at={found.last} /></td>
-        <td class="n">{type === EXECUTION ? <a class="btn sm" href={url("/fleet?show=bad")}>Open jobs</a> : <Button small right="dead.replay" name={`Replay ${type}`} onClick={() => act("replay", { query: `status:failed type:${type}`, count: found.count })}>Replay…</Button>}</td></tr>)}</tbody></table></div>
+        <td class="n"><Button small right="dead.replay" name={`Replay ${type}`} onClick={() => act("replay", { query: `status:failed type:${type}`, count: found.count })}>Replay…</Button></td></tr>)}</tbody></table></div>
   );
 }
 
@@ -101,7 +100,7 @@ function OneByOne(): JSX.Element {
         <div class="wrap gap">{page.items.length === 0 ? <Empty sign="letters" title="No dead letter matches" act={query ? <Button onClick={() => setParams({ q: null, by: "one" })}>Drop the search</Button> : undefined} /> : (
           <div class="scroll" ref={scrollable}><table class="t"><thead><tr><th>Type</th><th>Id</th><th class="n">Died</th><th class="n">Tries</th><th class="whyc">Error</th><th /></tr></thead><tbody>
             {page.items.map((task) => <tr data-row key={task.id}><td><a class="strong" href={url(`/tasks/${task.id}`)}><Text>{task.type}</Text></a></td><td class="m dim">{short(task.id)}</td><td class="n"><Time at={task.finished_at} as="age" /></td><td class="n">{task.attempts}/{task.max_attempts}</td><td class="whyc m"><Text>{task.error ?? ""}</Text></td>
-              <td class="n">{task.type === EXECUTION ? <a class="btn sm" href={url(`/tasks/${task.id}`)}>Open</a> : <Button small right="tasks.intervene" name={`Retry ${short(task.id)}`} onClick={() => act("retry", { task })}>Retry…</Button>}</td></tr>)}</tbody></table></div>
+              <td class="n"><Button small right="tasks.intervene" name={`Retry ${short(task.id)}`} onClick={() => act("retry", { task })}>Retry…</Button></td></tr>)}</tbody></table></div>
         )}<div class="tfoot"><span class="sp" /><Button small off={after ? undefined : "This is the newest page."} onClick={() => history.back()}>Newer</Button><Button small off={page.next ? undefined : "There are no older ones."} onClick={() => setParams({ after: page.next }, false)}>Older</Button></div></div>
       )}</Shown>}
     </>
@@ -114,25 +113,6 @@ function Replay({ run }: { run: Operation }): JSX.Element {
     <li class="oprow"><Icon is={run.state === "running" ? "running" : run.state === "done" ? "completed" : "paused"} of={run.state === "running" ? "work" : run.state === "done" ? "good" : "hold"} />
       <div class="min"><p class="cut"><a class="strong" href={url(`/operations/${run.id}`)}>{run.q ?? plural(run.total, "task")}</a> <span class="sub">· by {person(run.actor)}, {time(run.created_at)}</span></p><p class="sm sub"><Text>{run.detail || (run.state === "running" ? `${run.rate_per_second ? `${run.rate_per_second} per second` : "as fast as it goes"}${run.stop_on_fail_share ? `, stops at ${Math.round(run.stop_on_fail_share * 100)} % refused` : ""}` : left ? `${left} were not touched` : "Done")}</Text></p></div>
       <Meter parts={[[run.done, "good"], [run.failed, "bad"]]} total={run.total} /><span class="n sub">{num(run.done + run.failed)} of {num(run.total)}</span></li>
-  );
-}
-
-const EXAMPLES_OF_JOBS = 50;
-/** Failed executions of hosts: their jobs retry them, since each host has one outcome in its job. */
-function JobsSheet({ group, onClose }: { group: Group; onClose: () => void }): JSX.Element {
-  const loaded = useLoad((signal) => get<Page<Task>>(`/dead-letters/latest?fingerprint=${q(group.fingerprint)}&limit=${EXAMPLES_OF_JOBS}`, signal), `jobs of ${group.fingerprint}`, 2_000);
-  const jobs = new Map<string, number>();
-  for (const task of loaded.data?.items ?? []) {
-    const job = jobOf(task);
-    if (job) jobs.set(job, (jobs.get(job) ?? 0) + 1);
-  }
-  return (
-    <aside class="sheet" aria-label="Retry in the job">
-      <div class="row top"><div class="min"><h2 class="big">Retry {plural(group.count, "execution")}</h2><p class="m sub cut"><Text>{group.error}</Text></p></div><span class="sp" /><button type="button" class="x" aria-label="Close" onClick={onClose}><Icon is="close" /></button></div>
-      <p class="sub gap">A failed execution is the outcome of one host in its job and stays so. The job runs the command again where it did not succeed, as a new job.</p>
-      <Shown of={loaded} rows={3}>{(page) => <ul class="dry gap">{[...jobs].map(([id, n]) => <li><Icon is="host-failed" of="bad" /><span><a class="strong" href={url(`/fleet/jobs/${id}`)}>Job {short(id)}</a></span><b>{num(n)}</b><small><a class="lnk" href={url(`/fleet/jobs/${id}?act=retry`)}>Retry failed…</a> · {plural(n, "host")} of the {page.items.length === EXAMPLES_OF_JOBS ? `newest ${EXAMPLES_OF_JOBS}` : "whole group"}</small></li>)}</ul>}</Shown>
-      <div class="gap">{[...jobs.keys()].slice(0, 1).map((id) => <Command>{`holdfast job retry ${id} --only failed,timeout`}</Command>)}</div>
-    </aside>
   );
 }
 

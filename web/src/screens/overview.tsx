@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { everywhere, get, may, type Page } from "../lib/api";
 import { age, dur, num, percent, person, plural, short, tight, time } from "../lib/format";
-import { endedBar, EXECUTION, isOver, isPaused, jobMark, jobPath, jobWhy, nameOf, waitsForVotes, type HostRow, type JobRow, type OpenApproval } from "../lib/fleet";
+import { endedBar, isOver, isPaused, jobMark, jobPath, jobWhy, nameOf, notWell, waitsForVotes, type HostRow, type JobRow, type OpenApproval } from "../lib/fleet";
 import { about, markOf } from "../lib/history";
 import { mark, paused, watch } from "../lib/live";
 import { useLoad } from "../lib/load";
@@ -37,6 +37,8 @@ interface Board {
   jobs: JobRow[];
 }
 const BOARD_MS = 1_000;
+/** A job that ended before is history: its page still offers the retry. */
+const RECENT_SECONDS = 86_400;
 
 async function read(signal: AbortSignal): Promise<Board> {
   const items = <T,>(path: string): Promise<T[]> => get<Page<T>>(path, signal).then((page) => page.items).catch((error: { status?: number }) => { if (error.status === 403) return []; throw error; });
@@ -77,12 +79,13 @@ function needs(board: Board): Need[] {
     all.push({ sign: "decision", of: "person", title: <>Approve <Text>{nameOf(one.job)}</Text> on {plural(one.job.hosts, "host")}</>, note: `${person(one.requested_by)} asks.${one.remaining_seconds !== null ? " It expires if nobody answers." : ""}`, figure: one.remaining_seconds === null ? "–" : dur(one.remaining_seconds, true), unit: one.remaining_seconds === null ? "no deadline" : "to deadline", href: `/inbox/${one.job_id}`, act: "Review", person: true, rank: one.remaining_seconds ?? 3e5 });
   for (const job of board.jobs.filter((one) => isPaused(one) || (one.halt && !isOver(one)) || (one.break_glass && !isOver(one))))
     all.push({ sign: "host-paused", of: "hold", title: <>Job <Text>{nameOf(job)}</Text> {isPaused(job) ? "is paused" : job.halt ? "stops" : "skipped its approval"}</>, note: <Text>{jobWhy(job)}</Text>, figure: num(job.hosts - Object.values(job.ended).reduce((a, b) => a + b, 0)), unit: "hosts left", href: jobPath(job), act: "Open", rank: 900 });
+  const retried = new Set(board.jobs.map((job) => job.parent_job_id));
+  for (const job of board.jobs.filter((one) => isOver(one) && notWell(one) > 0 && !retried.has(one.id) && age(one.finished_at ?? one.created_at) < RECENT_SECONDS))
+    all.push({ sign: "host-failed", of: "bad", title: <>{plural(notWell(job), "host")} of job <Text>{nameOf(job)}</Text> did not succeed</>, note: `${num(job.ended.SUCCESS ?? 0)} of ${num(job.hosts)} succeeded. A retry is a new job, for these hosts only.`, figure: num(notWell(job)), unit: notWell(job) === 1 ? "host" : "hosts", href: `${jobPath(job)}?act=retry`, act: "Retry failed…", rank: 5e3 - notWell(job) });
   const silent = board.hosts;
   if (silent.length) all.push({ sign: "host-unreachable", of: "warn", title: <>{silent.length === 1_000 ? "1,000 or more hosts" : plural(silent.length, "host")} {silent.length === 1 ? "is" : "are"} out of reach</>, note: <Text>{`${silent.slice(0, 4).map((host) => host.name).join(", ")}${silent.length > 4 ? " and more" : ""}. Commands wait for them until their time is over.`}</Text>, figure: dur(Math.max(...silent.map((host) => host.agent?.seen_seconds_ago ?? 0)), true), unit: "silent", href: "/fleet/hosts?show=silent", act: "Open", rank: 3e3 });
   for (const group of board.groups)
-    all.push(group.type === EXECUTION ? {
-      sign: "host-failed", of: "bad", title: <>{plural(group.count, "execution")} failed with one cause</>, note: <Text>{`${group.error}. Last ${dur(age(group.last_at), true)} ago. Their jobs run them again.`}</Text>, figure: num(group.count), unit: group.count === 1 ? "host" : "hosts", href: withParams("/dead-letters", { cause: group.fingerprint }), act: "Retry failed…", rank: 5e3 - group.count,
-    } : { sign: "failed", of: "bad", title: <>{plural(group.count, "dead letter")} with one cause in <code><Text>{group.type}</Text></code></>, note: <Text>{`${group.error}. Last ${dur(age(group.last_at), true)} ago.`}</Text>, figure: num(group.count), unit: "tasks", href: withParams("/dead-letters", { cause: group.fingerprint }), act: "Replay…", rank: 5e3 - group.count });
+    all.push({ sign: "failed", of: "bad", title: <>{plural(group.count, "dead letter")} with one cause in <code><Text>{group.type}</Text></code></>, note: <Text>{`${group.error}. Last ${dur(age(group.last_at), true)} ago.`}</Text>, figure: num(group.count), unit: "tasks", href: withParams("/dead-letters", { cause: group.fingerprint }), act: "Replay…", rank: 5e3 - group.count });
   for (const node of board.nodes) {
     const [word, , of] = nodeState(node);
     if (of === "warn" || of === "doubt") all.push({ sign: "late", of: "warn", title: <>Node <Text>{node.id}</Text> is {word}</>, note: node.busy || node.running ? `It holds ${plural(node.running ?? node.busy, "lease")}; its tasks run elsewhere when they end.` : "It holds no lease.", figure: dur(node.seen_seconds_ago, true), unit: "silent", href: `/nodes/${encodeURIComponent(node.id)}`, act: "Open", rank: 2e3 });
