@@ -32,7 +32,7 @@ const SHOWN_MAX = 200;
 const AGENT = "agent";
 export function Nodes(): JSX.Element {
   const which = (param("show") || "live") as Which;
-  const loaded = useLoad(async (signal) => ({ items: (await get<Page<NodeView>>("/nodes?live=false", signal)).items, readAt: Date.now() }), "nodes");
+  const loaded = useLoad(async (signal) => ({ items: (await get<Page<NodeView>>("/nodes?live=false", signal)).items, readAt: Date.now() }), "nodes", 1_000);
   const [joining, setJoining] = useState(false);
   const every = loaded.data?.items ?? [];
   const agents = every.filter((node) => node.kind === AGENT);

@@ -133,7 +133,7 @@ function Args(props: { verb: Verb; task: TaskRow | Task; args: Record<string, un
   const [nodes, setNodes] = useState<Node[]>([]);
   const [text, setText] = useState("null");
   useEffect(() => {
-    if (verb === "reassign") void get<Page<Node>>("/nodes").then((page) => setNodes(page.items)).catch(() => undefined);
+    if (verb === "reassign") void get<Page<Node>>("/nodes?agents=false").then((page) => setNodes(page.items)).catch(() => undefined);
   }, [verb]);
   if (verb === "reassign")
     return (

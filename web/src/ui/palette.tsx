@@ -40,7 +40,7 @@ function fixed(): Entry[] {
 async function find(text: string, signal: AbortSignal): Promise<Entry[]> {
   const some = <T,>(path: string): Promise<T[]> => get<Page<T>>(path, signal).then((page) => page.items).catch(() => []);
   const [nodes, queues, tasks] = await Promise.all([
-    some<Node>("/nodes?live=false"),
+    some<Node>("/nodes?live=false&agents=false"),
     some<Queue>("/queues"),
     /^[0-9a-f-]{4,36}$/i.test(text) ? some<TaskRow>(`/tasks?limit=5&q=${q(`id:${text}*`)}`) : Promise.resolve([]),
   ]);

@@ -1,0 +1,96 @@
+"""Every intervention, and the acts on a schedule: a preview first, then the act, with its reason kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from tests.browser.fill import Filler
+from tests.browser.place import Place
+
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+Site = tuple[Place, Filler]
+RUNS: Mapping[str, Any] = {"customer": "act", "for_ever": True}
+
+
+class Act(NamedTuple):
+    button: str
+    before: str
+    foreseen: str
+    after: str
+    type: str
+    is_in_menu: bool = False
+
+
+ACTS = [
+    Act("Pause", "running", "running → paused", "paused", "PAUSE"),
+    Act("Resume", "paused", "paused → queued", "running", "RESUME"),
+    Act("Release", "running", "running → queued", "running", "RELEASE_LOCK"),
+    Act("Reassign", "running", "running → queued", "running", "REASSIGN"),
+    Act("Force status", "running", "running → failed", "failed", "FORCE_STATUS", is_in_menu=True),
+    Act("Retry", "failed", "failed → queued", "running", "RETRY"),
+    Act("Abort", "running", "running → aborted", "aborted", "ABORT"),
+]
+"""The seven, one after the other on one task."""
+
+
+def is_now(status: str) -> Callable[[Any], bool]:
+    return lambda task: bool(task["status"] == status)
+
+
+async def open_act(page: Page, act: Act) -> Locator:
+    if act.is_in_menu:
+        await page.get_by_label("More acts").click()
+        await page.locator(".pop").get_by_role("button", name=act.button).click()
+    else:
+        await page.locator(".taskacts").get_by_role("button", name=act.button).click()
+    return page.get_by_role("dialog")
+
+
+async def test_all_seven_interventions_show_their_effect_and_keep_their_reason(
+    page: Page, site: Site
+) -> None:
+    place, to = site
+    task = await to.task("invoice.render", RUNS, max_attempts=1)
+    await to.until(f"/tasks/{task}", lambda body: body["status"] == "running")
+    await page.goto(f"{place.url}/tasks/{task}")
+    now = page.locator(".path .now")
+    for act in ACTS:
+        await expect(now).to_contain_text(act.before)
+        dialog = await open_act(page, act)
+        if act.type == "REASSIGN":
+            await dialog.get_by_label("To the node").select_option(index=1)
+            await dialog.get_by_label("Any node may claim it after").fill("1")
+        if act.type == "FORCE_STATUS":
+            await dialog.locator("select").select_option("failed")
+        await expect(dialog.get_by_label("What happens")).to_contain_text(act.foreseen)
+        await dialog.get_by_label("Reason").fill(f"to see {act.type}")
+        await dialog.get_by_role("button", name=act.button).click()
+        await expect(dialog).to_have_count(0)
+        await to.until(f"/tasks/{task}", is_now(act.after))
+    acts = (await to.ask("GET", f"/tasks/{task}/interventions"))["items"]
+    kept = {(one["type"], one["reason"]) for one in acts}
+    assert kept == {(act.type, f"to see {act.type}") for act in ACTS}
+
+
+async def test_a_schedule_is_run_paused_and_resumed(page: Page, site: Site) -> None:
+    place, to = site
+    await page.goto(f"{place.url}/schedules?name=report.daily")
+    sheet = page.get_by_role("complementary", name="report.daily")
+    await expect(sheet.locator(".next10 li")).to_have_count(10)
+    dialog = page.get_by_role("dialog")
+    await sheet.get_by_role("button", name="Run now").click()
+    await dialog.get_by_role("button", name="Run it once").click()
+    await expect(page.locator(".toast")).to_contain_text("Its task was enqueued")
+    await sheet.get_by_role("button", name="Pause").click()
+    await dialog.get_by_label("Reason").fill("the bucket moves")
+    await dialog.get_by_role("button", name="Pause").click()
+    await expect(sheet.get_by_role("button", name="Resume")).to_be_visible()
+    await expect(sheet.locator(".next10 li")).to_have_count(0)
+    assert (await to.ask("GET", "/schedules/report.daily"))["paused"]
+    await sheet.get_by_role("button", name="Resume").click()
+    await dialog.get_by_role("button", name="Resume").click()
+    await expect(sheet.locator(".next10 li")).to_have_count(10)
