@@ -218,6 +218,7 @@ INNER = {
     "start_over",
     "declared",
     "inserted",
+    "take",
     "source",
     "blocking_calls",
 }

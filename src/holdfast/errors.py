@@ -132,6 +132,8 @@ class NotFound(HoldfastError):
     http_status = 404
     grpc_status = "NOT_FOUND"
     exit_code = 5
+    noun: str | None = None
+    """What is missing, e.g. "project", where the error knows it."""
 
 
 class Conflict(HoldfastError):

@@ -79,6 +79,7 @@ def test_help_in_all_its_forms(cli: Cli) -> None:
     [
         (("tsk", "list"), "did you mean 'holdfast task'?"),
         (("task", "lst"), "did you mean 'holdfast task list'?"),
+        (("task", "intervene", "x"), "use 'holdfast task' with abort, pause, resume"),
         (("task", "list", "--statu", "x"), "Did you mean --status?"),
         (("task", "list", "--status", "x"), "Choose from"),
         (("task", "list", "--limit", "many"), "--limit"),

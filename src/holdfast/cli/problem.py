@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from typing import Final
 
 from holdfast.cli.exits import Exit
 from holdfast.core.text import json_text, lines, one_line
@@ -67,6 +68,13 @@ def wants_json(tokens: list[str]) -> bool:
     )
 
 
+ELSEWHERE: Final = {
+    "decide": "use 'holdfast decision answer'",
+    "task intervene": "use 'holdfast task' with abort, pause, resume, retry, reassign, release or force",
+}
+"""Names that other texts have for commands, and what to use."""
+
+
 def unknown_command(tokens: list[str]) -> Usage:
     """Suggests a similar command, if there is one."""
     import difflib
@@ -76,4 +84,5 @@ def unknown_command(tokens: list[str]) -> Usage:
     given = " ".join(tokens[:2] if tokens[0] in NOUNS else tokens[:1])
     close = difflib.get_close_matches(given, [*BY_PATH, *NOUNS], n=1)
     guess = f"did you mean 'holdfast {close[0]}'?" if close else "see holdfast --help"
+    guess = ELSEWHERE.get(given, guess)
     return Usage(f"'{given}' is not a command of holdfast: {guess}")

@@ -69,7 +69,14 @@ class WatchItem(msgspec.Struct, frozen=True):
         return str(self.frame.get("kind", ""))
 
     @property
+    def at(self) -> str | None:
+        """The time of the event as text, RFC 3339 in UTC. None: it is no event."""
+        at = self.frame.get("at")
+        return None if at is None else str(at)
+
+    @property
     def payload(self) -> Any:
+        """The fields of the event, or the object of the snapshot."""
         return self.frame.get("payload")
 
 
@@ -95,7 +102,8 @@ Open = Callable[[Http, str], AbstractAsyncContextManager[ClientConnection]]
 
 
 class Watch:
-    """One subscription. Iterate it once, in `async with` or with `aclose` at the end."""
+    """One subscription. Iterate it once, in `async with` or with `aclose` at the end. `position`: everything
+    up to there was shown, and the next item was asked for; save it to go on there later."""
 
     def __init__(
         self,

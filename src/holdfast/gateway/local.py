@@ -16,7 +16,8 @@ import msgspec
 from holdfast.client.calls import Answer, text_of
 from holdfast.core.access import ALL_PROJECTS, Principal
 from holdfast.core.rights import PrincipalKind, Role
-from holdfast.errors import InvalidInput, NotFound
+from holdfast.errors import NotFound
+from holdfast.gateway.invalid import invalid
 from holdfast.gateway.operations.call import Call
 from holdfast.gateway.rest.apis import find_route
 from holdfast.gateway.rest.running import run_route
@@ -64,12 +65,15 @@ class LocalApi:
             options: dict[str, Any] = msgspec.structs.asdict(
                 msgspec.convert(given, route.query, strict=False)
             )
+        except msgspec.ValidationError as error:
+            raise invalid(error, route.query) from None
+        try:
             if route.body is not None:
                 options["body"] = msgspec.json.decode(
                     msgspec.json.encode({} if body is None else body), type=route.body
                 )
         except msgspec.ValidationError as error:
-            raise InvalidInput(str(error)) from None
+            raise invalid(error, route.body) from None
         call = Call(
             self._services,
             self._principal,

@@ -93,11 +93,13 @@ async def test_snapshot_then_events() -> None:
         [snapshot] = await take(watch, 1)
         assert (snapshot.type, snapshot.position) == ("snapshot", "e1:1")
         assert snapshot.payload["topic"] == "task:t1"
+        assert snapshot.at is None
         assert watch.position is None, "the snapshot is not used before the next item is asked for"
         feed.commit("task.started", "task.completed")
         items = await take(watch, 2)
         assert [item.kind for item in items] == ["task.started", "task.completed"]
         assert offsets(items) == [2, 3]
+        assert items[0].at == items[0].frame["at"] != ""
         assert watch.position == "e1:2"
         assert watch.state == "live"
 

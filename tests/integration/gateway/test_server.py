@@ -90,6 +90,18 @@ async def close_code(socket: websockets.ClientConnection) -> int | None:
     return socket.close_code
 
 
+def test_a_websocket_at_an_unknown_path_is_not_found(tmp_path: Path) -> None:
+    async def connect(server: Process) -> tuple[int, str]:
+        url = server.url.replace("http", "ws") + "/api/v1/wss"
+        with pytest.raises(websockets.InvalidStatus) as raised:
+            await websockets.connect(url, additional_headers=server.auth)
+        response = raised.value.response
+        return response.status_code, json.loads(response.body or b"{}").get("code", "")
+
+    with started(tmp_path, "--no-loops") as server:
+        assert asyncio.run(connect(server)) == (404, "not-found")
+
+
 def test_a_stop_ends_live_connections(tmp_path: Path) -> None:
     async def hang(server: Process) -> int | None:
         url = server.url.replace("http", "ws") + "/api/v1/ws"

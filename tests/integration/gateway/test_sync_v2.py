@@ -243,7 +243,8 @@ async def test_fix_expired_locks(site: Site, a: Forge, admin: Forge) -> None:
 async def test_projects_are_isolated(site: Site, a: Forge) -> None:
     await a.create()
     other = Forge(site, "", await site.token("viewer", projects=["p2"]))
-    assert (await other.get("/status/proj")).status_code == 404
+    status = await other.get("/status/proj")
+    assert (status.status_code, status.json()["error"]) == (404, "NOT_FOUND")  # not of a task
     assert (await other.get("/interventions/task-1")).status_code == 404
     assert (await a.post("/push/p2", tasks=[])).status_code in (403, 404)
 

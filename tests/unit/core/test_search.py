@@ -106,6 +106,8 @@ def test_reads(text: str, query: Query) -> None:
         ("type:a(b)", 6, "a space"),
         ("colour:red", 0, "one of the keys age, args"),
         ("status.x:a", 0, "one of the keys"),
+        ("status=failed", 6, "a colon: write status:failed, or quote an id that has '='"),
+        ("type:a attempt>=2", 14, "a colon: write attempt:>=2"),
         ("args:1", 4, "a path"),
         ("args.a..b:1", 4, "a path"),
         ("status:fialed", 7, "one of blocked, queued"),

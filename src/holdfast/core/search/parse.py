@@ -38,6 +38,7 @@ _NOT_WORDS: Final = {
     OR: "a term before OR; quote the word to find an id",
 }
 _SEGMENT: Final = re.compile(r"[\w-]+")
+_SIGN: Final = re.compile(r"([=<>]=?)")
 
 
 def parse(text: str, keys: Keys = TASK_KEYS) -> Query:
@@ -121,6 +122,7 @@ class _Parser:
             raise QueryError(start, _NOT_WORDS[word])
         name, colon, _ = word.partition(":")
         if not colon:
+            self._check_sign(word)
             return self._id_prefix()
         key, path = self._key(name)
         self._scanner.at += len(name) + 1
@@ -129,6 +131,18 @@ class _Parser:
             tests.append(self._test(key))
         self._end_of_term()
         return Term(key.name, tuple(tests), path)
+
+    def _check_sign(self, word: str) -> None:
+        """`status=failed` is a slip, and not the prefix of an id that no task has."""
+        found = _SIGN.search(word)
+        name = "" if found is None else word[: found.start()]
+        if found is None or name not in self._keys:
+            return
+        test = word[found.start() :].removeprefix("=").removeprefix("=")
+        raise QueryError(
+            self._scanner.at + len(name),
+            f"a colon: write {name}:{test}, or quote an id that has '{found[0]}'",
+        )
 
     def _key(self, written: str) -> tuple[Key, tuple[str, ...]]:
         start = self._scanner.at

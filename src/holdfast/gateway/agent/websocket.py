@@ -24,6 +24,7 @@ from holdfast.errors import HoldfastError
 from holdfast.gateway.connections import Door, OpenSession
 from holdfast.gateway.feed.protocol import EXTENSION
 from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.invalid import invalid
 from holdfast.gateway.operations.call import Call
 from holdfast.gateway.operations.fleet.agents import speaking_for
 from holdfast.gateway.rest import body as bodies
@@ -155,6 +156,6 @@ def _decoded(data: bytes) -> AgentSync:
     try:
         return msgspec.json.decode(data, type=AgentSync)
     except msgspec.ValidationError as error:
-        raise bodies.invalid(error, AgentSync) from None
+        raise invalid(error, AgentSync) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Malformed("the frame is not JSON in UTF-8") from None

@@ -10,8 +10,10 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from holdfast.core.check import shown
 from holdfast.core.event_kinds import EventClass
 from holdfast.errors import InvalidInput
+from holdfast.gateway.invalid import invalid
 
 FRAME_BYTES_MAX: Final = 65_536
 PING_SECONDS: Final = 20.0
@@ -58,6 +60,12 @@ class Ping(_Frame, frozen=True, tag="ping"):
 
 
 Request: TypeAlias = Subscribe | Unsubscribe | Auth | Ping
+_KINDS: Final[dict[str, type[Request]]] = {
+    "auth": Auth,
+    "ping": Ping,
+    "subscribe": Subscribe,
+    "unsubscribe": Unsubscribe,
+}
 
 
 def parse(text: str | bytes) -> Request:
@@ -68,8 +76,13 @@ def parse(text: str | bytes) -> Request:
         raise NotAFrame(f"the message is not JSON: {error}") from None
     if not isinstance(fields, dict) or not isinstance(fields.get("type"), str):
         raise NotAFrame("the message is not an object with a type")
+    kind = _KINDS.get(fields["type"])
+    if kind is None:
+        raise InvalidInput(
+            f"the frame is not valid: there is no type {shown(fields['type'])}: use one of "
+            + ", ".join(_KINDS)
+        )
     try:
-        request: Request = msgspec.convert(fields, Request)
+        return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"the frame is not valid: {error}") from None
-    return request
+        raise InvalidInput(f"the frame is not valid: {invalid(error, kind)}") from None

@@ -272,7 +272,9 @@ def _nothing_to_show(_outcome: object) -> Answer:
 
 def missing(noun: str, id: str) -> NotFound:
     """The same error for what does not exist and for what belongs to a foreign project."""
-    return NotFound(MISSING.format(noun=noun, id=id))
+    error = NotFound(MISSING.format(noun=noun, id=id))
+    error.noun = noun
+    return error
 
 
 def _are_rulings(outcome: list[Any]) -> bool:

@@ -6,22 +6,18 @@ parameter that the call does not have is refused by name. Every refusal is Inval
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec import inspect
 from starlette.requests import Request
 
 from holdfast.core import codec
 from holdfast.core.errors import Malformed, TooLarge, UnsupportedMedia
 from holdfast.errors import InvalidInput
+from holdfast.gateway.invalid import invalid
 from holdfast.gateway.settings import DEPTH_MAX
 
 T = TypeVar("T")
-_PLACE: Final = re.compile(r"^(.*?)(?: - at `(?:key in )?\$\.?(.*)`)?$", re.DOTALL)
-_CHOICE: Final = re.compile(r"Invalid enum value '?(.*?)'?$", re.DOTALL)
-_UNKNOWN: Final = re.compile(r"unknown field `(.*?)`")
 JSON_TYPES: Final = ("application/json", "application/merge-patch+json")
 
 
@@ -101,42 +97,3 @@ def decode_query(request: Request, kind: type[T]) -> T:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise invalid(error, kind) from None
-
-
-def invalid(error: msgspec.ValidationError, kind: Any) -> InvalidInput:
-    """The error with the name of the field, and with the values that a choice has."""
-    text, field = _split(str(error))
-    choice = _CHOICE.match(text)
-    if choice is not None:
-        text = f"'{choice[1]}' is not one of {', '.join(choices_of(kind, field))}"
-    unknown = _UNKNOWN.search(text)
-    if unknown is not None:
-        field = f"{field}.{unknown[1]}" if field else unknown[1]
-        text = f"there is no field '{unknown[1]}'"
-    raised = InvalidInput(f"{field or 'the request'}: {text}" if field else text)
-    raised.fields = [{"field": field, "message": text}] if field else []  # type: ignore[attr-defined]
-    return raised
-
-
-def choices_of(kind: Any, path: str) -> list[str]:
-    """The values of the field at a path such as `tasks[...].mode`."""
-    at = inspect.type_info(kind)
-    for name in re.findall(r"[^.\[\]]+", path):
-        for part in at.types if isinstance(at, inspect.UnionType) else (at,):
-            if isinstance(part, inspect.ListType):
-                at = part.item_type
-            elif isinstance(part, inspect.StructType):
-                at = next(field.type for field in part.fields if field.encode_name == name)
-    parts = at.types if isinstance(at, inspect.UnionType) else (at,)
-    values: list[str] = []
-    for part in parts:
-        if isinstance(part, inspect.EnumType):
-            values += [str(member.value) for member in part.cls]
-        elif isinstance(part, inspect.LiteralType):
-            values += [str(value) for value in part.values]
-    return values
-
-
-def _split(text: str) -> tuple[str, str]:
-    match = _PLACE.match(text)
-    return (match[1], match[2] or "") if match else (text, "")

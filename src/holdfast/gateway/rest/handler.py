@@ -15,6 +15,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from holdfast.core.close_codes import NO_SUCH_PATH
 from holdfast.core.errors import Malformed
@@ -41,6 +42,8 @@ OTHER: Final = "other"
 LINES: Final = "application/x-ndjson"
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
+DENIAL: Final = "websocket.http.response"
+"""The extension of ASGI by which a WebSocket is refused with a response."""
 
 
 class Internal(HoldfastError):
@@ -56,13 +59,26 @@ class Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": NO_SUCH_PATH})
+            await self._refuse_websocket(scope, receive, send)
             return
         request = Request(scope, receive)
         response = await self.respond(request, _path(scope))
         if request.method == "HEAD":
             response.body = b""
         await response(scope, receive, send)
+
+    async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """404 to the handshake. A close before the handshake is done would be a 403 without a word."""
+        if DENIAL in scope.get("extensions", {}):
+            error = NotFound(
+                "no WebSocket is served at this path: /asyncapi.json has those that are"
+            )
+            request_id = self._gateway.services.request_id()
+            await WebSocket(scope, receive, send).send_denial_response(
+                self.refuse(error, request_id)
+            )
+        else:
+            await send({"type": "websocket.close", "code": NO_SUCH_PATH})
 
     async def respond(self, request: Request, path: str) -> Response:
         """The response to a request; never an exception."""

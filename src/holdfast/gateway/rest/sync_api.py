@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from holdfast.core.exchange.item_wire import unknown_fields
 from holdfast.core.exchange.sync_errors import SyncError
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, NotFound
 from holdfast.gateway.operations.call import Answer
 from holdfast.gateway.operations.sync import exchange
 from holdfast.gateway.rest.handler import Api
@@ -48,8 +48,7 @@ class SyncApi(Api):
 
     def refuse(self, error: HoldfastError, request_id: str) -> Response:
         response = problem_response(error, request_id)
-        name = NAMES.get(error.code, error.code.upper().replace("-", "_"))
-        body = {**problem(error, request_id), "success": False, "error": str(name)}
+        body = {**problem(error, request_id), "success": False, "error": _name(error)}
         shown = Response(
             msgspec.json.encode(body), response.status_code, media_type=response.media_type
         )
@@ -65,6 +64,14 @@ class SyncApi(Api):
         body = answer.body
         warnings = [*body.get("warnings", ()), *(f"there is no field {name}" for name in unknown)]
         return msgspec.structs.replace(answer, body={**body, "warnings": warnings})
+
+
+def _name(error: HoldfastError) -> str:
+    """TASK_NOT_FOUND says that the task is gone: what is missing may also be the project."""
+    of_code = error.code.upper().replace("-", "_")
+    if isinstance(error, NotFound) and error.noun not in (None, "task"):
+        return of_code
+    return str(NAMES.get(error.code, of_code))
 
 
 def _unknown(kind: Any, data: bytes) -> list[str]:
