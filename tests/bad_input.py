@@ -86,6 +86,7 @@ BAD: dict[str, list[Any]] = {
     "spec?": [7, "", "x", "61 * * * *", "@every inf", "\udcff"],
     "zone": [7, "", "Mars/Phobos", "../etc", "Europe", "a\0b", "\udcff", None],
     "rate?": [7, "", "x", "0/s", "5/0s", "-1/s", "1/s\0", "9" * 400 + "/s"],
+    "errors?": [7, "x", (), [], (7,), int, object()],
     "isolation?": [7, "", "x", []],
     "edges": [
         7,

@@ -67,6 +67,7 @@ QUEUE = Surface(
         "cron": "spec?",
         "timezone": "zone",
         "isolation": "isolation?",
+        **dict.fromkeys(("retry_on", "give_up_on"), "errors?"),
         "handler": "callable",
         "function": "callable?",
         "tx": "tx?",

@@ -24,6 +24,7 @@ from holdfast.engine.argument_schema import SCHEMA_BYTES_MAX, schema_of
 from holdfast.engine.arguments import declared_result
 from holdfast.engine.declared import Declared
 from holdfast.engine.parameters import Parameters, parameters_of
+from holdfast.engine.retry_choice import RetryChoice
 from holdfast.errors import BadConfig, InvalidInput
 
 
@@ -125,6 +126,8 @@ class Handler(msgspec.Struct, frozen=True):
     wants_context: bool = False
     result: Declared | None = None
     """The type of the result, if it needs a conversion."""
+    retries: RetryChoice | None = None
+    """Which errors are tried again. None: all."""
 
     @property
     def by_keyword(self) -> bool:

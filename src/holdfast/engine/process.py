@@ -58,6 +58,9 @@ class ProcessDied(Exception):
 class Remote(Exception):
     """The base of exceptions that a handler raised in its process."""
 
+    gives_up = False
+    """Whether the handler's type gives up on the error. The process knows its class."""
+
 
 class ResultRefused(Exception):
     """The result of the handler cannot be stored."""
@@ -185,6 +188,7 @@ class ProcessHost:
                     function_path,
                     handler.by_keyword,
                     handler.wants_context,
+                    handler.retries,
                     context.task,
                 )
             )
@@ -221,8 +225,8 @@ class ProcessHost:
                 case "reject":
                     raise Reject(value)
                 case "error":
-                    error_type, message, text = value
-                    error = type(error_type, (Remote,), {})(message)
+                    error_type, message, text, gives_up = value
+                    error = type(error_type, (Remote,), {"gives_up": gives_up})(message)
                     error.add_note(text)
                     raise error
                 case _:
@@ -298,7 +302,7 @@ def serve(end: socket.socket, path: list[str], parent: int) -> None:
     pipe.send(("booted", None))
     while True:
         try:
-            function_path, by_keyword, wants_context, task = pipe.recv()
+            function_path, by_keyword, wants_context, retries, task = pipe.recv()
         except (EOFError, OSError):
             return
         context = PipeContext(pipe, task)
@@ -311,7 +315,9 @@ def serve(end: socket.socket, path: list[str], parent: int) -> None:
         except Reject as error:
             context.end("reject", str(error))
         except Exception as error:
-            context.end("error", (type(error).__qualname__, str(error), traceback.format_exc()))
+            gives_up = retries is not None and retries.gives_up(error)
+            said = (type(error).__qualname__, str(error), traceback.format_exc(), gives_up)
+            context.end("error", said)
 
 
 def _outcome(value: object, declared: Declared | None) -> tuple[str, object]:

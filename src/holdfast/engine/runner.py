@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.clock import Clock
 from holdfast.core import capacity, failure as failures
 from holdfast.core.command import Cancel, Complete, Fail, Release, RunnerCommand, Snooze
@@ -22,7 +24,7 @@ from holdfast.engine.declared import Misfit
 from holdfast.engine.execute import Executor, invoke
 from holdfast.engine.handlers import IN_LOOP, IN_THREAD, Handler, Handlers, Reject
 from holdfast.engine.owned_run import LOST, TIMEOUT, OwnedRun
-from holdfast.engine.process import ProcessDied, ResultRefused
+from holdfast.engine.process import ProcessDied, Remote, ResultRefused
 from holdfast.errors import DecisionExpired, HoldfastError, LeaseLost
 
 SNOOZE_SECONDS_MAX: Final = 366 * 86_400.0
@@ -84,7 +86,7 @@ class TaskRunner:
             if _has_ended(context, error):
                 command, owned.cancelled = None, owned.cancelled or LOST
             else:
-                command = _failed(task, error, self._monotonic() - started_at)
+                command = _failed(handler, task, error, self._monotonic() - started_at)
         finally:
             if timeout is not None:
                 self.deadlines.remove(owned)
@@ -129,10 +131,14 @@ def _outcome(handler: Handler, value: object, duration: float) -> RunnerCommand:
         return Fail(failures.from_exception("result", error), duration, final=True)
 
 
-def _failed(task: Task, error: BaseException, duration: float) -> Fail:
+def _failed(handler: Handler, task: Task, error: BaseException, duration: float) -> Fail:
     """The command of a handler that has raised an exception, also one that cannot be described."""
     try:
-        return _described(task, error, duration)
+        command = _described(task, error, duration)
+        if command.final or handler.retries is None or isinstance(error, ProcessDied):
+            return command
+        gives_up = error.gives_up if isinstance(error, Remote) else handler.retries.gives_up(error)
+        return replace(command, final=gives_up)
     except Exception as second:
         return Fail(failures.from_exception(task.type, second), duration)
 

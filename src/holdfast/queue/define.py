@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
+from msgspec.structs import replace
+
 from holdfast.core import limit as limits, priority as priorities
 from holdfast.core.check import (
     check_id,
@@ -23,6 +25,7 @@ from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import ATTEMPTS_MAX, encode_payload
 from holdfast.core.task import Priority
 from holdfast.engine.handlers import Handler, Handlers, TypeConfig
+from holdfast.engine.retry_choice import retry_choice
 from holdfast.errors import BadConfig
 from holdfast.queue.types import timeout_in
 
@@ -43,6 +46,10 @@ class TypeOptions(TypedDict, total=False):
     """setting `base_retry_delay` (1): seconds before the first retry. The pause doubles with each failure."""
     max_retry_delay: float | None
     """setting `max_retry_delay` (60): the longest pause before a retry, in seconds."""
+    retry_on: type[BaseException] | tuple[type[BaseException], ...] | None
+    """none: the only errors that are tried again. Any other makes a dead letter at once."""
+    give_up_on: type[BaseException] | tuple[type[BaseException], ...] | None
+    """none: errors that make a dead letter at once."""
     max_deaths: int | None
     """setting `max_deaths` (3): runs that end with their worker before the task becomes a dead letter."""
     progress_timeout: float | None
@@ -79,7 +86,7 @@ class Definitions:
         """Adds the handler and its schedule. If it raises, it has added neither."""
         cron, timezone = options.get("cron"), options.get("timezone", "UTC")
         schedule = None if cron is None else schedule_of(handler, cron, timezone)
-        self.handlers.add(handler)
+        self.handlers.add(replace(handler, retries=retry_choice(options)))
         self.schedules = [other for other in self.schedules if other.name != handler.type]
         if schedule is not None:
             self.schedules.append(schedule)
@@ -91,6 +98,7 @@ def type_config(options: TypeOptions) -> TypeConfig:
     if unknown:
         names = ", ".join(TypeOptions.__annotations__)
         raise BadConfig(f"a task type has no option {shown(unknown[0])}: the options are {names}")
+    retry_choice(options)
     cron = options.get("cron")
     check_timetable("@every 1" if cron is None else cron, options.get("timezone", "UTC"))
     if "burst" in options and options.get("rate") is None and options.get("key_rate") is None:
