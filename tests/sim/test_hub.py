@@ -32,7 +32,7 @@ def test_all_laws_hold_around_gateways(first_seed: int) -> None:
 
 @pytest.fixture(scope="module")
 def good() -> Outcome:
-    return World(CALM.plan(6)).run()
+    return World(CALM.plan(4)).run()
 
 
 def test_a_calm_run_has_work_for_every_client(good: Outcome) -> None:
