@@ -2,11 +2,13 @@
 
 Promises: a value is read from its source each time, so a rotated one counts at once; nothing stores it and
 no error shows it. A job names the version that it was made with: a later version is another secret, and a
-run that was approved with the earlier one gets none.
+run that was approved with the earlier one gets none. The values that this process gave to runs are removed
+from output; another server does not know them, and relies on the agent, which removes what it got.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +21,8 @@ from holdfast.core.fleet.commands.secrets import SECRET_BYTES_MAX, SecretRef, ch
 from holdfast.errors import InvalidInput
 
 NAMES_SHOWN: Final = 20
+GIVEN_MAX: Final = 20
+"""Values of a secret that a process remembers to remove from output: those that it gave last."""
 
 
 class SecretSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,8 +46,9 @@ class SecretValues:
     ) -> None:
         self._sources = dict(sources or {})
         self._environ = os.environ if environ is None else environ
-        self._given: dict[tuple[str, int], str] = {}
-        """What runs have got: their output may have it after the source has changed."""
+        self._given: dict[str, dict[str, None]] = {}
+        """What runs have got, by name, the oldest first: their output may have it after the source or the
+        version that the job names has changed."""
 
     @property
     def versions(self) -> dict[str, int]:
@@ -60,16 +65,14 @@ class SecretValues:
         return {variable: self._value(ref) for variable, ref in refs.items()}
 
     def known(self, refs: Mapping[str, SecretRef]) -> list[str]:
-        """The values to remove from output: what the source has now, and what runs have got."""
-        values = []
-        for ref in refs.values():
-            given = self._given.get((ref.name, ref.version or 0))
-            try:
-                now = self._read(ref.name)
-            except CommandRefused:
-                now = None
-            values += [value for value in dict.fromkeys((given, now)) if value is not None]
-        return values
+        """The values to remove from output: what the source has now, and what runs have got, in whatever
+        version."""
+        values: dict[str, None] = {}
+        for name in {ref.name for ref in refs.values()}:
+            values |= self._given.get(name, {})
+            with contextlib.suppress(CommandRefused):
+                values[self._read(name)] = None
+        return list(values)
 
     def _value(self, ref: SecretRef) -> str:
         source = self._sources.get(ref.name)
@@ -78,7 +81,12 @@ class SecretValues:
                 f"secret '{ref.name}' has version {source.version} now, and the job was made with "
                 f"{ref.version}: make the job again"
             )
-        value = self._given[ref.name, ref.version or 0] = self._read(ref.name)
+        value = self._read(ref.name)
+        given = self._given.setdefault(ref.name, {})
+        given.pop(value, None)
+        given[value] = None
+        if len(given) > GIVEN_MAX:
+            del given[next(iter(given))]
         return value
 
     def _read(self, name: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from holdfast.core.errors import CommandRefused
 from holdfast.core.fleet.commands.secrets import SecretRef
 from holdfast.errors import InvalidInput
-from holdfast.fleet.secret_values import SecretSource, SecretValues
+from holdfast.fleet.secret_values import GIVEN_MAX, SecretSource, SecretValues
 
 VALUE = "correct horse"
 
@@ -74,3 +74,19 @@ def test_output_is_cleared_of_what_a_run_got_before_the_value_changed() -> None:
     assert secrets.known(refs) == [VALUE, "battery staple"]
     del environ["A"]
     assert secrets.known(refs) == [VALUE]
+
+
+def test_output_is_cleared_of_every_version_that_a_run_got() -> None:
+    """The job may name a newer version by then, and later runs have got other values."""
+    environ = {"A": VALUE}
+    secrets = values(environ, a=SecretSource(env="A"))
+    secrets.environment({"X": SecretRef("a", 1)})
+    environ["A"] = "another-value"
+    secrets.environment({"X": SecretRef("a", 1)})
+    environ["A"] = "a-third-value"
+    known = secrets.known({"X": SecretRef("a", 2)})
+    assert known == [VALUE, "another-value", "a-third-value"]
+    for n in range(2 * GIVEN_MAX):
+        environ["A"] = f"value-number-{n}"
+        secrets.environment({"X": SecretRef("a", 1)})
+    assert len(secrets.known({"X": SecretRef("a", 2)})) == GIVEN_MAX
