@@ -113,7 +113,9 @@ async def not_claimable(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
 
 async def lock_lost(site: Site, a: Forge, b: Forge, admin: Forge) -> str:
     await a.create()
-    return str(refused(await a.post("/tasks/task-1/heartbeat"), 409, "LOCK_LOST")["error"])
+    answer = refused(await a.post("/tasks/task-1/heartbeat"), 409, "LOCK_LOST")
+    assert "does not hold the task: " in answer["detail"], "it never did"
+    return str(answer["error"])
 
 
 async def output_gap(site: Site, a: Forge, b: Forge, admin: Forge) -> str:

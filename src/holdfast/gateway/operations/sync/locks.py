@@ -134,7 +134,7 @@ async def heartbeat(call: Call, name: str, body: BeatBody) -> Answer:
     beat = await call.services.claims.beat(voice, found.task_id, report)
     brought = await commands(call, row)
     if beat.lost is not None:
-        detail = f"node '{row.id}' does not hold the task any more: {beat.lost}"
+        detail = f"node '{row.id}' does not hold the task: {beat.lost}"
         return refused(
             call, SyncError.LOCK_LOST, detail, beat.task, reason=beat.lost, commands=brought
         )

@@ -75,7 +75,7 @@ def _answer(written: Written) -> dict[str, Any]:
 
 
 def _lost(call: Call, node: str, written: Written) -> Answer:
-    detail = f"node '{node}' does not hold the task any more: {written.lost}"
+    detail = f"node '{node}' does not hold the task: {written.lost}"
     return refused(call, SyncError.LOCK_LOST, detail, written.task, reason=written.lost)
 
 
