@@ -68,7 +68,7 @@ class SecretValues:
         """The values to remove from output: what the source has now, and what runs have got, in whatever
         version."""
         values: dict[str, None] = {}
-        for name in {ref.name for ref in refs.values()}:
+        for name in dict.fromkeys(ref.name for ref in refs.values()):
             values |= self._given.get(name, {})
             with contextlib.suppress(CommandRefused):
                 values[self._read(name)] = None
