@@ -110,7 +110,7 @@ export function Start(): JSX.Element {
   if (!standing) return <div class="page"><h1>Start</h1><p class="sub pb">A first task, in six lines.</p><div class="wrap narrow"><Six /></div></div>;
   const { trial, steps, done, now, count, running } = standing;
   return (
-    <div class="page"><div class="ttl"><div><h1>{says(standing)}</h1><p class="sub">{trial.sample ? `A living sample${trial.hosts ? ` with ${num(trial.hosts)} simulated hosts` : ""}. ` : ""}It is the real thing, on this machine only; stop it with <kbd class="k">ctrl C</kbd>.</p></div><span class="sp" /><Button rank="gho" onClick={() => { hide(trial); go("/"); }}>Hide the steps</Button></div>
+    <div class="page"><div class="ttl"><div><h1>{says(standing)}</h1><p class="sub">{trial.sample ? `A living sample${trial.hosts ? ` with ${num(trial.hosts)} simulated hosts` : ""}. ` : ""}It is the real thing, on this machine only; stop it with <code>ctrl C</code>.</p></div><span class="sp" /><Button rank="gho" onClick={() => { hide(trial); go("/"); }}>Hide the steps</Button></div>
       <div class="lay start">
         <section class="panel first" aria-label="All steps"><header><h2>First minutes</h2><span class="sub hid">ticks by itself as you do it, here or in your terminal</span><span class="sp" /><Meter parts={[[count, "good"]]} total={steps.length} label={`${count} of ${steps.length} steps are done`} /></header>
           <ol class="steps">{steps.map((step, nth) => {
