@@ -67,8 +67,8 @@ BAD: dict[str, list[Any]] = {
     "flag": ["x", 7, None, []],
     "json": _JSON,
     "dict?": [7, [], "x", False, {"a": object()}, {"a": NAN}, {"a": "x" * 20_000}],
-    "priority?": ["x", "", 7, -1, 1.5, True, [], NAN, b"high"],
-    "priority": ["x", "", 7, -1, 1.5, True, [], NAN, None],
+    "priority?": ["x", "", 1, 7, -1, 1.5, True, [], NAN, b"high"],
+    "priority": ["x", "", 1, 7, -1, 1.5, True, [], NAN, None],
     "status?": ["x", "", 7, [], b"failed"],
     "position?": [7, "x", "a:b", "a:-1", "", "\0", b"x", []],
     "spec": [

@@ -48,3 +48,12 @@ def parse(value: Priority | str | int) -> Priority:
     except (KeyError, ValueError):
         names = ", ".join(p.name.lower() for p in Priority)
         raise UnknownPriority(f"{shown(value)} is not a priority: use one of {names}") from None
+
+
+def named(value: Priority | str | int) -> Priority:
+    """A priority from its name, as callers give it. A number is refused: in other queues 0 or 9 comes
+    first."""
+    if isinstance(value, int) and not isinstance(value, Priority):
+        names = ", ".join(p.name.lower() for p in Priority)
+        raise UnknownPriority(f"{shown(value)} is not a priority: use one of {names}")
+    return parse(value)

@@ -106,7 +106,7 @@ def type_config(options: TypeOptions) -> TypeConfig:
     burst = check_whole("burst", options.get("burst", 1), least=1, most=LIMIT_MAX, wrong=BadConfig)
     return TypeConfig(
         queue=check_id("queue", options.get("queue", "default"), wrong=BadConfig),
-        priority=priorities.parse(options.get("priority", Priority.NORMAL)),
+        priority=priorities.named(options.get("priority", Priority.NORMAL)),
         max_attempts=_whole(options, "max_attempts", ATTEMPTS_MAX),
         timeout_seconds=timeout_in(options["timeout"], wrong=BadConfig)
         if "timeout" in options

@@ -119,7 +119,7 @@ class Schedules:
             payload=loads(schedule.payload_json),
             options=EnqueueOptions(
                 schedule.queue,
-                schedule.priority,
+                Priority(schedule.priority),
                 metadata={"schedule": schedule.name},
                 project=schedule.project,
             ),

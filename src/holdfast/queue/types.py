@@ -17,6 +17,7 @@ from holdfast.core.check import check_choice, check_name, check_positive, shown
 from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.keywords import DependsOn
 from holdfast.core.limit import LimitRule, name_of
+from holdfast.core.priority import named
 from holdfast.core.request import EnqueueRequest
 from holdfast.core.task import EXTERNAL, NO_TIMEOUT, Priority, TaskOptions
 from holdfast.engine.argument_schema import check_by_schema
@@ -80,7 +81,7 @@ class KnownTypes:
             type=type,
             payload=payload,
             queue=config.queue if queue is None else queue,
-            priority=config.priority if priority is None else priority,
+            priority=config.priority if priority is None else named(priority),
             max_attempts=whole.max_attempts or 1 if max_attempts is None else max_attempts,
             delay_seconds=options.delay,
             metadata=options.metadata,
