@@ -102,6 +102,7 @@ def test_a_wait_for_no_status_is_refused(cli: Cli, stock: Stock) -> None:
 def test_a_query_that_no_event_can_match_is_refused_at_once(cli: Cli) -> None:
     for query in ("status:queued sort:updated", "type:" + "x" * 1_900, "type:("):
         assert "error[invalid-input]" in cli.fails(2, "watch", "-q", query)
+    assert "at character 5" in cli.fails(2, "watch", "-q", "type:(")
 
 
 def test_a_call_that_does_not_end_is_refused(cli: Cli) -> None:

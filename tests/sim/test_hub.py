@@ -21,7 +21,7 @@ CHUNK = 8
 SEEDS = int(os.environ.get("HOLDFAST_SIM_SEEDS", "200")) // 10
 """Each takes as long as ten others."""
 SHORT = Options(hours=0.005, recover_hours=0.5, changes=changes_of("hub"))
-CALM = Options(hours=0.02, faults=("slow",), recover_hours=0.5, changes=changes_of("hub"))
+CALM = Options(hours=0.04, faults=("slow",), recover_hours=0.5, changes=changes_of("hub"))
 
 
 @pytest.mark.parametrize("first_seed", range(0, SEEDS, CHUNK))
@@ -32,7 +32,7 @@ def test_all_laws_hold_around_gateways(first_seed: int) -> None:
 
 @pytest.fixture(scope="module")
 def good() -> Outcome:
-    return World(CALM.plan(4)).run()
+    return World(CALM.plan(5)).run()
 
 
 def test_a_calm_run_has_work_for_every_client(good: Outcome) -> None:

@@ -109,7 +109,9 @@ async def _watch_query(queue: TaskQueue, printer: Printer, query: str, limit: in
     """Each event is judged by the task as it is when the event is read."""
     parts, calls = queue.parts, await calls_of(queue)
     start = await parts.feed.position()
-    await _matches(calls, query, ANY_ID)  # a query that is not valid is refused now
+    # A query that is not valid is refused now, by itself: the error names a character of it.
+    await calls.call("GET", v1("tasks"), query={"q": query, "limit": 1})
+    await _matches(calls, query, ANY_ID)
     count = 0
     async for event in parts.feed.events(start):
         if event.task_id and await _matches(calls, query, event.task_id):
