@@ -7,6 +7,7 @@ code says how the task ended, and 7 that the time ran out.
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -14,6 +15,7 @@ from cyclopts import Parameter
 from holdfast.app import TaskQueue
 from holdfast.cli import values
 from holdfast.cli.api import calls_of, v1
+from holdfast.cli.asking import Prompter
 from holdfast.cli.commands.events import print_event
 from holdfast.cli.commands.fleet.progress import Progress
 from holdfast.cli.commands.fleet.watch import job_statuses, wait_job, watch_job
@@ -21,10 +23,11 @@ from holdfast.cli.commands.fleet.which import names_job
 from holdfast.cli.commands.task import fields, whole
 from holdfast.cli.follow import news_of
 from holdfast.cli.ids import find_task
+from holdfast.cli.keyboard import is_interactive
 from holdfast.cli.options import COMMON, Common
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
-from holdfast.cli.session import with_parts, with_queue
+from holdfast.cli.session import use_cases, with_parts, with_queue
 from holdfast.cli.use_cases import UseCases
 from holdfast.client.calls import Calls
 from holdfast.core.check import check_choice
@@ -81,27 +84,41 @@ def watch(
         return 0
     if names_job(common, task_id):
         return watch_job(common, task_id, progress=progress, timeout=patience)
-    task = with_parts(
-        common, lambda parts: _bounded(_watch_task(parts, printer, task_id, limit), patience)
+    asks = printer.is_table and progress is not Progress.QUIET and is_interactive()
+    task = with_queue(
+        common,
+        lambda queue: _bounded(_watch_task(queue, printer, task_id, limit, asks=asks), patience),
     )
     if task.status in ENDED and task.status is not Status.COMPLETED:
         raise TaskFailed(no_result(task))
     return 0
 
 
-async def _watch_task(parts: UseCases, printer: Printer, text: str, limit: int | None) -> Task:
+async def _watch_task(
+    queue: TaskQueue, printer: Printer, text: str, limit: int | None, *, asks: bool
+) -> Task:
+    """`asks`: questions of the task are offered to the person at the terminal."""
+    parts = use_cases(queue)
     start = await parts.feed.position()
     task = await find_task(parts.tasks, text)
     printer.note(f"task {task.id} ({task.type}) is {task.status}")
     if task.status in ENDED:
         return task
     count = 0
-    async for event, now in news_of(parts, task.id, start):
-        task = now
-        print_event(printer, event)
-        count += 1
-        if count == limit:
-            break
+    async with AsyncExitStack() as stack:
+        prompter = (
+            await stack.enter_async_context(Prompter(await calls_of(queue))) if asks else None
+        )
+        if prompter is not None:
+            await prompter.offer_open(task.id)
+        async for event, now in news_of(parts, task.id, start):
+            task = now
+            print_event(printer, event)
+            if prompter is not None:
+                await prompter.hear(event.kind, event.data)
+            count += 1
+            if count == limit:
+                break
     return task
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Final
 
 from holdfast.app import TaskQueue
 from holdfast.cli.api import calls_of, v1
+from holdfast.cli.asking import offer_vote
 from holdfast.cli.commands.fleet.folded import folded_lines, headline
 from holdfast.cli.commands.fleet.job_ref import job_ref, read_job
 from holdfast.cli.commands.fleet.job_view import (
@@ -35,6 +36,7 @@ from holdfast.cli.commands.fleet.progress import (
     make_display,
 )
 from holdfast.cli.exits import Exit
+from holdfast.cli.keyboard import is_interactive
 from holdfast.cli.options import Common
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Item
@@ -69,6 +71,8 @@ def watch_job(
     follower = Follower(text, project)
     display = make_display(progress, common)
     try:
+        if Printer(common).is_table and progress is not Progress.QUIET and is_interactive():
+            with_queue(common, lambda queue: _offer_vote(queue, text, project, timeout))
         last = with_queue(common, lambda queue: _bounded(follower, queue, display, timeout))
     except KeyboardInterrupt:
         job_id = follower.job_id
@@ -79,6 +83,17 @@ def watch_job(
     if progress is not Progress.JSON and progress is not Progress.QUIET:
         print_end(Printer(common), last)
     return exit_code(last.job)
+
+
+async def _offer_vote(
+    queue: TaskQueue, text: str, project: str | None, timeout: float | None
+) -> None:
+    """Lets the person at the terminal vote first, if the job waits for that."""
+    calls = await calls_of(queue)
+    job = await read_job(calls, await job_ref(calls, text, project), project)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout):
+            await offer_vote(calls, job)
 
 
 async def _bounded(
