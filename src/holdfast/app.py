@@ -153,3 +153,10 @@ def _shared(make: Callable[[], T]) -> Callable[[], T]:
         return made["it"] if made else made.setdefault("it", make())
 
     return get
+
+
+async def silence_of_redis(url: str, seconds: float) -> str | None:
+    """Why a Redis does not answer within the time, for `holdfast doctor`. None: it does."""
+    from holdfast.bus.redis import silence_of
+
+    return await silence_of(url, seconds)

@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.clock import SystemClock
 from holdfast.errors import StoreUnavailable
-from holdfast.queue.checks import Level, durability
+from holdfast.queue.check import Level
+from holdfast.queue.checks import durability
 from holdfast.store.backends import store_for
 from holdfast.store.postgres import connection as postgres
 from proof.lab.servers import Postgres

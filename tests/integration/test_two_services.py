@@ -9,7 +9,7 @@ import logging
 from holdfast import Status, Task, TaskQueue
 from holdfast.core.schedule import Schedule
 from holdfast.queue import checks
-from holdfast.queue.checks import Level
+from holdfast.queue.check import Level
 from holdfast.queue.schedules import put_schedule
 
 

@@ -193,3 +193,16 @@ def client_for(url: str) -> Redis:
         retry=Retry(NoBackoff(), 0),
     )
     return client
+
+
+async def silence_of(url: str, seconds: float) -> str | None:
+    """Why a Redis does not answer within the time. None: it does."""
+    client = client_for(url)
+    try:
+        async with asyncio.timeout(seconds):
+            await client.ping()
+    except Exception as error:  # of the client, of the network, or the timeout
+        return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    finally:
+        await client.aclose()
+    return None

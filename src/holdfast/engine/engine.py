@@ -212,6 +212,7 @@ class Engine:
             "deaf_handlers": self.runs.deaf,
             "abandoned_threads": self.executor.abandoned_threads,
             "troubles": self.troubles,
+            "blocks": 0 if self.watchdog is None else self.watchdog.blocks,
             "lease_seconds": self.config.lease_seconds,
             "hints": self._bus.mode().why,
             "skipped": dict(list(self.scheduler.skipped.items())[:SKIPPED_MAX]),

@@ -13,7 +13,7 @@ from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.length import length
 from holdfast.fleet.jobs import figures
 from holdfast.fleet.rows import own
-from holdfast.queue.checks import Check, Level
+from holdfast.queue.check import Check, Level
 from holdfast.store.script import Script, call
 from holdfast.store.store import Store
 

@@ -7,10 +7,7 @@ do.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from enum import StrEnum
 from typing import Final
-
-import msgspec
 
 from holdfast.core.fleet.model import FLEET_TYPE
 from holdfast.core.length import length
@@ -18,31 +15,17 @@ from holdfast.core.node import definitions, difference
 from holdfast.core.schedule import CODE, SILENT_SECONDS
 from holdfast.core.task import EXTERNAL, Status
 from holdfast.engine.execute import ABANDONED_MAX
+from holdfast.queue.check import NAMED_MAX, Check, Level
 from holdfast.queue.nodes import Node
 from holdfast.queue.queue import Queue
+from holdfast.queue.worker_checks import serving, unhandled
 from holdfast.store.sql import load_migrations
 
 CLOCK_WARN_SECONDS: Final = 1.0
 SLOW_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 60.0
-NAMED_MAX: Final = 10
-"""Nodes, or types, that one answer names at most."""
 WEAK: Final = ("off", "local", "remote_write", "0", "1")
 """Settings with these values do not sync acknowledged writes."""
-
-
-class Level(StrEnum):
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-class Check(msgspec.Struct, frozen=True):
-    """The result of one check."""
-
-    name: str
-    level: Level
-    text: str
 
 
 Look = Callable[[Queue, float], Awaitable[Check]]
@@ -148,6 +131,9 @@ def _ails(node: Node) -> list[str]:
         found.append(
             text + (", and starts no thread handlers until one of them returns" if full else "")
         )
+    if node.blocks:
+        text = "event loop was blocked by a handler"
+        found.append(f"whose {text} {_count(node.blocks, 'time')} since it started")
     if node.troubles:
         found.append(f"had {_count(node.troubles, 'unexpected error')} since it started")
     return found
@@ -304,6 +290,8 @@ ALL: Final[tuple[Look, ...]] = (
     nodes,
     handlers,
     types,
+    unhandled,
+    serving,
     projects,
     waiting,
     dead,

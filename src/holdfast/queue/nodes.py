@@ -39,6 +39,8 @@ class Node(msgspec.Struct, frozen=True):
     task that needs a thread."""
     troubles: int = 0
     """Unexpected errors of the engine since it started."""
+    blocks: int = 0
+    """How often a handler has blocked the event loop since the start."""
     type_options: dict[str, dict[str, Any]] | None = None
     """The options of each type that are not the default. None if the version of the node does not report
     them."""
@@ -69,6 +71,7 @@ _REPORTED: Final = (
     "deaf_handlers",
     "abandoned_threads",
     "troubles",
+    "blocks",
     "type_options",
 )
 

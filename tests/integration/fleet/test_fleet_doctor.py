@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from holdfast import TaskQueue
-from holdfast.queue.checks import Level, nodes
+from holdfast.queue.check import Level
+from holdfast.queue.checks import nodes
 from tests.conformance.fleet.agent_support import add_job
 
 

@@ -9,7 +9,7 @@ import pytest
 from holdfast import Task, TaskQueue
 from holdfast.engine.owned_run import GIVE_UP_SECONDS
 from holdfast.queue import checks
-from holdfast.queue.checks import Check, Level
+from holdfast.queue.check import Check, Level
 from holdfast.testing import Harness, _drive as drive, harness
 from tests.acceptance.apps.harness import eventually
 from tests.unit.engine.test_deaf import Deaf

@@ -15,6 +15,7 @@ from holdfast.core.speaking import Voice
 from holdfast.errors import BadConfig
 from holdfast.queue import checks
 from holdfast.queue.by import By
+from holdfast.queue.check import Level
 from holdfast.sync.exchange.exchange import Exchange
 from holdfast.sync.nodes.nodes import Nodes, Registration
 
@@ -47,10 +48,10 @@ async def test_a_task_of_a_project_without_a_worker(queue: TaskQueue) -> None:
     assert "no live worker serves project 'web'" in str(why)
     assert [reason.code for reason in (await queue.why(ready)).reasons] == ["waiting"]
     check = await checks.projects(queue, 60.0)
-    assert (check.level, "'web' (1 task waits)" in check.text) == (checks.Level.WARN, True)
+    assert (check.level, "'web' (1 task waits)" in check.text) == (Level.WARN, True)
     await worker(queue, "web")
     assert [reason.code for reason in (await queue.why(lost)).reasons] == ["waiting"]
-    assert (await checks.projects(queue, 60.0)).level is checks.Level.OK
+    assert (await checks.projects(queue, 60.0)).level is Level.OK
 
 
 async def test_tasks_that_nodes_claim_by_id_need_no_worker(queue: TaskQueue) -> None:
@@ -61,7 +62,7 @@ async def test_tasks_that_nodes_claim_by_id_need_no_worker(queue: TaskQueue) -> 
     assert (await checks.nodes(queue, 60.0)).text.startswith("no worker is live")
     await worker(queue, "default")
     for check in (checks.nodes, checks.projects, checks.waiting):
-        assert (await check(queue, -1.0)).level is checks.Level.OK
+        assert (await check(queue, -1.0)).level is Level.OK
     why = await queue.why("task-1")
     assert [reason.code for reason in why.reasons] == ["external"]
     assert "a node claims it by its id" in str(why)
@@ -77,7 +78,7 @@ async def test_a_process_may_serve_some_projects_only(queue: TaskQueue) -> None:
     assert [reason.code for reason in why.reasons] == ["project-unserved"]
     assert "serve project 'shop', 'web'" in str(why)
     check = await checks.projects(queue, 60.0)
-    assert (check.level, "'other'" in check.text) == (checks.Level.WARN, True)
+    assert (check.level, "'other'" in check.text) == (Level.WARN, True)
     [node] = await queue.get_nodes()
     assert node.projects == ["web", "shop"]
 

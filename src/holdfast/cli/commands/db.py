@@ -10,7 +10,8 @@ from holdfast.cli.options import COMMON, Common, DryRun, Yes
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.session import check_local, shown_store, target, with_queue
 from holdfast.errors import SchemaMismatch, StoreUnavailable
-from holdfast.queue.checks import Check, durability, schema, store
+from holdfast.queue.check import Check
+from holdfast.queue.checks import durability, schema, store
 
 LOOKS = (store, schema, durability)
 WOULD: Final = {

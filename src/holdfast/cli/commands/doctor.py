@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from holdfast.app import TaskQueue, http_of
 from holdfast.cli import values
 from holdfast.cli.commands import gateway_checks
+from holdfast.cli.commands.machine_checks import check_machine
 from holdfast.cli.options import COMMON, Common, Flag, Output
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
@@ -23,7 +24,8 @@ from holdfast.cli.session import shown_store, target, with_queue
 from holdfast.core.fleet.rules import RULES
 from holdfast.errors import HoldfastError
 from holdfast.fleet.checks import check_fleet
-from holdfast.queue.checks import Check, Level, check_all
+from holdfast.queue.check import Check, Level
+from holdfast.queue.checks import check_all
 
 STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 COLUMNS = [
@@ -62,7 +64,8 @@ def _look(common: Common, max_wait: float) -> list[Check]:
         http = http_of(queue)
         if http is None:
             of_fleet = await check_fleet((await queue.open()).store, RULES)
-            return [*await check_all(queue, max_wait), *of_fleet]
+            beside = await check_machine(to.found.value)
+            return [*await check_all(queue, max_wait), *of_fleet, *beside]
         return await gateway_checks.check_all(http, max_wait)
 
     try:

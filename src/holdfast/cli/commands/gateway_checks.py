@@ -16,7 +16,8 @@ from holdfast.cli.api import v1
 from holdfast.cli.output.times import length
 from holdfast.client.http import Http
 from holdfast.core.errors import Forbidden
-from holdfast.queue.checks import CLOCK_WARN_SECONDS, SLOW_SECONDS, Check, Level
+from holdfast.queue.check import Check, Level
+from holdfast.queue.checks import CLOCK_WARN_SECONDS, SLOW_SECONDS
 
 
 async def check_all(http: Http, max_wait: float) -> list[Check]:
