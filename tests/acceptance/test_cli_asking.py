@@ -129,7 +129,7 @@ async def test_a_question_that_another_has_answered_goes_away(queue: TaskQueue, 
     assert "answered with" not in terminal.shown
 
 
-async def test_nothing_is_asked_where_nobody_can_answer(queue: TaskQueue, cli: Cli) -> None:
+async def test_nothing_is_asked_without_a_terminal(queue: TaskQueue, cli: Cli) -> None:
     handle = await queue.enqueue("ask", {})
     await wait_for_question(queue)
     args = (cli.folder, "watch", handle.id, "--timeout", "10ms")

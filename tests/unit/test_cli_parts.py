@@ -77,8 +77,26 @@ def test_a_table_is_cut_on_a_terminal_only() -> None:
     assert max(map(len, fitted)) == 50
     assert fitted[1].startswith("a" * 30)
     assert fitted[1].endswith("…")
-    narrow = table.render(items, COLUMNS, width=10, colour=False)
-    assert len(narrow[1]) == 30 + 2 + table.FLEX_MIN
+    narrow = table.render(items, COLUMNS, width=40, colour=False)
+    assert narrow == ["ID", "a" * 30], "a column that does not fit is left out; the first one stays"
+
+
+def test_columns_of_a_high_rank_are_left_out_first() -> None:
+    columns = [
+        Column("ID", lambda item: item["id"]),
+        Column("MORE", lambda item: "m" * 10, rank=1),
+        Column("STATE", lambda item: "s" * 10),
+    ]
+    shown = table.render([{"id": "i" * 10}], columns, width=25, colour=False)
+    assert shown[0].split() == ["ID", "STATE"]
+
+
+def test_wide_characters_count_twice() -> None:
+    items = [{"id": "日本語", "text": "x"}, {"id": "abc", "text": "y"}]
+    shown = table.render(items, COLUMNS, width=None, colour=False)
+    assert [table.cells_of(line) for line in shown[1:]] == [9, 9]
+    assert table.cut("日本語", 5) == "日本…"
+    assert table.cells_of("e\u0301") == 1
 
 
 def test_cells_are_one_printable_line() -> None:

@@ -2,7 +2,7 @@
 
 Promises: a key answers, and `s` or Enter leaves the question open. A question that has ended meanwhile goes
 away. An answer that is refused is an error line, and the command goes on.
-Never: asks where nobody can answer (`keyboard.is_interactive`), or answers by itself.
+Never: asks where no person can answer (`keyboard.is_interactive`), or answers by itself.
 """
 
 from __future__ import annotations

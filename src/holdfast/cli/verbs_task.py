@@ -23,7 +23,7 @@ TASK_VERBS: Final = (
         f"{HERE}.task:list_",
         (
             "holdfast task list --status queued --limit 20",
-            "holdfast task list -q 'type:mail attempts:>2'",
+            "holdfast task list -q 'type:mail attempt:>2'",
             "holdfast task list --status queued -o name | holdfast task cancel -",
         ),
         Kind.LIST,

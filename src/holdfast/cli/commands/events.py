@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from holdfast.cli.commands.task import said
 from holdfast.cli.options import COMMON, Common, Flag, Output, Query
 from holdfast.cli.output.printer import Printer
-from holdfast.cli.output.table import clean
+from holdfast.cli.output.table import FLEX_MIN, clean, cut
 from holdfast.cli.output.times import clock
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import advice, with_parts
@@ -138,4 +138,7 @@ def print_event(printer: Printer, event: Event) -> None:
     else:
         kind = printer.paint(f"{event.kind:<15}", KIND_STYLES.get(event.kind, "cyan"))
         about = " ".join(filter(None, (event.task_id, event.type, said(item["data"]))))
-        print(f"{clock(event.at)}  {item['position']}  {kind}  {clean(about)}", flush=True)
+        begin = f"{clock(event.at)}  {item['position']}  "
+        room = printer.width - len(begin) - max(15, len(event.kind)) - 2 if printer.width else None
+        shown = clean(about) if room is None else cut(clean(about), max(room, FLEX_MIN))
+        print(f"{begin}{kind}  {shown}", flush=True)

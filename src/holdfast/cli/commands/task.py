@@ -52,7 +52,9 @@ def list_(
     if not tasks and project is not None:
         _check_project(common, project)
     printer = Printer(common)
-    printer.rows([views.task_row(task, now) for task in tasks], _columns(now), empty="no tasks")
+    is_all = (status, type, queue, project, after) == (None,) * 5
+    empty = "no tasks: `holdfast enqueue TYPE` makes one" if is_all else "no tasks"
+    printer.rows([views.task_row(task, now) for task in tasks], _columns(now), empty=empty)
     if len(tasks) == limit:
         printer.note(f"more: --after {tasks[-1].id}")
 
@@ -207,11 +209,11 @@ def _columns(now: float) -> list[Column]:
         Column(
             "STATUS", lambda item: item["status"], style=lambda text: STATUS_STYLES.get(text, "")
         ),
-        Column("PRIORITY", lambda item: item["priority"]),
-        Column("QUEUE", lambda item: item["queue"], flex=True),
-        Column("ATTEMPTS", lambda item: f"{item['attempts']}/{item['max_attempts']}"),
+        Column("PRIORITY", lambda item: item["priority"], rank=3),
+        Column("QUEUE", lambda item: item["queue"], flex=True, rank=1),
+        Column("ATTEMPTS", lambda item: f"{item['attempts']}/{item['max_attempts']}", rank=2),
         Column("CREATED", lambda item: relative(item["created_at"], now)),
-        Column("ERROR", _what_ended, flex=True),
+        Column("ERROR", _what_ended, flex=True, rank=1),
     ]
 
 

@@ -32,6 +32,11 @@ class Printer:
         self.colour = colour.wanted(common.color, sys.stdout)
 
     @property
+    def width(self) -> int | None:
+        """The columns of the terminal. None: the output is no terminal, and nothing is cut."""
+        return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+    @property
     def is_table(self) -> bool:
         return self.output is Output.TABLE
 
@@ -46,8 +51,7 @@ class Printer:
             for item in items:
                 print(table.clean(columns[0].value(item)))
         elif items:
-            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-            print("\n".join(table.render(items, columns, width=width, colour=self.colour)))
+            print("\n".join(table.render(items, columns, width=self.width, colour=self.colour)))
         else:
             self.note(empty)
 

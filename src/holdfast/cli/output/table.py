@@ -1,11 +1,13 @@
 """Plain tables: aligned columns, one line per row.
 
-Promises: on a terminal a row fits its width (only columns marked `flex` are truncated). In a pipe nothing
-is truncated. Control characters of the data never reach the terminal.
+Promises: on a terminal a row fits its width: columns marked `flex` are truncated, and if that is not enough,
+columns are left out, those with the highest `rank` first. In a pipe nothing is truncated or left out. Control
+characters of the data never reach the terminal. A wide character counts as two columns.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +26,8 @@ class Column(NamedTuple):
     value: Callable[[Item], object]
     flex: bool = False
     style: Callable[[str], str] | None = None
+    rank: int = 0
+    """Columns of a higher rank are left out first; of one rank, the last one."""
 
 
 def clean(value: object) -> str:
@@ -37,11 +41,10 @@ def render(
     items: Sequence[Item], columns: Sequence[Column], *, width: int | None, colour: bool
 ) -> list[str]:
     """The header and a line for each item."""
+    if width is not None:
+        columns = fitting(items, columns, width)
     cells = [[clean(column.value(item)) for column in columns] for item in items]
-    widths = [
-        max([len(column.title), *(len(row[n]) for row in cells)])
-        for n, column in enumerate(columns)
-    ]
+    widths = _widths(cells, columns)
     if width is not None:
         _squeeze(widths, columns, width)
     lines = [_line([c.title for c in columns], widths, ["bold"] * len(columns), colour)]
@@ -49,6 +52,45 @@ def render(
         styles = [c.style(text) if c.style else "" for c, text in zip(columns, row, strict=True)]
         lines.append(_line(row, widths, styles, colour))
     return lines
+
+
+def fitting(items: Sequence[Item], columns: Sequence[Column], width: int) -> list[Column]:
+    """The columns that fit. The first one always stays."""
+    kept = list(columns)
+    while len(kept) > 1:
+        cells = [[clean(column.value(item)) for column in kept] for item in items]
+        widths = _widths(cells, kept)
+        _squeeze(widths, kept, width)
+        if sum(widths) + len(GAP) * (len(kept) - 1) <= width:
+            break
+        worst = max(range(1, len(kept)), key=lambda n: (kept[n].rank, n))
+        del kept[worst]
+    return kept
+
+
+def cells_of(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )
+
+
+def cut(text: str, width: int) -> str:
+    """The text in so many columns, with a mark where it was cut."""
+    if cells_of(text) <= width:
+        return text
+    kept = text
+    while cells_of(kept) > width - 1:
+        kept = kept[:-1]
+    return f"{kept}…"
+
+
+def _widths(cells: Sequence[Sequence[str]], columns: Sequence[Column]) -> list[int]:
+    return [
+        max([len(column.title), *(cells_of(row[n]) for row in cells)])
+        for n, column in enumerate(columns)
+    ]
 
 
 def pairs(fields: Sequence[tuple[str, object]], *, colour: bool) -> list[str]:
@@ -75,6 +117,7 @@ def _squeeze(widths: list[int], columns: Sequence[Column], width: int) -> None:
 def _line(texts: Sequence[str], widths: Sequence[int], styles: Sequence[str], colour: bool) -> str:
     cells = []
     for text, width, style in zip(texts, widths, styles, strict=True):
-        fitted = text if len(text) <= width else f"{text[: width - 1]}…"
-        cells.append(paint(f"{fitted:<{width}}", style if colour else ""))
+        fitted = cut(text, width)
+        padded = fitted + " " * (width - cells_of(fitted))
+        cells.append(paint(padded, style if colour else ""))
     return GAP.join(cells).rstrip()

@@ -15,6 +15,7 @@ number of tests are bounded.
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from typing import Final
 
 from holdfast.core.search.items import parse_test
@@ -151,8 +152,11 @@ class _Parser:
         if name == SORT and not path:
             raise QueryError(start, "sort outside parentheses, without a minus before it")
         if key is None or (path and key.kind is not Kind.JSON):
-            names = ", ".join(sorted((*self._keys, SORT)))
-            raise QueryError(start, f"one of the keys {names}; quote an id that has a colon")
+            names = sorted((*self._keys, SORT))
+            close = get_close_matches(name, names, n=1)
+            guess = f"did you mean {close[0]}? " if close else ""
+            expected = f"one of the keys {', '.join(names)}; {guess}quote an id that has a colon"
+            raise QueryError(start, expected)
         if key.kind is Kind.JSON and not (
             1 <= len(path) <= PATH_MAX and all(map(_SEGMENT.fullmatch, path))
         ):

@@ -65,10 +65,10 @@ def list_(
     columns = [
         Column("ID", lambda item: item["id"]),
         Column("HOSTS", _hosts, flex=True),
-        Column("TYPE", lambda item: item["command_type"], flex=True),
+        Column("TYPE", lambda item: item["command_type"], flex=True, rank=2),
         Column("EFFECT", lambda item: item["effect"]),
         Column("STATE", _state),
-        Column("OWNER", lambda item: item["owner"], flex=True),
+        Column("OWNER", lambda item: item["owner"], flex=True, rank=1),
         Column("REASON", lambda item: item["reason"], flex=True),
     ]
     print_list(common, page, columns, "no blocks: `holdfast block add` makes one")

@@ -65,8 +65,8 @@ def list_(
         Column("DIRECTION", lambda item: item["direction"]),
         Column("NAME", lambda item: item["name"], flex=True),
         Column("STATE", lambda item: item["state"]),
-        Column("SECRETS", lambda item: item["secrets"]),
-        Column("KINDS", lambda item: ", ".join(item["kinds"]), flex=True),
+        Column("SECRETS", lambda item: item["secrets"], rank=2),
+        Column("KINDS", lambda item: ", ".join(item["kinds"]), flex=True, rank=1),
         Column("URL", lambda item: item["url"], flex=True),
     ]
     print_list(common, page, columns, "no webhooks: `holdfast webhook add NAME` makes one")
