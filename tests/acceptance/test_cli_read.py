@@ -95,9 +95,12 @@ def test_doctor_reports_that_no_worker_is_live(cli: Cli) -> None:
     # The PostgreSQL of the tests runs without fsync.
     durability = levels.pop("durability")
     assert durability == ("ok" if cli.env["HOLDFAST_URL"].startswith("sqlite") else "warn")
+    assert levels.pop("disk", None) in ("ok", "warn", None)  # as full as that of this machine
     assert levels == {
         "store": "ok",
         "schema": "ok",
+        "task types": "ok",
+        "queues of workers": "ok",
         "hints": "ok",
         "nodes": "fail",
         "handlers": "ok",

@@ -16,6 +16,7 @@ Options of every command that reads the store:
   --url URL       the store: sqlite:///file.db or postgresql://user@host/db
                   (else HOLDFAST_URL, else url in [holdfast] of holdfast.toml,
                   else sqlite:///holdfast.db)
+  --app M:QUEUE   the store of a queue of your application, e.g. myapp:queue
   --gateway URL   a gateway in place of the store, e.g. holdfast://host:8787;
                   several with commas (else HOLDFAST_GATEWAY)
   --token TOKEN   the token of the gateway (else HOLDFAST_TOKEN)

@@ -15,7 +15,7 @@ from holdfast.cli.tree import BY_PATH, NOUNS
 from holdfast.cli.verb import Verb
 
 HELP = ("-h", "--help")
-VALUED = ("--url", "--gateway", "--token", "-o", "--output", "--color")
+VALUED = ("--url", "--app", "--gateway", "--token", "-o", "--output", "--color")
 """Options that may also precede the command."""
 
 

@@ -32,6 +32,9 @@ class Common:
     url: Annotated[
         str | None, Parameter(help="The store; default: HOLDFAST_URL, holdfast.toml.")
     ] = None
+    app: Annotated[
+        str | None, Parameter(help="Use the store of the queue MODULE:QUEUE of your application.")
+    ] = None
     gateway: Annotated[
         str | None,
         Parameter(help="Use this gateway, not the store; default: HOLDFAST_GATEWAY."),

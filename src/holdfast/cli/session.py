@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from holdfast.app import TaskQueue, http_of, sqlite_path
+from holdfast.cli.load import load_queue
 from holdfast.cli.options import Common
 from holdfast.cli.use_cases import UseCases
 from holdfast.config import Resolved, find_gateway, find_token, find_url
@@ -49,6 +50,8 @@ class Target(NamedTuple):
 
 def target(common: Common) -> Target:
     """The gateway of the command if one is given, else its store."""
+    if common.app is not None:
+        return _of_app(common, common.app)
     gateway = find_gateway(common.gateway, common.url, os.environ, Path.cwd())
     found = gateway or store_url(common)
     if is_gateway(found.value):
@@ -62,6 +65,20 @@ def target(common: Common) -> Target:
     if common.token is not None:
         raise BadConfig("--token is for a gateway: give --gateway too, or leave it out")
     return Target(found)
+
+
+def _of_app(common: Common, app: str) -> Target:
+    """The store, or the gateway, of the queue object of an application."""
+    if common.url or common.gateway:
+        raise BadConfig("--app names the store too: leave out --url and --gateway, or --app")
+
+    queue = load_queue(app)
+    url = getattr(queue, "url", None)
+    if not isinstance(queue, TaskQueue) or url is None:
+        raise BadConfig(f"'{app}' is a queue without a URL: give --url")
+    http = http_of(queue)
+    token = common.token if common.token is not None or http is None else http.token
+    return Target(Resolved(url, f"--app {app}"), token)
 
 
 def with_queue(

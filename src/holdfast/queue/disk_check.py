@@ -33,7 +33,7 @@ def check_disk(path: Path) -> Check:
 
 
 def judge_disk(*, size: int, free: int, total: int, is_writable: bool) -> Check:
-    """The answer for a file of this size on a disk with so many free bytes."""
+    """The answer for a file of this size on a disk with this free space, in bytes."""
     text = f"the file has {_mib(size)}, its disk {_mib(free)} free of {_mib(total)}"
     if not is_writable:
         advice = "change the owner of the file and its folder, or run as the user of the workers"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.options import Common
+from holdfast.cli.session import target
 from holdfast.config import find_gateway, find_token
 from tests.acceptance.cli_support import Done, run_inside
 
@@ -114,3 +116,44 @@ def test_a_store_of_the_environment_counts_more_than_a_gateway_of_the_file(tmp_p
     assert find_token("typed", {"HOLDFAST_TOKEN": "env"}, tmp_path) == ("typed", "--token")
     assert find_token(None, {"HOLDFAST_TOKEN": "env"}, tmp_path) == ("env", "HOLDFAST_TOKEN")
     assert find_token(None, {}, tmp_path) is None
+
+
+APP = """
+from holdfast import TaskQueue
+queue = TaskQueue("sqlite:///of-app.db")
+far = TaskQueue("holdfast://hub:8787", token="hf_user_x")
+"""
+
+
+def test_the_store_of_an_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "shop_of_app.py").write_text(APP)
+    done = run_inside(tmp_path, "task", "list", "--app", "shop_of_app:queue")
+    assert "there is no SQLite file 'of-app.db' (--app shop_of_app:queue)" in done.said
+    found = target(Common(app="shop_of_app:far"))
+    assert (found.found.value, found.token, found.is_gateway) == (
+        "holdfast://hub:8787",
+        "hf_user_x",
+        True,
+    )
+    both = run_inside(
+        tmp_path, "--app", "shop_of_app:queue", "task", "list", "--url", "sqlite:///x"
+    )
+    assert (both.code, "--app names the store too" in both.said) == (2, True)
+    assert (
+        "did you mean shop_of_app:"
+        in run_inside(tmp_path, "stats", "--app", "shop_of_app:quue").said
+    )
+
+
+def test_an_application_that_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "broken_app.py").write_text("queue = 1\nraise RuntimeError('no settings')\n")
+    done = run_inside(tmp_path, "task", "list", "--app", "broken_app:queue")
+    assert done.code == 2
+    assert "RuntimeError: no settings" in done.said
+    assert "broken_app.py" in done.said
+    assert "2" in done.said.partition("broken_app.py")[2][:12]

@@ -13,11 +13,11 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
+from holdfast.cli.load import load_queue
 from holdfast.cli.logs import log_to_stderr
 from holdfast.cli.options import Flag
 from holdfast.cli.simulation import NO_FAULT_OPTIONS, FaultOptions, simulation_of
 from holdfast.cli.worker.command import LogLevel
-from holdfast.cli.worker.load import load_queue
 from holdfast.cli.worker.signals import INTERRUPTED, Stops
 from holdfast.config import FILE_NAME, find_url, read_tables
 from holdfast.core.token import TokenKind, make_token

@@ -45,7 +45,6 @@ def simulate(
         tuple[str, ...],
         Parameter(name="--set", negative="", help="NAME=VALUE of the plan; repeatable."),
     ] = (),
-    app: Annotated[str | None, Parameter(help="MODULE:QUEUE with your own handlers.")] = None,
     payload: Annotated[
         tuple[str, ...],
         Parameter(negative="", help="TYPE=JSON, payloads for your handlers; repeatable."),
@@ -69,7 +68,7 @@ def simulate(
             *(_pair("set", each, "NAME=VALUE") for each in set_),
         ),
     )
-    user_handlers = _user_handlers(app, payload)
+    user_handlers = _user_handlers(common.app, payload)
     if user_handlers is not None and processes > 1:
         raise Usage("--app runs in this process: leave --processes out")
     options.plan(seed)  # refuses an impossible plan before anything runs
@@ -84,7 +83,7 @@ def simulate(
     )
     small = _small(report, options, user_handlers, progress) if shrink else None
     progress.end()
-    same = [f"--app {app}"] if app else []
+    same = [f"--app {common.app}"] if common.app else []
     same += [f"--payload '{each}'" for each in payload]
     print_answer(common, Answer(report, options, small, " ".join(same)))
     return 0 if report.is_good else 1
@@ -152,7 +151,7 @@ def _faults(text: str | None) -> tuple[str, ...] | None:
 def _user_handlers(app: str | None, payload: tuple[str, ...]) -> UserHandlers | None:
     if app is None:
         return None
-    from holdfast.cli.worker.load import load_queue
+    from holdfast.cli.load import load_queue
 
     given: dict[str, list[object]] = {}
     for each in payload:

@@ -18,7 +18,7 @@ _holdfast() {
         word=${COMP_WORDS[index]}
         if [[ -n $skip ]]; then skip=''; continue; fi
         case $word in
-            --url|--gateway|--token|-o|--output|--color) skip=1 ;;
+            --url|--app|--gateway|--token|-o|--output|--color) skip=1 ;;
             -*) ;;
             *)
                 if [[ -z $command ]]; then command=$word; else command="$command $word"; fi

@@ -20,7 +20,7 @@ function __holdfast_at --description 'Whether the words so far name this command
             continue
         end
         switch $word
-            case --url --gateway --token -o --output --color
+            case --url --app --gateway --token -o --output --color
                 set skip 1
             case '-*'
             case '*'

@@ -17,7 +17,7 @@ _holdfast() {
     for word in ${words[2,CURRENT-1]}; do
         if [[ -n $skip ]]; then skip=''; continue; fi
         case $word in
-            --url|--gateway|--token|-o|--output|--color) skip=1 ;;
+            --url|--app|--gateway|--token|-o|--output|--color) skip=1 ;;
             -*) ;;
             *)
                 if [[ -z $command ]]; then command=$word; else command="$command $word"; fi

@@ -77,7 +77,7 @@ def cells_of(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """The text in so many columns, with a mark where it was cut."""
+    """The text in at most `width` columns, with a mark where it was cut."""
     if cells_of(text) <= width:
         return text
     kept = text

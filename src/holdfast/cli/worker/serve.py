@@ -15,10 +15,10 @@ from contextlib import suppress
 from typing import Any, Final
 
 from holdfast.app import sqlite_path, use_gateway
+from holdfast.cli.load import load_queue
 from holdfast.cli.problem import report
 from holdfast.cli.session import shown_store
 from holdfast.cli.worker import ending
-from holdfast.cli.worker.load import load_queue
 from holdfast.cli.worker.signals import INTERRUPTED, PARENT_VARIABLE, Stops
 from holdfast.clock import SystemClock
 from holdfast.core.address import Scheme, is_gateway, scheme_of

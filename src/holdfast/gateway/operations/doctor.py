@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from holdfast.app import sqlite_path
+from holdfast.core.address import Scheme, scheme_of
 from holdfast.core.check import check_number
 from holdfast.core.rights import Operation
 from holdfast.fleet.checks import check_fleet
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.queue.checks import check_all
+from holdfast.queue.disk_check import check_disk
 
 MAX_WAIT_SECONDS: Final = 300.0
 """How long a due task may wait, unless the request says it."""
@@ -22,4 +26,7 @@ async def check(call: Call, *, max_wait_seconds: float = MAX_WAIT_SECONDS) -> An
     patience = check_number("max_wait_seconds", max_wait_seconds)
     checks = await check_all(call.services.queue, patience)
     checks += await check_fleet(call.services.store, call.services.fleet.rules)
+    url = getattr(call.services.queue, "url", "")
+    if url and scheme_of(url) is Scheme.SQLITE and (path := sqlite_path(url)):
+        checks.append(check_disk(Path(path)))
     return Answer({"items": msgspec.to_builtins(checks), "next": None})

@@ -10,7 +10,7 @@ function __holdfast_at --description 'Whether the words so far name this command
             continue
         end
         switch $word
-            case --url --gateway --token -o --output --color
+            case --url --app --gateway --token -o --output --color
                 set skip 1
             case '-*'
             case '*'
@@ -29,6 +29,7 @@ complete -c holdfast -n '__holdfast_at \'\'' -f -a 'completion' -d 'Print the co
 complete -c holdfast -n '__holdfast_at \'\'' -f -a 'queue' -d 'Queues'
 complete -c holdfast -n '__holdfast_at \'\'' -f -a 'help' -d 'Show the help of a command'
 complete -c holdfast -n '__holdfast_at \'\'' -l url -r -d 'The store; default: HOLDFAST_URL, holdfast.toml.'
+complete -c holdfast -n '__holdfast_at \'\'' -l app -r -d 'Use the store of the queue MODULE:QUEUE of your application.'
 complete -c holdfast -n '__holdfast_at \'\'' -l gateway -r -d 'Use this gateway, not the store; default: HOLDFAST_GATEWAY.'
 complete -c holdfast -n '__holdfast_at \'\'' -l token -r -d 'The token for the gateway; default: HOLDFAST_TOKEN.'
 complete -c holdfast -n '__holdfast_at \'\'' -l output -s o -x -a 'table json jsonl name' -d 'How to print: name is ids only.'
@@ -42,6 +43,7 @@ complete -c holdfast -n '__holdfast_at \'completion\'' -f -a 'zsh' -d ''
 complete -c holdfast -n '__holdfast_at \'completion\'' -f -a 'fish' -d ''
 complete -c holdfast -n '__holdfast_at \'completion\'' -l help -d 'Show the help of the command.'
 complete -c holdfast -n '__holdfast_at \'queue show\'' -l url -r -d 'The store; default: HOLDFAST_URL, holdfast.toml.'
+complete -c holdfast -n '__holdfast_at \'queue show\'' -l app -r -d 'Use the store of the queue MODULE:QUEUE of your application.'
 complete -c holdfast -n '__holdfast_at \'queue show\'' -l gateway -r -d 'Use this gateway, not the store; default: HOLDFAST_GATEWAY.'
 complete -c holdfast -n '__holdfast_at \'queue show\'' -l token -r -d 'The token for the gateway; default: HOLDFAST_TOKEN.'
 complete -c holdfast -n '__holdfast_at \'queue show\'' -l output -s o -x -a 'table json jsonl name' -d 'How to print: name is ids only.'

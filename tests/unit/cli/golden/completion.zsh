@@ -7,7 +7,7 @@ _holdfast() {
     for word in ${words[2,CURRENT-1]}; do
         if [[ -n $skip ]]; then skip=''; continue; fi
         case $word in
-            --url|--gateway|--token|-o|--output|--color) skip=1 ;;
+            --url|--app|--gateway|--token|-o|--output|--color) skip=1 ;;
             -*) ;;
             *)
                 if [[ -z $command ]]; then command=$word; else command="$command $word"; fi
@@ -18,7 +18,7 @@ _holdfast() {
     case $command in
         '')
             choices=('version:Print the version' 'completion:Print the completion script of a shell: bash, zsh or fish' 'queue:Queues' 'help:Show the help of a command')
-            options=('--url:The store; default: HOLDFAST_URL, holdfast.toml.' '--gateway:Use this gateway, not the store; default: HOLDFAST_GATEWAY.' '--token:The token for the gateway; default: HOLDFAST_TOKEN.' '--output:How to print: name is ids only.' '-o:How to print: name is ids only.' '--color:When to use colours.' '--help:Show the help of the command.')
+            options=('--url:The store; default: HOLDFAST_URL, holdfast.toml.' '--app:Use the store of the queue MODULE:QUEUE of your application.' '--gateway:Use this gateway, not the store; default: HOLDFAST_GATEWAY.' '--token:The token for the gateway; default: HOLDFAST_TOKEN.' '--output:How to print: name is ids only.' '-o:How to print: name is ids only.' '--color:When to use colours.' '--help:Show the help of the command.')
             case $previous in
                 --output|-o) values=('table' 'json' 'jsonl' 'name') ;;
                 --color) values=('auto' 'always' 'never') ;;
@@ -36,7 +36,7 @@ _holdfast() {
             options=('--help:Show the help of the command.')
             ;;
         'queue show')
-            options=('--url:The store; default: HOLDFAST_URL, holdfast.toml.' '--gateway:Use this gateway, not the store; default: HOLDFAST_GATEWAY.' '--token:The token for the gateway; default: HOLDFAST_TOKEN.' '--output:How to print: name is ids only.' '-o:How to print: name is ids only.' '--color:When to use colours.' '--help:Show the help of the command.')
+            options=('--url:The store; default: HOLDFAST_URL, holdfast.toml.' '--app:Use the store of the queue MODULE:QUEUE of your application.' '--gateway:Use this gateway, not the store; default: HOLDFAST_GATEWAY.' '--token:The token for the gateway; default: HOLDFAST_TOKEN.' '--output:How to print: name is ids only.' '-o:How to print: name is ids only.' '--color:When to use colours.' '--help:Show the help of the command.')
             case $previous in
                 --output|-o) values=('table' 'json' 'jsonl' 'name') ;;
                 --color) values=('auto' 'always' 'never') ;;

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from holdfast.cli.worker.import_error import file_and_line, short_trace
+from holdfast.cli.import_error import file_and_line, short_trace
 from holdfast.errors import BadConfig
 from holdfast.queue.queue import Queue
 
