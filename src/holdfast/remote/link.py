@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -49,6 +48,7 @@ from holdfast.errors import BadConfig, HoldfastError
 from holdfast.remote.channel import ENDING, FATAL, UNKNOWN_NODE, Channel, Connect, error_of, greet
 from holdfast.remote.gateways import Gateways
 from holdfast.remote.outbox import Fate, Outbox
+from holdfast.remote.outgoing import Outgoing
 from holdfast.remote.owner import LinkOwner, Served
 from holdfast.remote.requests import Asked, Called, Offered, Pending, Renewal, held_of
 
@@ -88,8 +88,7 @@ class Link:
         self._turn = 0
         self._outbox = Outbox()
         self._channel: Channel | None = None
-        self._out: deque[WorkerMessage] = deque()
-        self._ready = asyncio.Event()
+        self._out = Outgoing()
         self._pending = Pending()
         self._calls = 0
         self._calling = asyncio.Semaphore(CALLS_MAX)
@@ -299,20 +298,13 @@ class Link:
     async def _serve(self) -> None:
         channel = self._channel
         assert channel is not None
-        writer = asyncio.create_task(self._write(channel), name="holdfast-link-writer")
+        writer = asyncio.create_task(self._out.run(channel), name="holdfast-link-writer")
         try:
             while True:
                 self._receive(await channel.receive())
         finally:
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
-
-    async def _write(self, channel: Channel) -> None:
-        while True:
-            while self._out:
-                await channel.send(self._out.popleft())
-            self._ready.clear()
-            await self._ready.wait()
 
     def _receive(self, message: GatewayMessage) -> None:
         match message:
@@ -367,8 +359,7 @@ class Link:
 
     def _post(self, message: WorkerMessage) -> None:
         if self.is_connected:
-            self._out.append(message)
-            self._ready.set()
+            self._out.put(message)
 
     # -- ends --------------------------------------------------------------------------------------
 
