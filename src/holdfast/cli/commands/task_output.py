@@ -7,7 +7,7 @@ stderr. With --follow a new attempt of the task is followed too. Never: lets out
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -25,6 +25,7 @@ from holdfast.cli.options import COMMON, Common, Flag, Output, Query, TaskId
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import clock
+from holdfast.cli.output_reader import OutputReader, Page
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import remark, with_queue
 from holdfast.client.calls import Calls
@@ -32,7 +33,6 @@ from holdfast.core.codec import dumps
 from holdfast.core.output import StreamName
 from holdfast.core.task import ENDED
 
-Page = dict[str, Any]
 Stream = Annotated[StreamName, Parameter(help="The stream of the run.")]
 Follow = Annotated[Flag, Parameter(name=("--follow", "-f"), help="Wait for more until it ends.")]
 
@@ -74,7 +74,7 @@ def _print_stream(
         position = await queue.parts.feed.position()
         found, path = await find(queue, calls)
         task = await find_task(queue.parts.tasks, found)
-        reader = _Reader(calls, path, query, start)
+        reader = OutputReader(calls, path, query, start)
         async for page in reader.pages():
             _take(printer, page, kept, follow=follow)
         if follow and task.status not in ENDED:
@@ -118,36 +118,6 @@ def logs(
             return found["id"], v1("jobs", ref, "executions", found["id"], "logs")
 
         _print_stream(common, find, {"stream": stream.value}, start=0, follow=follow)
-
-
-class _Reader:
-    """Reads a stream of a task page by page. Without a fence it goes on with a later run from its start."""
-
-    def __init__(self, calls: Calls, path: str, query: dict[str, Any], start: int) -> None:
-        self._calls = calls
-        self._path = path
-        self._query = query
-        self._fence = query.get("fence")
-        self._run: int | None = None
-        self._start = start
-
-    async def pages(self) -> AsyncIterator[Page]:
-        """What there is from here on."""
-        while True:
-            page = await self._page()
-            if self._fence is None and self._run not in (None, page["fence"]):
-                self._start = 0
-                page = await self._page()
-            self._run = page["fence"]
-            if page["next"] == self._start:
-                return
-            self._start = page["next"]
-            yield page
-
-    async def _page(self) -> Page:
-        query = self._query | {"start": self._start}
-        page: Page = (await self._calls.call("GET", self._path, query=query)).body
-        return page
 
 
 def _take(printer: Printer, page: Page, kept: list[Page], *, follow: bool) -> None:
