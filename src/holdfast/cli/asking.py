@@ -86,9 +86,9 @@ class Prompter:
 async def ask_decision(calls: Calls, decision_id: str) -> None:
     """Shows a question and sends the answer."""
     item = (await calls.call("GET", v1("decisions", decision_id))).body
-    say(f"{item['question']} ({decision_id})")
     options = [str(option) for option in item["options"]][: len(KEYS)]
     with Keyboard() as keyboard:
+        say(f"{item['question']} ({decision_id})")
         if not options:
             say("answer (JSON or text; Enter leaves it open): ", end=" ")
             text = await keyboard.line()
@@ -112,11 +112,6 @@ async def offer_vote(calls: Calls, job: Mapping[str, Any]) -> None:
     who = (await calls.call("GET", v1("whoami"))).body["name"]
     if job["status"] != JobStatus.WAIT_APPROVAL or job["created_by"] == who:
         return
-    say(f"job {job['id']} waits for an approval: {job['command'] or job['command_type']}")
-    say(f"  {job['hosts']} hosts, asked for by {job['created_by']}: {job['reason'] or 'no reason'}")
-    say("  a  approve")
-    say("  r  reject")
-    say("  s  leave it open")
     asked = asyncio.create_task(_vote(calls, job))
     try:
         while not asked.done() and await _waits(calls, job):
@@ -127,6 +122,12 @@ async def offer_vote(calls: Calls, job: Mapping[str, Any]) -> None:
 
 async def _vote(calls: Calls, job: Mapping[str, Any]) -> None:
     with Keyboard() as keyboard:
+        say(f"job {job['id']} waits for an approval: {job['command'] or job['command_type']}")
+        reason = job["reason"] or "no reason"
+        say(f"  {job['hosts']} hosts, asked for by {job['created_by']}: {reason}")
+        say("  a  approve")
+        say("  r  reject")
+        say("  s  leave it open")
         verb = await _chosen(keyboard, {"a": "approve", "r": "reject"})
         if verb is None:
             say(f"left open: holdfast approve {job['id']}")

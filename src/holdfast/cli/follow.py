@@ -1,15 +1,41 @@
-"""Follows a task: its events as they come, until it has ended."""
+"""Follows a task: its events as they come, until it has ended, and no longer than a command has patience."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
+from typing import TypeVar
 
 from holdfast.cli.session import advice
 from holdfast.cli.use_cases import UseCases
 from holdfast.core.event import Event, Position
 from holdfast.core.task import ENDED, Task
-from holdfast.errors import NotFound
+from holdfast.errors import NotFound, WaitTimeout
+
+T = TypeVar("T")
+
+
+class Patience:
+    """How long a command waits. The time counts from `begin`, so that a command looks at least once."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self._timer: asyncio.Timeout | None = None
+
+    async def bound(self, work: Awaitable[T]) -> T:
+        """The result of the work, which calls `begin` after its first look. WaitTimeout after the time."""
+        try:
+            async with asyncio.timeout(None) as self._timer:
+                return await work
+        except TimeoutError:
+            raise WaitTimeout(f"nothing ended the wait within {self.seconds:g} s") from None
+
+    def begin(self) -> None:
+        """Starts the time. Later calls change nothing."""
+        timer = self._timer
+        if self.seconds is not None and timer is not None and timer.when() is None:
+            timer.reschedule(asyncio.get_running_loop().time() + self.seconds)
 
 
 async def news_of(

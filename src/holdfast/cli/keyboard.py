@@ -1,7 +1,8 @@
 """The keyboard of a terminal, one key at a time.
 
 Promises: the terminal is as before afterwards, whatever happens. Ctrl-C works as always.
-Never: reads a key that nothing has asked for.
+Never: reads a key that was pressed before the keyboard was entered, or drops one that was pressed since: a
+question is shown after that.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Keyboard:
         try:
             return (await self._read(LINE_BYTES_MAX)).strip()
         finally:
-            tty.setcbreak(self._fd)
+            tty.setcbreak(self._fd, termios.TCSADRAIN)
 
     async def _read(self, most: int) -> str:
         loop, ready = asyncio.get_running_loop(), asyncio.Event()

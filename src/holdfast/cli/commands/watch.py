@@ -6,7 +6,6 @@ code says how the task ended, and 7 that the time ran out.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack
 from typing import Annotated, Any, Final
 
@@ -21,7 +20,7 @@ from holdfast.cli.commands.fleet.progress import Progress
 from holdfast.cli.commands.fleet.watch import job_statuses, wait_job, watch_job
 from holdfast.cli.commands.fleet.which import names_job
 from holdfast.cli.commands.task import fields, whole
-from holdfast.cli.follow import news_of
+from holdfast.cli.follow import Patience, news_of
 from holdfast.cli.ids import find_task
 from holdfast.cli.keyboard import is_interactive
 from holdfast.cli.options import COMMON, Common
@@ -74,20 +73,24 @@ def watch(
         raise Usage("give the id of a task, or a query with -q")
     if limit is not None and limit < 1:
         raise Usage(f"--limit is {limit}: give a positive number")
-    patience = None if timeout is None else values.seconds(timeout, "--timeout")
+    patience = _patience(timeout)
     printer = Printer(common)
     if task_id is None:
         with_queue(
             common,
-            lambda queue: _bounded(_watch_query(queue, printer, query or "", limit), patience),
+            lambda queue: patience.bound(
+                _watch_query(queue, printer, query or "", limit, patience)
+            ),
         )
         return 0
     if names_job(common, task_id):
-        return watch_job(common, task_id, progress=progress, timeout=patience)
+        return watch_job(common, task_id, progress=progress, patience=patience)
     asks = printer.is_table and progress is not Progress.QUIET and is_interactive()
     task = with_queue(
         common,
-        lambda queue: _bounded(_watch_task(queue, printer, task_id, limit, asks=asks), patience),
+        lambda queue: patience.bound(
+            _watch_task(queue, printer, task_id, limit, patience, asks=asks)
+        ),
     )
     if task.status in ENDED and task.status is not Status.COMPLETED:
         raise TaskFailed(no_result(task))
@@ -95,13 +98,20 @@ def watch(
 
 
 async def _watch_task(
-    queue: TaskQueue, printer: Printer, text: str, limit: int | None, *, asks: bool
+    queue: TaskQueue,
+    printer: Printer,
+    text: str,
+    limit: int | None,
+    patience: Patience,
+    *,
+    asks: bool,
 ) -> Task:
     """`asks`: questions of the task are offered to the person at the terminal."""
     parts = use_cases(queue)
     start = await parts.feed.position()
     task = await find_task(parts.tasks, text)
     printer.note(f"task {task.id} ({task.type}) is {task.status}")
+    patience.begin()
     if task.status in ENDED:
         return task
     count = 0
@@ -122,13 +132,16 @@ async def _watch_task(
     return task
 
 
-async def _watch_query(queue: TaskQueue, printer: Printer, query: str, limit: int | None) -> None:
+async def _watch_query(
+    queue: TaskQueue, printer: Printer, query: str, limit: int | None, patience: Patience
+) -> None:
     """Each event is judged by the task as it is when the event is read."""
     parts, calls = queue.parts, await calls_of(queue)
     start = await parts.feed.position()
     # A query that is not valid is refused now, by itself: the error names a character of it.
     await calls.call("GET", v1("tasks"), query={"q": query, "limit": 1})
     await _matches(calls, query, ANY_ID)
+    patience.begin()
     count = 0
     async for event in parts.feed.events(start):
         if event.task_id and await _matches(calls, query, event.task_id):
@@ -160,19 +173,19 @@ def wait(
 ) -> int:
     """Wait until a task or a job has a status. Exit code 6 if it ended in another one, 7 after --timeout.
     Without --for the exit code of a job says how it ended."""
-    patience = None if timeout is None else values.seconds(timeout, "--timeout")
+    patience = _patience(timeout)
     if names_job(common, task_id):
         named = None if for_ is None else job_statuses(_after_for(for_))
-        return wait_job(common, task_id, named, timeout=patience)
+        return wait_job(common, task_id, named, patience=patience)
     wanted = _statuses(UNTIL_ENDED if for_ is None else for_)
 
     async def work(parts: UseCases) -> dict[str, Any]:
         try:
-            task = await _bounded(_wait(parts, task_id, wanted), patience)
+            task = await patience.bound(_wait(parts, task_id, wanted, patience))
         except WaitTimeout:
             task = await find_task(parts.tasks, task_id)
             raise WaitTimeout(
-                f"task {task.id} is {task.status} after {patience:g} s: "
+                f"task {task.id} is {task.status} after {patience.seconds:g} s: "
                 f"`holdfast task why {task.id}` says what it waits for"
             ) from None
         return await whole(parts, task)
@@ -180,6 +193,10 @@ def wait(
     item = with_parts(common, work)
     Printer(common).one(item, fields(item), name=item["id"])
     return 0
+
+
+def _patience(timeout: str | None) -> Patience:
+    return Patience(None if timeout is None else values.seconds(timeout, "--timeout"))
 
 
 def _statuses(text: str) -> frozenset[Status]:
@@ -194,9 +211,10 @@ def _after_for(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-async def _wait(parts: UseCases, text: str, wanted: frozenset[Status]) -> Task:
+async def _wait(parts: UseCases, text: str, wanted: frozenset[Status], patience: Patience) -> Task:
     start = await parts.feed.position()
     task = await find_task(parts.tasks, text)
+    patience.begin()
     if task.status in wanted:
         return task
     if task.status not in ENDED:
@@ -207,11 +225,3 @@ async def _wait(parts: UseCases, text: str, wanted: frozenset[Status]) -> Task:
     names = " or ".join(sorted(status.value for status in wanted))
     hint = "" if task.status in TERMINAL else ": replay it first"
     raise Conflict(f"task {task.id} has ended as {task.status} and does not become {names}{hint}")
-
-
-async def _bounded(work: Any, seconds: float | None) -> Any:
-    try:
-        async with asyncio.timeout(seconds):
-            return await work
-    except TimeoutError:
-        raise WaitTimeout(f"nothing ended the wait within {seconds:g} s") from None

@@ -27,6 +27,7 @@ from holdfast.cli.commands.fleet.progress import Progress
 from holdfast.cli.commands.fleet.rehearse import ASSUMED, Assumed, rehearsed
 from holdfast.cli.commands.fleet.run_request import Rollout, What
 from holdfast.cli.commands.fleet.watch import watch_job
+from holdfast.cli.follow import Patience
 from holdfast.cli.options import COMMON, Common, Flag, Project, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Item
@@ -83,7 +84,7 @@ def run(
         _print_made(common, made, job)
     if not watch:
         return made_exit(job)
-    return watch_job(common, job["id"], progress=progress, project=project)
+    return watch_job(common, job["id"], progress=progress, patience=Patience(None), project=project)
 
 
 async def _post(queue: TaskQueue, body: dict[str, Any]) -> Item:

@@ -36,6 +36,7 @@ from holdfast.cli.commands.fleet.progress import (
     make_display,
 )
 from holdfast.cli.exits import Exit
+from holdfast.cli.follow import Patience
 from holdfast.cli.keyboard import is_interactive
 from holdfast.cli.options import Common
 from holdfast.cli.output.printer import Printer
@@ -64,7 +65,7 @@ def watch_job(
     text: str,
     *,
     progress: Progress = Progress.AUTO,
-    timeout: float | None = None,
+    patience: Patience,
     project: str | None = None,
 ) -> int:
     """Follows the job that the text names. The exit code says how it ended."""
@@ -72,8 +73,8 @@ def watch_job(
     display = make_display(progress, common)
     try:
         if Printer(common).is_table and progress is not Progress.QUIET and is_interactive():
-            with_queue(common, lambda queue: _offer_vote(queue, text, project, timeout))
-        last = with_queue(common, lambda queue: _bounded(follower, queue, display, timeout))
+            with_queue(common, lambda queue: _offer_vote(queue, text, project, patience.seconds))
+        last = with_queue(common, lambda queue: _bounded(follower, queue, display, patience))
     except KeyboardInterrupt:
         job_id = follower.job_id
         remark(
@@ -97,10 +98,10 @@ async def _offer_vote(
 
 
 async def _bounded(
-    follower: Follower, queue: TaskQueue, display: Display, timeout: float | None
+    follower: Follower, queue: TaskQueue, display: Display, patience: Patience
 ) -> Snapshot:
     with display:
-        return await follower.follow(queue, display, has_ended, timeout)
+        return await follower.follow(queue, display, has_ended, patience)
 
 
 class Follower:
@@ -111,7 +112,7 @@ class Follower:
         self._project = project
 
     async def follow(
-        self, queue: TaskQueue, display: Display, until: Until, timeout: float | None
+        self, queue: TaskQueue, display: Display, until: Until, patience: Patience
     ) -> Snapshot:
         """The job when it has ended, or is as `until` says, with its outputs. WaitTimeout after the time."""
         calls = await calls_of(queue)
@@ -119,15 +120,26 @@ class Follower:
         self.job_id = await job_ref(calls, self.job_id, self._project)
         with advice(lambda: f"job {self.job_id} goes on: holdfast watch {self.job_id}"):
             try:
-                async with asyncio.timeout(timeout):
-                    return await self._follow(queue.parts, calls, start, display, until)
-            except TimeoutError:
+                return await patience.bound(
+                    self._follow(
+                        queue.parts, calls, start, display=display, until=until, patience=patience
+                    )
+                )
+            except WaitTimeout:
                 raise WaitTimeout(
-                    f"job {self.job_id} has not ended within {timeout:g} s: holdfast watch {self.job_id}"
+                    f"job {self.job_id} has not ended within {patience.seconds:g} s: "
+                    f"holdfast watch {self.job_id}"
                 ) from None
 
     async def _follow(
-        self, parts: UseCases, calls: Calls, start: Position, display: Display, until: Until
+        self,
+        parts: UseCases,
+        calls: Calls,
+        start: Position,
+        *,
+        display: Display,
+        until: Until,
+        patience: Patience,
     ) -> Snapshot:
         outputs = _Outputs(calls, self._project)
         async with _news(parts, start) as news:
@@ -143,6 +155,7 @@ class Follower:
                 display.show(found)
                 if is_over:
                     return found
+                patience.begin()
                 await asyncio.sleep(display.seconds)
                 await news.wait(QUIET_SECONDS)
 
@@ -259,7 +272,7 @@ def wait_job(
     text: str,
     wanted: frozenset[str] | None,
     *,
-    timeout: float | None = None,
+    patience: Patience,
     project: str | None = None,
 ) -> int:
     """Waits until a job has one of the statuses, or has ended. Exit code: how it ended; 6 if it ended as
@@ -269,7 +282,7 @@ def wait_job(
     def until(job: Item) -> bool:
         return wanted is not None and job["status"] in wanted
 
-    last = with_queue(common, lambda queue: follower.follow(queue, QuietDisplay(), until, timeout))
+    last = with_queue(common, lambda queue: follower.follow(queue, QuietDisplay(), until, patience))
     print_end(Printer(common), last)
     if wanted is None:
         return exit_code(last.job)
