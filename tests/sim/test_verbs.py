@@ -29,6 +29,7 @@ UNUSED = {
     "after_fork_in_parent": "part of a fork",
     "start_over": "part of a fork",
     "task": "the decorator adds arguments and a schedule to what `register_handler` does",
+    "producer": "opens and closes the queue, which a simulated process does by itself",
     "settings": "an attribute, not an operation",
     "is_paused": "an attribute of a view, not an operation",
 }

@@ -17,7 +17,6 @@ NO_PONG: Final = 4000
 MALFORMED: Final = 4400
 UNAUTHENTICATED: Final = 4401
 FORBIDDEN: Final = 4403
-NO_SUCH_PATH: Final = 4404
 SLOW_CONSUMER: Final = 4408
 NOT_SPEAKING: Final = 4409
 """The node may not speak in this connection: a newer one does, or the node is fenced or unknown."""

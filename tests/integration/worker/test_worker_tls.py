@@ -124,9 +124,14 @@ async def test_a_remote_queue_shows_its_certificate(
         assert await (await queue.enqueue("add", {"a": 1, "b": 2})).result(SECONDS) == 3
     stranger = make_ca(tmp_path, "other")
     foreign = make_certificate(tmp_path, stranger, "stranger")
-    for authority, shown in ((ca, None), (ca, foreign), (stranger, own)):
+    cases = (
+        (ca, None, GatewayUnavailable),
+        (ca, foreign, GatewayUnavailable),
+        (stranger, own, BadConfig),
+    )
+    for authority, shown, error in cases:
         refused = queue_with_handlers(address(scheme, site, authority, shown), token=ADMIN)
-        with pytest.raises(GatewayUnavailable):
+        with pytest.raises(error):
             await refused.start()
         await refused.stop()
 

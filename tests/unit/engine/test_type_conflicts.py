@@ -33,8 +33,8 @@ OTHERS: dict[str, Any] = {
     "key_concurrency": 2,
     "burst": 4,
 }
-OF_THE_NODE = {"isolation", "cron", "timezone"}
-"""Options of the node and of the schedule, which are not part of the type's options."""
+OF_THE_NODE = {"isolation", "cron", "timezone", "retry_on", "give_up_on"}
+"""Options of the node that runs a task, and of the schedule, which are not part of the type's options."""
 
 
 async def idle(task: Task) -> None: ...

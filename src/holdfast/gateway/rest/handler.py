@@ -17,7 +17,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from holdfast.core.close_codes import NO_SUCH_PATH
 from holdfast.core.errors import Malformed
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.fleet.webhooks.webhooks import Incoming
@@ -78,7 +77,7 @@ class Api:
                 self.refuse(error, request_id)
             )
         else:
-            await send({"type": "websocket.close", "code": NO_SUCH_PATH})
+            await send({"type": "websocket.close"})
 
     async def respond(self, request: Request, path: str) -> Response:
         """The response to a request; never an exception."""
