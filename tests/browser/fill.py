@@ -19,7 +19,7 @@ class Filler:
     def __init__(self, url: str, token: str) -> None:
         self.url = url
         headers = {"Authorization": f"Bearer {token}"}
-        self._client = httpx2.AsyncClient(base_url=f"{url}/api/v1", headers=headers)
+        self._client = httpx2.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=60)
 
     async def ask(self, method: str, path: str, body: object = None) -> Any:
         response = await self._client.request(method, path, json=body)

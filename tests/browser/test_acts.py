@@ -58,6 +58,7 @@ async def test_all_seven_interventions_show_their_effect_and_keep_their_reason(
     await to.until(f"/tasks/{task}", lambda body: body["status"] == "running")
     await page.goto(f"{place.url}/tasks/{task}")
     now = page.locator(".path .now")
+    version = page.locator("dt:text-is('version') + dd")
     for act in ACTS:
         await expect(now).to_contain_text(act.before)
         dialog = await open_act(page, act)
@@ -70,7 +71,9 @@ async def test_all_seven_interventions_show_their_effect_and_keep_their_reason(
         await dialog.get_by_label("Reason").fill(f"to see {act.type}")
         await dialog.get_by_role("button", name=act.button).click()
         await expect(dialog).to_have_count(0)
-        await to.until(f"/tasks/{task}", is_now(act.after))
+        reached = await to.until(f"/tasks/{task}", is_now(act.after))
+        # An act is bound to the version that the page shows.
+        await expect(version).to_have_text(str(reached["version"]))
     acts = (await to.ask("GET", f"/tasks/{task}/interventions"))["items"]
     kept = {(one["type"], one["reason"]) for one in acts}
     assert kept == {(act.type, f"to see {act.type}") for act in ACTS}

@@ -10,7 +10,7 @@ import { param, setParams, url } from "../lib/place";
 import { ApprovalPanel, LeftOut } from "../ui/approval";
 import { Icon, type Family } from "../ui/marks";
 import { looksOf, Matrix } from "../ui/matrix";
-import { order, OrderDialog } from "../ui/order";
+import { order, OrderDialog, renewOrder } from "../ui/order";
 import { Button, Command, Copy, Empty, Meter, Output, Seg, Shown, Text, Time, Wrong } from "../ui/parts";
 
 const LIVE_MS = 700;
@@ -43,6 +43,7 @@ function Body({ job }: { job: JobView }): JSX.Element {
     ];
     return () => void (screenKeys.value = []);
   });
+  useEffect(() => renewOrder(job), [job]);
   const asked = param("act");
   useEffect(() => {
     if (asked !== "retry" || !over) return;

@@ -74,6 +74,11 @@ export const sum = (of: Record<string, number>): number => Object.values(of).red
 
 const asked = signal<{ verb: Order; job: Job } | null>(null);
 export const order = (verb: Order, job: Job): void => void (asked.value = { verb, job });
+/** Keeps the numbers of an open dialog true. A vote stays bound to what the person was shown. */
+export function renewOrder(job: Job): void {
+  const open = asked.value;
+  if (open?.job.id === job.id && open.job !== job && !["approve", "reject", "withdraw"].includes(open.verb)) asked.value = { ...open, job };
+}
 export const OrderDialog = (): JSX.Element | null => asked.value && <Ask key={`${asked.value.verb} ${asked.value.job.id}`} {...asked.value} onClose={() => (asked.value = null)} />;
 
 const TYPED_FROM = 100;
