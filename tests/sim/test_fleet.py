@@ -113,6 +113,28 @@ def never_taken(outcome: Outcome, history: FleetHistory) -> None:
     history.executions[run.execution] = replace(execution, taken_json="[]")
 
 
+def lost_after(outcome: Outcome, history: FleetHistory) -> RealRun:
+    """After a run that failed, a further attempt was lost before it started."""
+    run = a_run(outcome, ExecutionKind.FAILED)
+    execution = history.executions[run.execution]
+    history.executions[run.execution] = replace(
+        execution, token=run.token + 1, exit_code=None, outcome="lost", late_json=None
+    )
+    return run
+
+
+def forgotten(outcome: Outcome, history: FleetHistory) -> None:
+    run = lost_after(outcome, history)
+    outcome.events[:] = [event for event in outcome.events if event.task_id != run.execution]
+
+
+def shown_by_events_only(outcome: Outcome, history: FleetHistory) -> None:
+    run = a_run(outcome, ExecutionKind.FAILED)
+    execution = history.executions[run.execution]
+    history.executions[run.execution] = replace(execution, exit_code=None, late_json=None)
+    outcome.tasks[run.execution] = replace(outcome.tasks[run.execution], failure_json=None)
+
+
 def went_back(_: Outcome, history: FleetHistory) -> None:
     id = next(iter(history.shown))
     history.shown[id].append(Sighting(1e9, ExecutionKind.QUEUED, 0, 0))
@@ -178,6 +200,8 @@ TAMPERS: list[tuple[str, Tamper]] = [
     ("an execution has one true outcome", other_exit),
     ("an execution has one true outcome", nothing_ran),
     ("no result is lost", never_taken),
+    ("no result is lost", forgotten),
+    ("no result is lost", shown_by_events_only),
     ("a shown status never goes back", went_back),
     ("a shown status never goes back", became_another),
     ("a rollout keeps its window", crowded),
@@ -191,13 +215,25 @@ TAMPERS: list[tuple[str, Tamper]] = [
 ]
 
 
-@pytest.mark.parametrize(("law", "tamper"), TAMPERS)
-def test_a_broken_law_is_noticed(good: Outcome, law: str, tamper: Tamper) -> None:
+def copy_of(good: Outcome) -> Outcome:
     record = copy.copy(good.record)
     record.fleet = copy.deepcopy(good.record.fleet)
-    outcome = replace(good, record=record)
-    tamper(outcome, record.fleet)
+    return replace(good, record=record, events=[*good.events], tasks={**good.tasks})
+
+
+@pytest.mark.parametrize(("law", "tamper"), TAMPERS)
+def test_a_broken_law_is_noticed(good: Outcome, law: str, tamper: Tamper) -> None:
+    outcome = copy_of(good)
+    tamper(outcome, outcome.record.fleet)
     assert list(CHECKERS[law](outcome))
+
+
+def test_the_end_of_an_attempt_before_a_lost_one_is_shown_by_its_events(good: Outcome) -> None:
+    outcome = copy_of(good)
+    run = lost_after(outcome, outcome.record.fleet)
+    lost = replace(outcome.tasks[run.execution], failure_json=None)
+    outcome.tasks[run.execution] = lost
+    assert list(CHECKERS["no result is lost"](outcome)) == []
 
 
 def test_every_law_of_the_fleet_has_a_tamper() -> None:

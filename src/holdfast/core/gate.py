@@ -23,6 +23,8 @@ NODE: Final = "!node:"
 PREFERENCE: Final = "!prefers:"
 NODE_ACTOR: Final = "node:"
 """How the name of an actor begins that is a node."""
+BLOCK_ACTOR: Final = "block:"
+"""How the name of an actor begins that is a block of the fleet. Its id follows."""
 DECISION: Final = "!decision:"
 
 
@@ -80,9 +82,16 @@ def is_of_node(held_by: str | None) -> bool:
     return held_by is not None and held_by.startswith(NODE_ACTOR)
 
 
+def is_of_block(held_by: str | None) -> bool:
+    """Whether a block holds the task, not an operator."""
+    return held_by is not None and held_by.startswith(BLOCK_ACTOR)
+
+
 def yields(task: Task, actor: str) -> bool:
-    """Whether the hold of the task gives way to a hold by this actor. A node lifts its own hold, so the
-    hold of an operator takes its place."""
+    """Whether the hold of the task gives way to a hold by this actor. A node lifts its own hold and a block
+    ends by itself, so the hold of an operator takes their place."""
+    if is_of_block(task.held_by):
+        return not actor.startswith((NODE_ACTOR, BLOCK_ACTOR))
     return is_of_node(task.held_by) and not actor.startswith(NODE_ACTOR)
 
 

@@ -8,6 +8,7 @@ Never: makes credentials or ids.
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 from typing import Final, TypeAlias
 
@@ -20,7 +21,13 @@ REPEAT_SECONDS: Final = 60.0
 """How long a repeated registration with one boot id is the same start."""
 CLONE_SECONDS: Final = 60.0
 CLONE_CHANGES: Final = 3
-"""More changes of the boot id within `CLONE_SECONDS`, with a return to an earlier one, are two processes."""
+"""More changes of the boot id within `CLONE_SECONDS`, with returns to earlier ones, are two processes."""
+CLONE_RETURNS: Final = 2
+"""Returns to one earlier boot id that are two processes. A late copy of an old request is one."""
+CLONE_RETURNS_ALL: Final = 3
+"""Returns to any earlier boot ids that are several processes."""
+BOOTS_KEPT: Final = 16
+"""Starts that are compared. Up to 12 processes that take turns come back often enough among them."""
 OLD_CREDENTIAL_SECONDS: Final = 600.0
 """How long the credential before a rotation is accepted."""
 
@@ -173,11 +180,16 @@ def _later(boots: tuple[Boot, ...], boot_id: str | None, now: float) -> tuple[Bo
     recent = tuple(boot for boot in boots if now - boot.at < CLONE_SECONDS)
     if recent and recent[-1].boot_id == boot_id:
         return recent
-    return (*recent, Boot(boot_id, now))[-2 * (CLONE_CHANGES + 1) :]
+    return (*recent, Boot(boot_id, now))[-BOOTS_KEPT:]
 
 
 def _are_two(boots: tuple[Boot, ...]) -> bool:
-    """Whether the boot id changed often and came back. A process that dies at each start has a new boot id
-    each time."""
+    """Whether the boot id changed often and earlier ones keep coming back. A process that dies at each start
+    has a new boot id each time; a late copy of one of its requests names an earlier one, and its next start
+    the newest."""
     names = [boot.boot_id for boot in boots]
-    return len(names) - 1 > CLONE_CHANGES and len(set(names)) < len(names)
+    newest = list(dict.fromkeys(names))[-1:]
+    starts = Counter(name for name in names if name not in newest)
+    returns = starts.total() - len(starts)
+    has_turns = returns >= CLONE_RETURNS_ALL or max(starts.values(), default=0) > CLONE_RETURNS
+    return len(names) - 1 > CLONE_CHANGES and has_turns

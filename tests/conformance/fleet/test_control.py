@@ -68,6 +68,18 @@ async def test_an_abort_ends_what_has_no_go_and_lets_the_rest_finish(store: Stor
     await check_counters(store)
 
 
+async def test_an_abort_that_comes_too_late_leaves_the_job_a_success(store: Store) -> None:
+    fleet = FleetBench(store)
+    job_id = await started(fleet, 2)
+    runs = [await fleet.start(task) for task in await fleet.queued(job_id)]
+    await control_of(fleet).abort(job_id, BY)
+    for run in runs:
+        await fleet.complete(run)
+    job = await fleet.plan(job_id)
+    assert (job.status, counts_of(job)) == (JobStatus.SUCCESS, {"succeeded": 2})
+    assert job.halt_json is not None, "the abort is shown beside the status"
+
+
 async def test_a_kill_aborts_what_runs_and_orders_its_agents(store: Store) -> None:
     fleet = FleetBench(store)
     job_id = await started(fleet)

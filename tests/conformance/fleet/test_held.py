@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from holdfast.clock import VirtualClock
+from holdfast.core.command import Command, Instruction, Pause, Resume
 from holdfast.core.fleet.approvals.approval import Person
 from holdfast.core.fleet.model import ApprovalState, Block, JobStatus
 from holdfast.core.fleet.rollout.policy import HostOrder, RolloutRequest
+from holdfast.core.transition import Transition
 from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.jobs import deadlines
 from holdfast.fleet.jobs.approvals import Approvals
@@ -263,3 +265,54 @@ async def test_a_new_block_ends_what_runs_behind_many_open_executions(
         await block(store, host=execution.host, on_running="abort")
     assert await deadlines_of(fleet).stop_blocked() == 2
     assert await fleet.statuses(job_id) == {"aborted": 2, "queued": 8}
+
+
+# -- holds of operators ------------------------------------------------------------------------------
+
+
+async def operate(fleet: FleetBench, task_id: str, command: Command) -> None:
+    [ruling] = await fleet.store.apply([Instruction(task_id, command)])
+    assert isinstance(ruling, Transition), ruling
+
+
+@pytest.mark.parametrize("is_operator_first", [True, False])
+async def test_the_end_of_a_block_leaves_the_hold_of_an_operator(
+    store: Store, clock: VirtualClock, is_operator_first: bool
+) -> None:
+    """The operator owns what is desired: a block that ends by itself starts nothing that a person holds."""
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1)
+    held = await block(store, effect="hold")
+    job_id = (await fleet.create(names)).job.id
+    [execution] = await fleet.executions(job_id)
+    hold = Pause("user:ann", "not this host")
+    if is_operator_first:
+        await operate(fleet, execution.task_id, hold)
+    await fleet.plan(job_id)
+    if not is_operator_first:
+        await operate(fleet, execution.task_id, hold)
+    await Blocks(store).lift(held.id, BY)
+    await deadlines_of(fleet).release_held()
+    assert await deadlines_of(fleet).release_held() == 0, "the block holds nothing any more"
+    task = (await fleet.tasks(job_id))[execution.task_id]
+    assert task.held_by == "user:ann: not this host"
+    await operate(fleet, execution.task_id, Resume("user:ann"))
+    clock.pause(2.0)
+    await fleet.hear_agents()
+    assert (await fleet.run_out(job_id)).status is JobStatus.SUCCESS
+
+
+async def test_the_end_of_a_block_leaves_what_runs(store: Store) -> None:
+    """It was let go by an operator and has started: it is not skipped."""
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1)
+    held = await block(store, effect="hold", on_lift="drop")
+    job_id = (await fleet.create(names)).job.id
+    await fleet.plan(job_id)
+    [execution] = await fleet.executions(job_id)
+    await Blocks(store).lift(held.id, BY)
+    await operate(fleet, execution.task_id, Resume("user:ann"))
+    run = await fleet.start((await fleet.tasks(job_id))[execution.task_id])
+    await deadlines_of(fleet).release_held()
+    await fleet.complete(run)
+    assert counts_of(await fleet.plan(job_id)) == {"succeeded": 1}

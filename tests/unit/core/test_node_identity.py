@@ -94,6 +94,35 @@ def test_a_process_that_dies_at_each_start_is_no_copy(gaps: list[float]) -> None
     assert identity.incarnation == len(gaps) + 1
 
 
+@given(st.integers(4, 12), st.data())
+def test_a_late_copy_of_an_old_start_does_not_make_reboots_a_copy(
+    boots: int, data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(1, boots - 1))
+    old = data.draw(st.integers(0, at - 1))
+    names = [f"boot-{n}" for n in range(boots)]
+    names[at + 1 : at + 1] = [f"boot-{old}", f"boot-{at}"]
+    identity = None
+    for n, name in enumerate(names):
+        identity = started(identity, name, float(n))
+    assert identity is not None
+    assert identity.incarnation == len(names)
+
+
+@given(st.integers(2, 12), st.integers(0, 3))
+def test_processes_that_take_turns_are_found_among_reboots(processes: int, reboots: int) -> None:
+    identity = None
+    for n in range(reboots):
+        identity = started(identity, f"boot-{n}", float(n))
+    for n in range(2 * processes + 1):
+        answer = start(identity, boot_id="abcdefghijkl"[n % processes], now=float(reboots + n))
+        if isinstance(answer, Cloned):
+            return
+        assert isinstance(answer, Started)
+        identity = answer.identity
+    raise AssertionError("the processes were not found")
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 40)), max_size=30))
 def test_incarnations_rise_by_one_and_shut_out_is_final(starts: list[tuple[str, float]]) -> None:
     identity: NodeIdentity | None = None

@@ -14,11 +14,9 @@ from typing import Final
 import msgspec
 
 from holdfast.core.fleet.model import ApprovalState, Execution, Job
+from holdfast.core.gate import is_of_block
 from holdfast.core.start_once import RunPhase, phase_of
 from holdfast.core.task import ENDED, LEASED, FailureKind, Status, Task
-
-BLOCK_ACTOR: Final = "block:"
-"""How the holder of a task begins that is a block."""
 
 
 class ExecutionStatus(StrEnum):
@@ -213,7 +211,7 @@ def kind_of(facts: ExecutionFacts) -> ExecutionKind:
 
 def _queued(facts: ExecutionFacts) -> ExecutionKind:
     if facts.held_by is not None:
-        return K.HELD_BY_BLOCK if facts.held_by.startswith(BLOCK_ACTOR) else K.HELD
+        return K.HELD_BY_BLOCK if is_of_block(facts.held_by) else K.HELD
     if not facts.host_live:
         return K.HOST_UNREACHABLE
     if facts.is_away:

@@ -13,13 +13,13 @@ from typing import Any
 from holdfast.core.fleet.model import SLOT, Execution, Job
 from holdfast.core.fleet.rollout.state import HostOutcome
 from holdfast.core.fleet.status import (
-    BLOCK_ACTOR,
     ExecutionFacts,
     ExecutionKind,
     bucket,
     kind_of,
     shown,
 )
+from holdfast.core.gate import BLOCK_ACTOR
 from holdfast.core.start_once import RunPhase
 from holdfast.core.task import FailureKind, Status, Task
 from holdfast.fleet.jobs.job_rows import GRANTED, Rollout, counts_of

@@ -1,8 +1,9 @@
 """What ends by itself: approvals that were not given in time, and blocks that hold executions.
 
 Promises: an execution that a block held goes on, ends or is asked about again when the block has ended, as
-the block says (`on_lift`). A block with `on_running = abort` ends what runs on its hosts. Each job is one
-transaction; a job that fails is left alone for a while and stops no other.
+the block says (`on_lift`). What an operator holds, or has let go, is left to the operator. A block with
+`on_running = abort` ends what runs on its hosts. Each job is one transaction; a job that fails is left alone
+for a while and stops no other.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from holdfast.core.fleet.model import (
     OutboxKind,
 )
 from holdfast.core.fleet.rules import FleetRules
-from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionKind, ends_as
+from holdfast.core.fleet.status import ExecutionKind, ends_as
+from holdfast.core.gate import BLOCK_ACTOR, is_of_block
 from holdfast.core.ids import Ids
+from holdfast.core.task import ENDED
 from holdfast.core.transition import Transition
 from holdfast.fleet.attempts import Attempts
 from holdfast.fleet.hints import wake_hosts, wake_jobs
@@ -242,6 +245,13 @@ class _Lift:
         in_force: BlocksInForce,
         ended: Sequence[Block],
     ) -> None:
+        task = self.work.tasks[execution.task_id]
+        if task.status in ENDED:
+            return
+        if not is_of_block(task.held_by):
+            # An operator holds it, or has let it go, and it may run: the block has no say any more.
+            self.reasons[task.id] = Reason(None, "")
+            return
         others = None if host is None else in_force.verdict(host)
         action = LiftAction.REQUEUE
         if ended:

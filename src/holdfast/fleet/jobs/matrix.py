@@ -15,7 +15,8 @@ from holdfast.core import codec
 from holdfast.core.fleet.model import SLOT, Job
 from holdfast.core.fleet.rollout.policy import wave_of
 from holdfast.core.fleet.rules import FleetRules
-from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionFacts, ExecutionKind, kind_of
+from holdfast.core.fleet.status import ExecutionFacts, ExecutionKind, kind_of
+from holdfast.core.gate import BLOCK_ACTOR
 from holdfast.core.start_once import RunPhase
 from holdfast.core.task import ENDED, LEASED, FailureKind, Status
 from holdfast.fleet.jobs.job_rows import GRANTED, rollout_of

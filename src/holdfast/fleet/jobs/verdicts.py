@@ -11,7 +11,8 @@ from holdfast.core.fleet.commands.secrets import versions
 from holdfast.core.fleet.hosts.selector_parse import Selector
 from holdfast.core.fleet.jobs.spec import JobSpec, digest_of
 from holdfast.core.fleet.model import Block, Host, OnRunning
-from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionKind
+from holdfast.core.fleet.status import ExecutionKind
+from holdfast.core.gate import BLOCK_ACTOR
 from holdfast.fleet.hosts.groups import read_selectors
 from holdfast.fleet.jobs.ending import Reason
 from holdfast.fleet.jobs.rows import own

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.event import Event
 from holdfast.core.fleet.blocks.block import matches
 from holdfast.core.fleet.jobs.spec import read_spec
 from holdfast.core.fleet.model import FLEET_TYPE, ApprovalState, Execution
@@ -120,19 +121,32 @@ def _untrue(kind: K, execution: Execution, runs: Sequence[RealRun]) -> str | Non
 
 
 def no_result_is_lost(outcome: Outcome) -> Iterator[str]:
-    """The end of every run has been reported and taken."""
+    """The end of every run has been reported and taken. That of the last run is shown: by the row, or, if a
+    later attempt was lost before it started, by the events of the task."""
     executions = outcome.record.fleet.executions
     for id, runs in runs_by_execution(outcome).items():
         taken = _tokens.decode(executions[id].taken_json) if id in executions else []
         for run in runs:
             if run.token not in taken:
                 yield f"the end of token {run.token} of {id} ({run.exit_code}) was not taken"
-        execution = executions.get(id)
-        code = runs[-1].exit_code
-        if execution is not None and code is not None and id in outcome.tasks:
-            is_said = f"exit code {code}" in (outcome.tasks[id].error or "")
-            if not (execution.exit_code == code or execution.late_json is not None or is_said):
-                yield f"{id} ended with {code}, which is nowhere shown"
+        if id in executions and id in outcome.tasks and not _is_shown(outcome, runs[-1]):
+            yield f"{id} ended with {runs[-1].exit_code}, which is nowhere shown"
+
+
+def _is_shown(outcome: Outcome, run: RealRun) -> bool:
+    if run.exit_code is None:
+        return True
+    execution = outcome.record.fleet.executions[run.execution]
+    if execution.exit_code == run.exit_code or execution.late_json is not None:
+        return True
+    text = f"exit code {run.exit_code}"
+    if run.token == execution.token:
+        return text in (outcome.tasks[run.execution].error or "")
+    return any(text in str(event.data.get("error")) for event in _events_of(outcome, run.execution))
+
+
+def _events_of(outcome: Outcome, task_id: str) -> Iterator[Event]:
+    return (event for event in outcome.events if event.task_id == task_id)
 
 
 def statuses_never_go_back(outcome: Outcome) -> Iterator[str]:

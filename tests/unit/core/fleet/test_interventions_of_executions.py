@@ -65,8 +65,8 @@ COMMANDS: Final[list[tuple[c.OperatorCommand, list[Case]]]] = [
     (c.Abort(*BY), [*NOT_ADMITTED, *WAITING, *OFFERED, *GOING]),
     (c.Pause(*BY), [Case(S.BLOCKED), Case(S.QUEUED), *OFFERED]),
     (c.Resume(*BY), [Case(S.BLOCKED, held=True), Case(S.QUEUED, held=True), Case(S.PAUSED)]),
-    (c.Retry(*BY), [Case(S.QUEUED), Case(S.QUEUED, held=True)]),
-    (c.Retry(*BY, payload_json="{}"), []),
+    (c.RetryTask(*BY), [Case(S.QUEUED), Case(S.QUEUED, held=True)]),
+    (c.RetryTask(*BY, payload_json="{}"), []),
     (c.Replay(BY[0]), []),
     (c.Edit(BY[0], payload_json='{"x":1}'), []),
     (c.Edit(BY[0], metadata_json='{"x":1}'), []),
@@ -116,7 +116,7 @@ def test_every_command_of_an_operator_is_judged() -> None:
 def test_the_refusal_says_what_to_do() -> None:
     dead, going = Case(S.FAILED).task(), Case(S.RUNNING, RunPhase.STARTED).task()
     rows: list[tuple[Task, c.OperatorCommand, str]] = [
-        (dead, c.Retry(*BY), "retry the job"),
+        (dead, c.RetryTask(*BY), "retry the job"),
         (dead, c.Replay(BY[0]), "retry the job"),
         (dead, c.Abort(*BY), "record of its job"),
         (going, c.Pause(*BY), "may run on hst_1: only an abort"),

@@ -515,6 +515,47 @@ def test_the_cause_of_a_halt_is_the_status_of_the_job(cause: HaltCause, status: 
     assert course.finished is status
 
 
+@pytest.mark.parametrize(
+    ("cause", "status"),
+    [
+        (HaltCause.OPERATOR, JobStatus.SUCCESS),
+        (HaltCause.EXPIRED, JobStatus.SUCCESS),
+        (HaltCause.BUDGET, JobStatus.SUCCESS),
+        (HaltCause.REJECTED, JobStatus.REJECTED),
+    ],
+)
+def test_a_job_whose_hosts_all_succeeded_is_a_success_unless_people_rejected_it(
+    cause: HaltCause, status: JobStatus
+) -> None:
+    course = Course(PLAIN, 3)
+    course.step()
+    course.state = rollout.halt(course.state, HaltMode.DRAIN, reason="r", actor="ann", cause=cause)
+    for nth in range(3):
+        course.end(nth, OK)
+    assert kinds(course.step()) == ["FinishJob"]
+    assert course.finished is status
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"),
+    [
+        ((OK, Bucket.FAILED), JobStatus.PARTIAL),
+        ((Bucket.FAILED, Bucket.TIMEOUT), JobStatus.FAILED),
+        ((OK, Bucket.CANCELLED), JobStatus.CANCELLED),
+    ],
+)
+def test_an_abort_is_the_status_only_if_it_ended_a_host(
+    ends: tuple[Bucket, Bucket], status: JobStatus
+) -> None:
+    course = Course(PLAIN, 2)
+    course.step()
+    course.state = rollout.halt(course.state, HaltMode.DRAIN, reason="r", actor="ann")
+    for nth, end in enumerate(ends):
+        course.end(nth, end)
+    course.step()
+    assert course.finished is status
+
+
 def test_a_halt_is_final_and_a_drain_can_become_an_abort() -> None:
     state = rollout.halt(begin(3), HaltMode.DRAIN, reason="r", actor="ann")
     assert rollout.halt(state, HaltMode.DRAIN, reason="again", actor="bob") is state

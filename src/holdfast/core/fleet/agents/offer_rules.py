@@ -28,7 +28,8 @@ from holdfast.core.fleet.model import (
     HostState,
     JobStatus,
 )
-from holdfast.core.fleet.status import BLOCK_ACTOR, ExecutionKind, ends_as
+from holdfast.core.fleet.status import ExecutionKind, ends_as
+from holdfast.core.gate import BLOCK_ACTOR
 from holdfast.core.lease import TTL_SECONDS_MAX, LeaseRow
 from holdfast.core.node_identity import NodeState, may_claim
 from holdfast.core.start_once import RunPhase, phase_json

@@ -12,7 +12,7 @@ Never: I/O, clocks, random numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeGuard
 
 from msgspec.structs import replace
 
@@ -330,9 +330,21 @@ def _finished(state: RolloutState, actions: list[RolloutAction]) -> RolloutState
     return replace(state, finished=status)
 
 
+def _decides(halted: Halt | None, counts: EndCounts) -> TypeGuard[Halt]:
+    """Whether the halt is the end of the job. A rejection always is."""
+    if halted is None or not (halted.is_final or halted.cause is HaltCause.BUDGET):
+        return False
+    if halted.cause is HaltCause.REJECTED:
+        return True
+    if counts.success == counts.total:
+        return False
+    return halted.cause is not HaltCause.OPERATOR or counts.cancelled > 0
+
+
 def end_status(counts: EndCounts, halted: Halt | None) -> JobStatus:
-    """The status of a job whose hosts have all ended."""
-    if halted is not None and (halted.is_final or halted.cause is HaltCause.BUDGET):
+    """The status of a job whose hosts have all ended. An abort that came too late to end any host decides
+    nothing; a job that people rejected is never a success."""
+    if _decides(halted, counts):
         return _BY_CAUSE[halted.cause]
     if counts.success == counts.total:
         return JobStatus.SUCCESS
