@@ -285,7 +285,7 @@ class Link:
         window = Window(welcome.window_frames, welcome.window_bytes)
         lost = {RunId(run.task_id, run.fence) for run in welcome.lost}
         self._owner.lose(set(held) if is_new else lost)
-        self._outbox.welcome(welcome.incarnation, welcome.applied_through, window)
+        self._outbox.welcome(welcome.incarnation, window)
         self._flush()
         for asked in self._pending.asked.values():
             self._send_ask(asked)

@@ -1,35 +1,33 @@
 """Changes of running tasks on their way to the gateway, and what became of each.
 
 Promises: changes are sent in order and applied once (`core.worker.log`). Each change gets one answer, after
-its commit: applied, refused with the reason, or unknown, when the acknowledgement was lost with a connection.
+its commit: applied, or refused with the reason; also when the first acknowledgement was lost with a
+connection. The fate of changes that have no answer when their incarnation ends is unknown.
 Never: I/O. What is here is lost with the process, and so are its runs: they run again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias
 
 from holdfast.core.worker import log as rules
+from holdfast.core.worker.changes import kind_of
 from holdfast.core.worker.log import WorkerLog
 from holdfast.core.worker.protocol import Window
 from holdfast.core.worker.wire import (
     Change,
     ChangeRefused,
-    CheckpointChange,
-    MetricsChange,
-    OutputChunk,
     SyncAck,
     SyncMessage,
-    TaskChange,
     change_count,
 )
 
 
 class Unknown:
-    """The change was received, but its acknowledgement was lost."""
+    """The incarnation has ended before the change was answered."""
 
 
 UNKNOWN: Final = Unknown()
@@ -82,22 +80,24 @@ class Outbox:
 
     def acknowledge(self, ack: SyncAck) -> None:
         """After an acknowledgement of the gateway."""
-        refused = {(part.task_id, part.fence, part.what): part for part in ack.refused}
-        for ticket in self._take(ack.sequence):
-            ticket.end(refused.get(_key(ticket.change)))
+        refused = {(part.sequence, part.what, part.index): part for part in ack.refused}
+        for sequence in [n for n in self._sent if ack.accepted and n <= ack.sequence]:
+            index = Counter[str]()
+            for ticket in self._sent.pop(sequence):
+                what = kind_of(ticket.change)
+                ticket.end(refused.get((sequence, what, index[what])))
+                index[what] += 1
         self._log = rules.acknowledged(self._log, ack)
 
-    def welcome(self, incarnation: int, applied_through: int, window: Window) -> None:
-        """After `Welcome`. Everything that was not applied is sent again. A new incarnation starts with an
+    def welcome(self, incarnation: int, window: Window) -> None:
+        """After `Welcome`. Everything that has no answer is sent again. A new incarnation starts with an
         empty log: its predecessor's runs are lost."""
         self._window = window
         if incarnation != self.incarnation:
             self.drop()
             self.incarnation = incarnation
             self._log = WorkerLog(incarnation)
-        for ticket in self._take(applied_through):
-            ticket.end(UNKNOWN)
-        self._log = rules.connected(self._log, applied_through)
+        self._log = rules.again(self._log)
 
     def drop(self) -> None:
         """Gives up everything that waits: its fate is unknown."""
@@ -107,23 +107,3 @@ class Outbox:
         self._sent.clear()
         self._waiting.clear()
         self._log = WorkerLog(self.incarnation, self._log.next_sequence)
-
-    def _take(self, through: int) -> list[_Ticket]:
-        numbers = [number for number in self._sent if number <= through]
-        return [ticket for number in numbers for ticket in self._sent.pop(number)]
-
-
-def _key(change: Change) -> tuple[str, int, str]:
-    """What a refusal names: the run, and which of its changes."""
-    match change:
-        case TaskChange():
-            what = "task"
-        case CheckpointChange():
-            what = "checkpoint"
-        case OutputChunk():
-            what = "output"
-        case MetricsChange():
-            what = "metrics"
-        case _:
-            assert_never(change)
-    return change.task_id, change.fence, what

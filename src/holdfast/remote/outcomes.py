@@ -91,7 +91,7 @@ class RemoteOutcomes:
     def ruling(self, task: Task, instruction: Instruction, fate: Fate) -> Ruling:
         """What the gateway's answer means for the task."""
         if isinstance(fate, Unknown):
-            text = "the gateway has it, but its answer was lost: read the task"
+            text = "this incarnation of the worker ended before the gateway answered: read the task"
             return Refusal(task.id, ANSWER_LOST, text, (), None)
         if fate is not None:
             return Refusal(task.id, fate.code, fate.detail, (), None)
@@ -140,14 +140,19 @@ def _change(task_id: str, fence: int, command: RunnerCommand) -> TaskChange:
                 task_id=task_id, fence=fence, status="completed", result_json=command.result_json
             )
         case Fail():
-            report = _failure(command.failure, is_final=command.final)
-            return TaskChange(task_id=task_id, fence=fence, status="failed", failure=report)
+            return TaskChange(
+                task_id=task_id,
+                fence=fence,
+                status="failed",
+                failure=_failure(command.failure, is_final=command.final),
+                delay_ms=_milliseconds(command.retry_after_seconds),
+            )
         case Snooze():
             return TaskChange(
                 task_id=task_id,
                 fence=fence,
                 status="queued",
-                delay_ms=int(command.delay_seconds * 1000),
+                delay_ms=_milliseconds(command.delay_seconds),
                 reason=command.reason,
             )
         case Cancel():
@@ -162,6 +167,10 @@ def _change(task_id: str, fence: int, command: RunnerCommand) -> TaskChange:
             raise AssertionError("a report does not end a run")
         case _:
             assert_never(command)
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds * 1000)
 
 
 def _failure(failure: Failure, *, is_final: bool) -> FailureReport:

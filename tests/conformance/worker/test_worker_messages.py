@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort, Instruction
@@ -12,6 +13,7 @@ from holdfast.core.task import Status
 from holdfast.core.worker.protocol import Reception
 from holdfast.core.worker.wire import (
     CHUNK_BYTES_MAX,
+    WINDOW_FRAMES_MAX,
     CheckpointChange,
     DecisionAsk,
     FailureReport,
@@ -68,6 +70,32 @@ async def test_a_repeat_after_a_lost_answer_is_acknowledged_and_not_applied(
     assert (again.ack.accepted, again.ack.sequence) == (True, 1)
     assert await kinds_of(store, "t") == before
     assert await output_of(store, "t", 1) == b"one"
+
+
+async def test_a_repeat_gets_the_refusals_of_the_first_answer(
+    store: Store, sync: WorkerSync
+) -> None:
+    """A worker that took the repeat for a success would tell its handler that the report was written."""
+    worker = await running(store, sync)
+    stale = TaskChange(task_id="t", fence=7, progress=0.1)
+    sound = TaskChange(task_id="t", fence=1, progress=0.2)
+    first = await worker.send(sound, stale)
+    later = await worker.send(sound)
+    again = await worker.send(sound, stale, sequence=1)
+    (refused,) = first.refused
+    assert (refused.sequence, refused.what, refused.index) == (1, "task", 1)
+    assert again.refused == (replace(refused, state_json=""),)
+    assert (again.accepted, again.sequence, later.refused) == (True, 1, ())
+
+
+async def test_refusals_are_kept_for_the_largest_window(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    stale = TaskChange(task_id="t", fence=7, progress=0.1)
+    await sync.apply([worker.message(stale) for _ in range(WINDOW_FRAMES_MAX)])
+    await worker.send(stale)
+    last = worker.sequence
+    answers = [(await worker.send(stale, sequence=n)).refused for n in (1, 2, last)]
+    assert [len(refused) for refused in answers] == [0, 1, 1]
 
 
 async def test_a_gap_names_the_message_to_resume_from(store: Store, sync: WorkerSync) -> None:

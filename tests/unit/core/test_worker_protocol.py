@@ -57,11 +57,11 @@ def test_a_worker_without_a_receiver_is_unknown() -> None:
 
 def test_acknowledgements_say_what_the_table_says() -> None:
     known = Receiver(2, 5)
-    assert ack_of(Reception.DUPLICATE, known) == SyncAck(accepted=True, sequence=5)
-    gap = ack_of(Reception.GAP, known)
+    assert ack_of(Reception.DUPLICATE, known, 4) == SyncAck(accepted=True, sequence=4)
+    gap = ack_of(Reception.GAP, known, 9)
     assert (gap.accepted, gap.reason, gap.expected_sequence) == (False, "gap_detected", 6)
-    assert ack_of(Reception.FENCED, known).reason == "node_fenced"
-    assert ack_of(Reception.UNKNOWN, None).reason == "unknown_node"
+    assert ack_of(Reception.FENCED, known, 6).reason == "node_fenced"
+    assert ack_of(Reception.UNKNOWN, None, 6).reason == "unknown_node"
 
 
 def test_acknowledgements_join_unless_one_refuses() -> None:
@@ -173,11 +173,11 @@ class Wire:
         self.receiver = after
         if outcome is Reception.APPLY:
             self.applied.append(message)
-        self.up.append(ack_of(outcome, after))
+        self.up.append(ack_of(outcome, after, message.sequence))
 
     def reconnect(self) -> None:
         self.up.clear()  # the old connection is closed; late copies of its messages may still arrive
-        self.log = logs.connected(self.log, self.receiver.applied_through)
+        self.log = logs.again(self.log)
 
 
 @given(ACTIONS)

@@ -98,7 +98,7 @@ class Gateway:
                     names = [change.task_id for change in message.changes.task]
                     self.applied += [name for name in names if name.startswith("c")]
                     self.given_back += [name for name in names if not name.startswith("c")]
-                return [ack_of(outcome, after)]
+                return [ack_of(outcome, after, message.sequence)]
             case Ask():
                 made = (ClaimedTask(task_id=f"task-{len(self.claims)}", fence=1, lease_ms=9_000),)
                 tasks = self.claims.setdefault(message.claim_id, made)

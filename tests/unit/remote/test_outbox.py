@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
+from holdfast.core.worker.changes import kind_of
 from holdfast.core.worker.protocol import Receiver, Reception, Window, ack_of, receive
 from holdfast.core.worker.wire import (
     Change,
@@ -31,6 +34,7 @@ ACTIONS = st.lists(
         st.tuples(st.just("skip"), st.just(0)),
         st.tuples(st.just("hear"), st.integers(1, 3)),
         st.tuples(st.just("cut"), st.just(0)),
+        st.tuples(st.just("late"), st.just(0)),
         st.tuples(st.just("renew"), st.just(0)),
     ),
     max_size=60,
@@ -57,6 +61,9 @@ class Network:
         self.receiver = Receiver(1)
         self.applied: list[str] = []
         self.out: deque[SyncMessage] = deque()
+        self.late: deque[SyncMessage] = deque()
+        """What earlier connections may still deliver. Their answers are lost."""
+        self.refused: dict[int, tuple[ChangeRefused, ...]] = {}
         self.back: deque[SyncAck] = deque()
         self.sent: list[SyncMessage] = []
         self.count = 0
@@ -64,10 +71,11 @@ class Network:
         self.welcome()
 
     def welcome(self) -> None:
+        self.late += self.out
         self.out.clear()
         self.back.clear()
         known = self.receiver
-        self.outbox.welcome(known.incarnation, known.applied_through, WINDOW)
+        self.outbox.welcome(known.incarnation, WINDOW)
         self.send()
 
     def put(self, count: int) -> None:
@@ -84,32 +92,27 @@ class Network:
         assert len(known) <= WINDOW.frames
         assert len(known) == 1 or sum(message.size for message in known) <= WINDOW.bytes
 
-    def deliver(self, message: SyncMessage) -> None:
+    def deliver(self, message: SyncMessage) -> SyncAck:
         outcome, after = receive(self.receiver, message.incarnation, message.sequence)
         assert after is not None
         self.receiver = after
-        refused: list[ChangeRefused] = []
         if outcome is Reception.APPLY:
-            changes = message.changes
-            parts: list[tuple[str, Change]] = [("task", part) for part in changes.task]
-            parts += [("checkpoint", part) for part in changes.checkpoint]
-            for what, part in parts:
+            self.refused[message.sequence] = tuple(self.apply(message))
+        ack = ack_of(outcome, after, message.sequence)
+        if ack.accepted:
+            ack = replace(ack, refused=self.refused[message.sequence])
+        return ack
+
+    def apply(self, message: SyncMessage) -> Iterator[ChangeRefused]:
+        kinds: tuple[Sequence[Change], ...] = (message.changes.task, message.changes.checkpoint)
+        for kind in kinds:
+            for index, part in enumerate(kind):
                 if is_refused(part):
-                    refused.append(
-                        ChangeRefused(task_id=part.task_id, fence=part.fence, what=what, code="no")
-                    )
+                    what = kind_of(part)
+                    at = message.sequence
+                    yield ChangeRefused(code="no", what=what, sequence=at, index=index)
                 else:
                     self.applied.append(part.task_id)
-        ack = ack_of(outcome, after)
-        self.back.append(
-            SyncAck(
-                accepted=ack.accepted,
-                reason=ack.reason,
-                expected_sequence=ack.expected_sequence,
-                sequence=ack.sequence,
-                refused=tuple(refused),
-            )
-        )
 
     def act(self, name: str, n: int) -> None:
         match name:
@@ -119,9 +122,11 @@ class Network:
                 self.send()
             case "deliver":
                 for _ in range(min(n, len(self.out))):
-                    self.deliver(self.out.popleft())
+                    self.back.append(self.deliver(self.out.popleft()))
             case "repeat" if self.sent:
                 self.deliver(self.sent[-1 - n % len(self.sent)])
+            case "late" if self.late:
+                self.deliver(self.late.popleft())
             case "skip" if self.out:
                 self.out.popleft()  # the receiver sees a gap
             case "hear":
@@ -130,9 +135,8 @@ class Network:
                 self.send()
             case "cut":
                 self.welcome()
-            case "renew":  # an acknowledgement that comes twice
-                if self.back:
-                    self.back.append(self.back[-1])
+            case "renew" if self.back:  # an acknowledgement that comes twice
+                self.back.append(self.back[-1])
 
     def check(self) -> None:
         assert len(self.applied) == len(set(self.applied)), "a change took effect twice"
@@ -143,11 +147,10 @@ class Network:
             is_no = is_refused(change(int(name[1:])))
             if fate is None:
                 assert name in self.applied, f"{name} was acknowledged and is lost"
-            elif fate is not UNKNOWN:
+            else:
+                assert fate is not UNKNOWN
                 assert is_no
                 assert name not in self.applied
-            else:
-                assert is_no or name in self.applied
 
     def settle(self) -> None:
         """A sound connection from now on."""
@@ -194,8 +197,8 @@ def test_a_new_incarnation_ends_every_wait(actions: list[tuple[str, int]], is_er
         (future,) = network.outbox.put([change(1)])
         (message,) = network.outbox.to_send()
         assert (message.sequence, message.incarnation) == (1, 2)
-        network.deliver(message)
-        network.outbox.acknowledge(network.back.pop())
+        network.refused.clear()
+        network.outbox.acknowledge(network.deliver(message))
         assert future.result() is None
 
     asyncio.run(play())
@@ -212,9 +215,9 @@ def test_a_new_incarnation_ends_every_wait(actions: list[tuple[str, int]], is_er
 )
 async def test_a_refusal_finds_its_change(made: Change, what: str) -> None:
     outbox = Outbox()
-    outbox.welcome(1, 0, Window())
+    outbox.welcome(1, Window())
     (future,) = outbox.put([made])
     (message,) = outbox.to_send()
-    refused = ChangeRefused(task_id="t", fence=2, what=what, code="lease-lost")
+    refused = ChangeRefused(what=what, code="lease-lost", sequence=message.sequence, index=0)
     outbox.acknowledge(SyncAck(accepted=True, sequence=message.sequence, refused=(refused,)))
     assert future.result() == refused

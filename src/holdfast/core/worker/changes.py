@@ -7,7 +7,7 @@ the worker's status names are one table. Never: decides whether the command appl
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, assert_never
 
 from holdfast.core import codec, command as c, failure as failures
 from holdfast.core.check import (
@@ -24,9 +24,11 @@ from holdfast.core.task import Failure, FailureKind, Task
 from holdfast.core.totals import check_totals
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker.wire import (
+    Change,
     CheckpointChange,
     FailureReport,
     MetricsChange,
+    OutputChunk,
     Subtask,
     TaskChange,
 )
@@ -75,15 +77,24 @@ def _complete(change: TaskChange, task: Task, by: Reporter) -> c.Command:
 
 def _fail(change: TaskChange, task: Task, by: Reporter) -> c.Command:
     report = change.failure or FailureReport(message=change.reason or "")
-    return c.Fail(failure_of(task.type, report), _duration(task, by.now), final=report.final)
+    return c.Fail(
+        failure_of(task.type, report),
+        _duration(task, by.now),
+        final=report.final,
+        retry_after_seconds=_delay(change),
+    )
 
 
 def _give_back(change: TaskChange, _: Task, __: Reporter) -> c.Command:
-    reason = check_text("reason", change.reason or "")
+    reason, delay = check_text("reason", change.reason or ""), _delay(change)
+    return c.Release(reason) if delay is None else c.Snooze(delay, reason)
+
+
+def _delay(change: TaskChange) -> float | None:
+    """The pause that the runner asks for."""
     if change.delay_ms is None:
-        return c.Release(reason)
-    delay = check_number("delayMs", change.delay_ms / 1000, most=SECONDS_MAX)
-    return c.Snooze(delay, reason)
+        return None
+    return check_number("delayMs", change.delay_ms / 1000, most=SECONDS_MAX)
 
 
 def _pause(change: TaskChange, _: Task, by: Reporter) -> c.Command:
@@ -201,3 +212,18 @@ def checked_json(field: str, text: str, most: int) -> str:
 def _duration(task: Task, now: float) -> float:
     """Seconds since the claim, by the store's clock."""
     return 0.0 if task.started_at is None else max(0.0, now - task.started_at)
+
+
+def kind_of(change: Change) -> str:
+    """The kind of a change: the field of `Changes` that it is in."""
+    match change:
+        case TaskChange():
+            return "task"
+        case OutputChunk():
+            return "output"
+        case CheckpointChange():
+            return "checkpoint"
+        case MetricsChange():
+            return "metrics"
+        case _:
+            assert_never(change)

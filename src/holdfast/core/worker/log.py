@@ -92,21 +92,18 @@ def unsent(log: WorkerLog) -> tuple[list[SyncMessage], WorkerLog]:
     return messages, replace(log, sent_through=through)
 
 
-def connected(log: WorkerLog, applied_through: int) -> WorkerLog:
-    """After `Welcome`: what was applied is dropped, everything else is sent again."""
-    return replace(_dropped(log, applied_through), sent_through=applied_through)
+def again(log: WorkerLog) -> WorkerLog:
+    """After `Welcome` or a gap: what is not acknowledged is sent again. The gateway answers what it has
+    applied already as it did then, so that each change gets its own answer."""
+    first = log.unacknowledged[0].sequence if log.unacknowledged else log.next_sequence
+    return replace(log, sent_through=first - 1)
 
 
 def acknowledged(log: WorkerLog, ack: SyncAck) -> WorkerLog:
-    """After an acknowledgement. After a gap, messages from the expected one on are sent again."""
-    log = _dropped(log, ack.sequence)
-    if not ack.accepted and ack.expected_sequence:
-        return replace(log, sent_through=min(log.sent_through, ack.expected_sequence - 1))
-    return log
-
-
-def _dropped(log: WorkerLog, through: int) -> WorkerLog:
-    rest = tuple(message for message in log.unacknowledged if message.sequence > through)
+    """After an acknowledgement. One that does not accept its message answers no other message either."""
+    if not ack.accepted:
+        return again(log) if ack.expected_sequence else log
+    rest = tuple(message for message in log.unacknowledged if message.sequence > ack.sequence)
     return replace(log, unacknowledged=rest)
 
 

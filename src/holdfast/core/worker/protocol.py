@@ -33,7 +33,7 @@ class Reception(StrEnum):
 
     APPLY = "applied"
     DUPLICATE = "duplicate"
-    """Applied before: success, nothing is applied."""
+    """Applied before: it gets the answer that it got then, nothing is applied."""
     GAP = "gap"
     """Messages before it are missing: the worker resends from the expected one."""
     FENCED = "fenced"
@@ -71,12 +71,14 @@ def receive(
     return outcome, known
 
 
-def ack_of(outcome: Reception, known: Receiver | None) -> SyncAck:
-    """The acknowledgement that the table names. `known`: the receiver after the message."""
+def ack_of(outcome: Reception, known: Receiver | None, sequence: int) -> SyncAck:
+    """The acknowledgement that the table names. `known`: the receiver after the message `sequence`.
+
+    It covers no later message: the answer of each one names its refusals."""
     through = known.applied_through if known else 0
     match outcome:
         case Reception.APPLY | Reception.DUPLICATE:
-            return SyncAck(accepted=True, sequence=through)
+            return SyncAck(accepted=True, sequence=sequence)
         case Reception.GAP:
             return SyncAck(
                 accepted=False, reason=GAP, expected_sequence=through + 1, sequence=through

@@ -14,6 +14,8 @@ import msgspec
 PROTOCOL: Final = "holdfast.worker.v1"
 WINDOW_FRAMES: Final = 64
 """Messages that a worker may have sent without an acknowledgement."""
+WINDOW_FRAMES_MAX: Final = 1_000
+"""The largest window that a server may set: answers to this many messages are kept for repeats."""
 WINDOW_BYTES: Final = 1_048_576
 """Bytes of those messages."""
 CHANGES_MAX: Final = 500
@@ -265,10 +267,14 @@ class ChangeRefused(_Message, frozen=True, kw_only=True):
     state_json: str = ""
     fence: int = 0
     """The fence that the change named."""
+    sequence: int = 0
+    """The message of the change."""
+    index: int = 0
+    """Which of the changes of its kind in the message, from 0."""
 
 
 class SyncAck(_Message, frozen=True, kw_only=True, tag="ack"):
-    """Acknowledges every message up to `sequence`."""
+    """Acknowledges every message up to `sequence`. A message that comes again gets its first answer."""
 
     accepted: bool
     reason: str = ""

@@ -57,7 +57,7 @@ from holdfast.sync.worker.figures import tallies
 from holdfast.sync.worker.live_rows import LiveRows, own
 from holdfast.sync.worker.ordering import in_order, lock_of
 from holdfast.sync.worker.plain import Inbound, completion, known_completions
-from holdfast.sync.worker.refusals import shown
+from holdfast.sync.worker.refusals import answer_repeats, keep_refused, shown
 
 _SUCCESS: Final = "already-applied"
 SHUT_OUT_INCARNATION: Final = WHOLE_MAX + 1
@@ -117,10 +117,11 @@ def apply_messages(messages: Sequence[Inbound], batch: Batch) -> Script[Applied]
         if after is not None:
             receivers[message.node] = after
         outcomes.append(outcome)
-        acks.append(ack_of(outcome, after))
+        acks.append(ack_of(outcome, after, message.sequence))
     accepted = [n for n, outcome in enumerate(outcomes) if outcome is Reception.APPLY]
     projects = [message.project for message in messages]
     if not accepted:
+        yield from answer_repeats(messages, outcomes, acks)
         yield from _add_tallies(projects, outcomes, acks)
         return Applied(_answers(outcomes, acks))
     work, live = Work(batch.now), LiveRows()
@@ -135,9 +136,11 @@ def apply_messages(messages: Sequence[Inbound], batch: Batch) -> Script[Applied]
         yield from effect.load(pending, {one.task_id for _, wrong in checked for one in wrong})
         yield from effect.complete_plain(pending)
         for n, message, (_, wrong) in zip(accepted, pending, checked, strict=True):
-            refused, ends = yield from effect.carry_out(message, wrong)
+            refused, ends = yield from effect.carry_out(messages[n], message.changes, wrong)
             acks[n] = msgspec.structs.replace(acks[n], refused=tuple(refused), output_next=ends)
         yield from live.save(batch.now)
+        yield from keep_refused((messages[n], acks[n]) for n in accepted)
+    yield from answer_repeats(messages, outcomes, acks)
     changed = [
         (node, known.incarnation, known.applied_through)
         for node, known in sorted(receivers.items())
@@ -254,17 +257,17 @@ class _Effect:
             )
 
     def carry_out(
-        self, message: Inbound, wrong: Sequence[WrongChange]
+        self, message: Inbound, changes: Changes, wrong: Sequence[WrongChange]
     ) -> Script[tuple[list[ChangeRefused], dict[str, int]]]:
-        """Carries out the changes of one message. Returns those that were refused, and where each stream of
-        output ends that the message wrote to."""
+        """Carries out these changes of a message; `wrong` are its others. Returns those that were refused,
+        and where each stream of output ends that the message wrote to."""
         self._message = message
         self._refused = [
             self._shown(one.change, Refusal(one.task_id, one.error.code, str(one.error)), one.fence)
             for one in wrong
         ]
         ends: dict[str, int] = {}
-        for change in in_order(message.changes):
+        for change in in_order(changes):
             if change.task_id in self._completed:
                 continue
             try:
@@ -363,7 +366,8 @@ class _Effect:
     def _shown(self, change: Change, refusal: Refusal, fence: int) -> ChangeRefused:
         task = self._work.tasks.get(refusal.task_id)
         may_see = task is not None and task.project == self._message.project
-        return shown(change, refusal, fence, task if may_see else None)
+        seen = task if may_see else None
+        return shown(change, self._message, refusal, fence=fence, task=seen)
 
 
 __all__ = ["AskDecision", "Batch", "Inbound", "MessageAnswer", "apply_messages"]

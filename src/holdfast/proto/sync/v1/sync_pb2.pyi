@@ -298,20 +298,24 @@ class SyncAck(_message.Message):
     def __init__(self, accepted: bool = ..., reason: _Optional[str] = ..., expected_sequence: _Optional[int] = ..., sequence: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[ChangeRefused, _Mapping]]] = ..., output_next: _Optional[_Mapping[str, int]] = ..., position: _Optional[str] = ...) -> None: ...
 
 class ChangeRefused(_message.Message):
-    __slots__ = ("task_id", "code", "detail", "what", "state_json", "fence")
+    __slots__ = ("task_id", "code", "detail", "what", "state_json", "fence", "sequence", "index")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
     WHAT_FIELD_NUMBER: _ClassVar[int]
     STATE_JSON_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     code: str
     detail: str
     what: str
     state_json: str
     fence: int
-    def __init__(self, task_id: _Optional[str] = ..., code: _Optional[str] = ..., detail: _Optional[str] = ..., what: _Optional[str] = ..., state_json: _Optional[str] = ..., fence: _Optional[int] = ...) -> None: ...
+    sequence: int
+    index: int
+    def __init__(self, task_id: _Optional[str] = ..., code: _Optional[str] = ..., detail: _Optional[str] = ..., what: _Optional[str] = ..., state_json: _Optional[str] = ..., fence: _Optional[int] = ..., sequence: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
 
 class Ask(_message.Message):
     __slots__ = ("slots", "lease_ms", "claim_id", "task_id", "wait_ms", "withdraw")

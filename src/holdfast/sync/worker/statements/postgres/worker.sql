@@ -1,4 +1,4 @@
--- Messages of workers: receivers, checkpoints.
+-- Messages of workers: receivers, refusals, checkpoints.
 
 -- name: lock_receivers
 -- With the latest registration of each node: it fences older incarnations before the new one has said hello. The
@@ -30,6 +30,25 @@ ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation, applied_thr
     boot_id = excluded.boot_id, at = excluded.at
 WHERE holdfast_receiver.incarnation < excluded.incarnation
 RETURNING node;
+
+-- name: put_refused_messages
+-- index: holdfast_refused_message_pkey
+INSERT INTO holdfast_refused_message (node, incarnation, sequence, refused_json)
+SELECT r.node, r.incarnation, r.sequence, r.refused_json
+FROM {rows: node text, incarnation bigint, sequence bigint, refused_json text};
+
+-- name: drop_refused_messages
+-- Removes those that the worker has had an answer to.
+-- index: holdfast_refused_message_pkey
+DELETE FROM holdfast_refused_message AS t USING {rows: node text, incarnation bigint, through bigint}
+WHERE t.node = r.node AND (t.incarnation < r.incarnation OR t.sequence <= r.through);
+
+-- name: refused_messages
+-- index: holdfast_refused_message_pkey
+-- returns: node incarnation sequence refused_json
+SELECT t.node, t.incarnation, t.sequence, t.refused_json
+FROM {rows: node text, incarnation bigint, sequence bigint}
+JOIN holdfast_refused_message t ON t.node = r.node AND t.incarnation = r.incarnation AND t.sequence = r.sequence;
 
 -- name: checkpoint_numbers
 -- The last number of each task; no row without checkpoints.

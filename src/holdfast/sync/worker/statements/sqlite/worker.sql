@@ -1,4 +1,4 @@
--- Messages of workers: receivers, checkpoints.
+-- Messages of workers: receivers, refusals, checkpoints.
 
 -- name: lock_receivers
 -- With the latest registration of each node: it fences older incarnations before the new one has said hello.
@@ -24,6 +24,27 @@ ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation, applied_thr
     boot_id = excluded.boot_id, at = excluded.at
 WHERE holdfast_receiver.incarnation < excluded.incarnation
 RETURNING node;
+
+-- name: put_refused_messages
+-- index: holdfast_refused_message (primary key)
+INSERT INTO holdfast_refused_message (node, incarnation, sequence, refused_json)
+SELECT r.node, r.incarnation, r.sequence, r.refused_json
+FROM {rows: node text, incarnation integer, sequence integer, refused_json text};
+
+-- name: drop_refused_messages
+-- Removes those that the worker has had an answer to.
+-- index: holdfast_refused_message (primary key)
+DELETE FROM holdfast_refused_message WHERE (node, incarnation, sequence) IN (
+    SELECT t.node, t.incarnation, t.sequence FROM {rows: node text, incarnation integer, through integer}
+    JOIN holdfast_refused_message t
+        ON t.node = r.node AND (t.incarnation < r.incarnation OR t.sequence <= r.through));
+
+-- name: refused_messages
+-- index: holdfast_refused_message (primary key)
+-- returns: node incarnation sequence refused_json
+SELECT t.node, t.incarnation, t.sequence, t.refused_json
+FROM {rows: node text, incarnation integer, sequence integer}
+JOIN holdfast_refused_message t ON t.node = r.node AND t.incarnation = r.incarnation AND t.sequence = r.sequence;
 
 -- name: checkpoint_numbers
 -- The last number of each task; no row without checkpoints.
