@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -35,14 +36,18 @@ def options_of(name: str) -> Options:
     return replace(BUSY, changes=BUSY.changes + ABLATIONS[name].focus)
 
 
-def caught(name: str, seeds_max: int = SEEDS_MAX, *, first: int = 0) -> Catch | None:
-    """None if no law is broken with these seeds, from seed 0 on. `first`: a seed to try before the others."""
+def caught(name: str, seeds_max: int = SEEDS_MAX, *, before: Iterable[int] = ()) -> Catch | None:
+    """None if no law is broken with these seeds, from seed 0 on. `before`: seeds to try before the others."""
+    return next(catches(name, dict.fromkeys((*before, *range(seeds_max)))), None)
+
+
+def catches(name: str, seeds: Iterable[int]) -> Iterator[Catch]:
+    """The runs with these seeds that broke a law."""
     options = options_of(name)
-    for tries, seed in enumerate(dict.fromkeys((first, *range(seeds_max))), start=1):
+    for tries, seed in enumerate(seeds, start=1):
         verdict = run_seed(seed, options, around=partial(ablated, name))
         if not verdict.is_good:
-            return Catch(verdict, tries)
-    return None
+            yield Catch(verdict, tries)
 
 
 def smallest(name: str, catch: Catch) -> Shrunk:

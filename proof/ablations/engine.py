@@ -11,9 +11,9 @@ from holdfast.store.fast import finish, sqlite as shortcuts
 from holdfast.store.script import Script
 from holdfast.store.scripts import apply, cascade, insert, work
 from holdfast.store.sqlite import connection
-from proof.ablations.swap import Ablation, Swap, statement
+from proof.ablations.swap import SOON, Ablation, Swap, statement
 
-BITTEN: Final = (("cascade_batch", "1"), ("children", "4"))
+BITTEN: Final = (*SOON, ("cascade_batch", "1"), ("children", "4"))
 
 
 def _fence() -> list[Swap]:
@@ -131,11 +131,11 @@ ENGINE: Final = (
     Ablation("new-fence", "a claim keeps the fence of the runner before", _claims_by_fence),
     Ablation("event", "changes of rows without their events", _feed_record),
     Ablation("idempotency", "a repeated request counts as a new one", _idempotency),
-    Ablation("dependents", "children are not settled with their parents", _dependents),
+    Ablation("dependents", "children are not settled with their parents", _dependents, SOON),
     Ablation("batches", "the rest of a cascade after its first batch is dropped", _batches, BITTEN),
     Ablation("limits", "limits admit every task", _limits),
     Ablation("cron", "every instance fires a schedule that is due", _cron),
-    Ablation("expiry", "expired leases are not swept", _expiry),
+    Ablation("expiry", "expired leases are not swept", _expiry, SOON),
     Ablation("abort", "an abort is acknowledged and not done", _aborts),
     Ablation("counting", "changes do not move the counters", _counting),
     Ablation("sync", "commits are acknowledged before they are on the disk", _sync),

@@ -26,6 +26,8 @@ FLEET: Final = (
     *(("faults", ""), ("agent_crash", "0.2")),
 )
 """Few hosts, many jobs, and agents that die often."""
+SMALL: Final = (*FLEET, ("agents", "10"), ("fleet_act_seconds", "2"), ("hours", "0.02"))
+"""For what goes wrong on one host: a run takes half of the time."""
 
 
 def _fsync() -> list[Swap]:
@@ -126,15 +128,15 @@ def _turn() -> list[Swap]:
 
 
 FLEETS: Final = (
-    Ablation("agent-fsync", "an agent starts commands before its journal is synced", _fsync, FLEET),
-    Ablation("go", "an agent starts what it was offered without a go", _go, FLEET),
+    Ablation("agent-fsync", "an agent starts commands before its journal is synced", _fsync, SMALL),
+    Ablation("go", "an agent starts what it was offered without a go", _go, SMALL),
     Ablation("unknown", "an agent calls a run that a reboot cut off not started", _unknown, FLEET),
-    Ablation("kept-results", "an agent forgets results once they were sent", _kept_results, FLEET),
-    Ablation("slot", "a host is offered a command while another one runs", _slot, FLEET),
+    Ablation("kept-results", "an agent forgets results once they were sent", _kept_results, SMALL),
+    Ablation("slot", "a host is offered a command while another one runs", _slot, SMALL),
     Ablation(
-        "offer-blocks", "blocks are judged when a job is planned, not at offers", _blocks, FLEET
+        "offer-blocks", "blocks are judged when a job is planned, not at offers", _blocks, SMALL
     ),
-    Ablation("verdict", "a rejection of a job counts as an approval", _verdict, FLEET),
+    Ablation("verdict", "a rejection of a job counts as an approval", _verdict, SMALL),
     Ablation("halt", "an abort of a job is acknowledged and not done", _halt, FLEET),
     Ablation("window", "a rollout admits all hosts at once", _window, FLEET),
     Ablation("turn", "hosts that come back start without room in the window", _turn, FLEET),

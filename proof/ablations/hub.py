@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -17,7 +18,6 @@ from holdfast.core.worker.changes import is_report
 from holdfast.core.worker.protocol import Reception, receive
 from holdfast.core.worker.wire import SyncAck
 from holdfast.gateway.feed import connection
-from holdfast.remote import outbox
 from holdfast.store.script import Script
 from holdfast.store.scripts import interventions
 from holdfast.sync.worker import group_commit, messages
@@ -37,7 +37,10 @@ LEASED: Final = (
     *(("act_seconds", "0.7"), ("clients", "3")),
 )
 RESTARTED: Final = (*HUB, ("act_seconds", "1"), ("rate", "6"), ("faults", "restart,crash,cut"))
-PRUNING: Final = (*HUB, ("hours", "0.04"), ("keep_seconds", "20"), ("faults", ""))
+PRUNING: Final = (
+    *(*HUB, ("hours", "0.02"), ("keep_seconds", "10"), ("faults", ""), ("recover_hours", "0.1")),
+    *(("gateways", "1"), ("remote_workers", "0"), ("watchers", "0"), ("operators", "1")),
+)
 ASKING: Final = (*HUB, ("operators", "3"), ("hours", "0.04"))
 
 
@@ -60,16 +63,16 @@ def _resume_point() -> list[Swap]:
     return [(watch, "connected", earlier)]
 
 
+def _nothing(_: object) -> Iterator[Any]:
+    yield from ()
+
+
 def _sequence() -> list[Swap]:
     def any_message(known: Any, incarnation: int, sequence: int) -> Any:
         outcome, after = receive(known, incarnation, sequence)
         return (Reception.APPLY if outcome is Reception.DUPLICATE else outcome), after
 
-    def unaware(self: Any, incarnation: int, applied_through: int, window: Any) -> None:
-        welcome(self, incarnation, 0, window)
-
-    welcome = outbox.Outbox.welcome
-    return [(messages, "receive", any_message), (outbox.Outbox, "welcome", unaware)]
+    return [(messages, "receive", any_message), (messages, "keep_refused", _nothing)]
 
 
 def _remote_fence() -> list[Swap]:

@@ -19,12 +19,12 @@ from holdfast.queue.schedules import Schedules
 from holdfast.queue.types import EnqueueOptions
 from holdfast.sim.clock import NodeClock
 from holdfast.store.store_clock import StoreClock
-from proof.ablations.swap import Ablation, Swap
+from proof.ablations.swap import SOON, Ablation, Swap
 
 ALONE: Final = (("holders", "0"), ("traders", ""), ("lock_servers", "0"))
 QUIET: Final = (*ALONE, ("faults", ""))
 PAIRED: Final = (*QUIET, ("nodes", "2"))
-CLOCKS: Final = (*ALONE, ("faults", "put-right"), ("rate", "2"), ("nodes", "3"))
+CLOCKS: Final = (*ALONE, *SOON, ("faults", "put-right"), ("rate", "2"), ("nodes", "3"))
 ASLEEP: Final = (*ALONE, ("faults", "suspend"), ("rate", "2"), ("nodes", "3"))
 
 

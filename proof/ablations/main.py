@@ -1,7 +1,8 @@
-"""Command line: ``python -m proof ablations [NAME ...] [--seeds N] [--smallest]``.
+"""Command line: ``python -m proof ablations [NAME ...] [--seeds N] [--smallest] [--keep]``.
 
 Turns each safeguard off in turn and prints how many seeds of the simulator it took until a law was broken.
-Exit code 1 if no law was broken without one of them.
+Exit code 1 if no law was broken without one of them. ``--keep`` writes seeds that notice it to
+`seeds.toml`, with which the tests begin: do so when the tests have become slow.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 from holdfast.sim.swarm import differences, plan as drawn
 from proof.ablations import ABLATIONS
 from proof.ablations.catch import SEEDS_MAX, Catch, caught, smallest
+from proof.ablations.kept import keep
 from proof.lab.report import markdown, say
 
 HEADER = ("without", "behaviour", "seeds until noticed", "law that complained first")
@@ -20,7 +22,7 @@ def main(argv: list[str]) -> int:
     args = _arguments(argv)
     rows, shown, all_caught = [], [], True
     for name in args.names or ABLATIONS:
-        catch = caught(name, args.seeds)
+        catch = keep(name, args.seeds) if args.keep else caught(name, args.seeds)
         seeds, law = (str(catch.seeds), catch.law) if catch else (f"not in {args.seeds}", "none")
         say(f"{name}: {seeds}, {law}")
         rows.append((f"`{name}`", ABLATIONS[name].without, seeds, law))
@@ -36,6 +38,9 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help=f"of {', '.join(ABLATIONS)}; all by default")
     parser.add_argument("--seeds", type=int, default=SEEDS_MAX, help="at most, from seed 0 on")
     parser.add_argument("--smallest", action="store_true", help="shrink the failure and draw it")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep seeds that notice it, for the tests"
+    )
     args = parser.parse_args(argv)
     if unknown := [name for name in args.names if name not in ABLATIONS]:
         parser.error(f"no such ablation: {', '.join(unknown)}; choose from {', '.join(ABLATIONS)}")

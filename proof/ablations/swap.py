@@ -13,6 +13,8 @@ Swap = tuple[Any, str, Any]
 """(owner, attribute, value)"""
 Focus = tuple[tuple[str, str], ...]
 QUIET: Final[Focus] = (("nodes", "1"), ("clients", "1"), ("act_seconds", "20"), ("hours", "0.05"))
+SOON: Final[Focus] = (("recover_hours", "0.1"),)
+"""What does not come to rest shows after six minutes too."""
 
 
 class Ablation:

@@ -6,12 +6,15 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from holdfast.sim.campaign import Options, campaign, run_seed
 from proof.__main__ import main
 from proof.ablations import ABLATIONS, ablated
+from proof.ablations.catch import catches
+from proof.ablations.kept import KEPT, keep, kept_seeds
 from proof.ablations.swap import swapped
 
 SMALL = Options(
@@ -50,6 +53,35 @@ def test_invalid_arguments_are_usage_errors(
     with pytest.raises(SystemExit, match="2"):
         main(["ablations", *options])
     assert capsys.readouterr().out == ""
+
+
+def test_the_cheapest_seeds_that_notice_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "seeds.toml"
+    file.write_text("fence = [9]\n")
+    catch = keep("majority", 6, file)
+    assert catch is not None
+    kept = kept_seeds(file)
+    assert kept["fence"] == [9]
+    assert 1 < len(kept["majority"]) <= KEPT
+    found = {
+        each.verdict.seed: each.verdict.steps for each in catches("majority", kept["majority"])
+    }
+    assert [found[seed] for seed in kept["majority"]] == sorted(found.values())
+
+
+def test_a_seed_with_which_the_complete_product_fails_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would notice an ablation that changes nothing."""
+    file = tmp_path / "seeds.toml"
+    broken = partial(run_seed, around=partial(ablated, "new-fence"))
+    monkeypatch.setattr("proof.ablations.kept.run_seed", broken)
+    assert keep("majority", 1, file) is None
+    assert kept_seeds(file) == {}
+
+
+def test_every_ablation_has_kept_seeds() -> None:
+    assert list(kept_seeds()) == list(ABLATIONS)
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -12,7 +12,7 @@ import pytest
 from holdfast.sim.campaign import RUN_ENDS
 from proof.ablations import ABLATIONS
 from proof.ablations.catch import caught
-from tests.sim.proof_page import table
+from proof.ablations.kept import kept_seeds
 
 CHUNK = 10
 SEEDS = int(os.environ.get("HOLDFAST_SIM_SEEDS", "200"))
@@ -48,9 +48,8 @@ def test_runs_are_repeatable(first_seed: int) -> None:
 
 @pytest.mark.parametrize("name", sorted(ABLATIONS))
 def test_a_missing_safeguard_breaks_a_law(name: str) -> None:
-    """Uses seeds with which the complete product breaks no law. The seed that noticed it when the table was
-    made most likely still does. A run that an error ended was not judged by any law."""
-    noticed = {row[0].strip("`"): int(row[2]) for row in table("Is it able to fail?")}
-    catch = caught(name, seeds_max=20, first=noticed[name] - 1)
+    """Begins with seeds that noticed it when they were kept, and with which the complete product breaks no
+    law. A run that an error ended was not judged by any law."""
+    catch = caught(name, seeds_max=20, before=kept_seeds()[name])
     assert catch is not None
     assert RUN_ENDS not in catch.verdict.broken, catch.verdict.broken

@@ -6,11 +6,13 @@ Seeds are distributed over processes; the result does not depend on the distribu
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from itertools import islice, repeat
 from typing import Final, TypeAlias
 
@@ -122,6 +124,7 @@ def run_plan(
     plan: Plan, user_handlers: UserHandlers | None = None, around: Around = nullcontext
 ) -> Verdict:
     """Runs a plan and checks the laws."""
+    _leave_out_of_collections()
     logger = logging.getLogger("holdfast")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -146,6 +149,14 @@ def run_plan(
         timeline=timeline(outcome, broken) if broken else "",
         faults=tuple(happened),
     )
+
+
+@cache
+def _leave_out_of_collections() -> None:
+    """Once in a process: every run ends with a garbage collection, and modules are most of what it would
+    look at."""
+    gc.collect()
+    gc.freeze()
 
 
 def _run(
