@@ -12,6 +12,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -88,6 +89,8 @@ BAD: dict[str, list[Any]] = {
     "rate?": [7, "", "x", "0/s", "5/0s", "-1/s", "1/s\0", "9" * 400 + "/s"],
     "errors?": [7, "x", (), [], (7,), int, object()],
     "isolation?": [7, "", "x", []],
+    "unique?": [7, "ended", [], {"until": "ended"}],
+    "moment?": [7, "", "2026-01-01", [], datetime(2026, 1, 1), datetime(9999, 1, 1, tzinfo=UTC)],  # noqa: DTZ001
     "edges": [
         7,
         "x",

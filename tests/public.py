@@ -7,7 +7,8 @@ from __future__ import annotations
 
 FACES = {
     "holdfast": """BlockingContext BlockingTaskHandle Cancel Context DependencyPolicy Edge Event HoldfastError
-        Position Priority Reject Snooze Status Task TaskFunction TaskHandle TaskQueue""",
+        Position Priority Reject Retry Snooze Status Task TaskFunction TaskHandle TaskQueue Unique
+        WorkerState""",
     "holdfast.client": """AlreadyLocked AmbiguousId ApprovalAnswer ApprovalNeeded ApprovalVoid
         AuditView BadSelector BadSignature BlockRow BlockView BlockingClaim BlockingClient
         BlockingNode BlockingWatch Claim Client Command CommandRefused ConflictView DeadGroup

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from holdfast.core.dependency import DependencyPolicy, Edge
     from holdfast.core.event import Event, Position
     from holdfast.core.task import Priority, Status, Task
+    from holdfast.core.unique import Unique
     from holdfast.engine.blocking_context import BlockingContext
     from holdfast.engine.blocking_handle import BlockingTaskHandle
     from holdfast.engine.context import Context
     from holdfast.engine.handle import TaskHandle
     from holdfast.engine.handlers import Reject
+    from holdfast.engine.retry_choice import Retry
+    from holdfast.engine.worker_hooks import WorkerState
     from holdfast.errors import HoldfastError
     from holdfast.queue.function import TaskFunction
 else:
@@ -36,11 +39,14 @@ else:
             "holdfast.core.dependency": ("DependencyPolicy", "Edge"),
             "holdfast.core.event": ("Event", "Position"),
             "holdfast.core.task": ("Priority", "Status", "Task"),
+            "holdfast.core.unique": ("Unique",),
             "holdfast.engine.blocking_context": ("BlockingContext",),
             "holdfast.engine.blocking_handle": ("BlockingTaskHandle",),
             "holdfast.engine.context": ("Context",),
             "holdfast.engine.handle": ("TaskHandle",),
             "holdfast.engine.handlers": ("Reject",),
+            "holdfast.engine.retry_choice": ("Retry",),
+            "holdfast.engine.worker_hooks": ("WorkerState",),
             "holdfast.errors": ("HoldfastError",),
             "holdfast.queue.function": ("TaskFunction",),
         },
@@ -61,12 +67,15 @@ __all__ = [
     "Position",
     "Priority",
     "Reject",
+    "Retry",
     "Snooze",
     "Status",
     "Task",
     "TaskFunction",
     "TaskHandle",
     "TaskQueue",
+    "Unique",
+    "WorkerState",
 ]
 
 

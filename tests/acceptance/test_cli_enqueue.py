@@ -48,6 +48,25 @@ def test_options_reach_the_task(cli: Cli, stock: Stock) -> None:
     assert task["options"]["timeout_seconds"] == 90
 
 
+def test_a_task_starts_at_a_moment(cli: Cli) -> None:
+    task = cli.json("enqueue", "add", "a=1", "b=2", "--run-at", "2031-08-01T10:00+02:00")
+    assert known_time(task["due_at"]) == dt.datetime(2031, 8, 1, 8, tzinfo=dt.UTC).timestamp()
+    refused = cli.run("enqueue", "add", "a=1", "b=2", "--run-at", "2031-08-01T10:00")
+    assert refused.returncode == 2
+    assert "--run-at is '2031-08-01T10:00': write a time with its zone" in refused.stderr
+
+
+def test_a_window_has_one_task(cli: Cli) -> None:
+    asked = ("enqueue", "add", "--unique", "ended", "--unique-by", "a", "b=2")
+    first = cli.ok(*asked, "a=7")
+    assert cli.ok(*asked, "a=7", "c=3") == first
+    assert cli.ok(*asked, "a=8") != first
+    assert cli.ok("enqueue", "add", "a=7", "--unique", "1h") != first
+    refused = cli.run("enqueue", "add", "a=7", "--unique-by", "a")
+    assert refused.returncode == 2
+    assert "--unique-by needs --unique" in refused.stderr
+
+
 async def test_a_task_gets_its_time_without_progress(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'slow.db'}"
     queue = TaskQueue(url)

@@ -1,6 +1,7 @@
 """`holdfast worker`: several processes, signals, and refused targets."""
 
 import asyncio
+import json
 import os
 import signal
 from pathlib import Path
@@ -250,3 +251,17 @@ def test_an_unreachable_database_is_reported(tmp_path: Path) -> None:
     cli = Cli(tmp_path, "postgresql://localhost:1/nothing")
     (tmp_path / "shop.py").write_text(APP)
     assert "error[store-unavailable]" in cli.fails(10, "worker", "shop:queue")
+
+
+def test_the_log_as_json_names_the_task_and_what_happens_next(local: Cli) -> None:
+    with local.worker("--processes", "2", "--log-format", "json") as worker:
+        worker.until("ready: pid")
+        task_id = local.ok("enqueue", "boom", "n=7", "-o", "name").removeprefix("task/")
+        line = json.loads(worker.until('"outcome": "dead"'))
+        assert (line["task_id"], line["task_type"], line["attempt"]) == (task_id, "boom", 1)
+        assert (line["error_type"], line["error"]) == ("ValueError", "boom 7")
+        assert "Traceback" in line["message"]
+        worker.send(signal.SIGTERM)
+        assert worker.ends() == 0
+    for said in worker.said:
+        assert json.loads(said)["level"]

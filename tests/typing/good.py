@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 from holdfast import (
@@ -10,10 +12,13 @@ from holdfast import (
     Cancel,
     Context,
     Priority,
+    Retry,
     Snooze,
     TaskFunction,
     TaskHandle,
     TaskQueue,
+    Unique,
+    WorkerState,
 )
 
 queue = TaskQueue()
@@ -28,6 +33,41 @@ async def add(a: int, b: int = 1) -> int:
 async def fetch(ctx: Context, url: str, *, depth: int = 0) -> dict[str, int] | Snooze | Cancel:
     await ctx.progress(0.5)
     return {url: depth}
+
+
+def pause(attempt: int, error: BaseException) -> float | timedelta | None:
+    return timedelta(minutes=attempt) if isinstance(error, OSError) else None
+
+
+@queue.task(timeout=timedelta(minutes=3), retry_delay=pause, cron=timedelta(hours=1))
+async def asks(ctx: Context) -> int | Retry:
+    return ctx.attempt or Retry("not yet", after=timedelta(hours=1))
+
+
+@queue.middleware
+async def timed(ctx: Context, call_next: Callable[[], Awaitable[object]]) -> object:
+    return await call_next()
+
+
+@queue.middleware
+def counted(ctx: BlockingContext, call_next: Callable[[], object]) -> object:
+    return call_next()
+
+
+@queue.on_start
+async def opened() -> AsyncIterator[dict[str, int]]:
+    yield {}
+
+
+@queue.on_start
+def connected() -> float:
+    return 3.0
+
+
+@queue.on_stop
+async def closed(state: WorkerState) -> None:
+    assert_type(state[float], float)
+    assert_type(state.get(str), str | None)
 
 
 @queue.task(isolation="process")
@@ -58,6 +98,13 @@ def takes_any(task: TaskFunction[[int, int], int]) -> None:
 
 
 async def main() -> None:
+    later = asks.options(run_at=datetime(2030, 1, 1, tzinfo=UTC), timeout=timedelta(minutes=1))
+    assert_type(await (await later.enqueue()).result(timedelta(seconds=3)), int)
+    await asks.options(delay=timedelta(hours=1)).enqueue()
+    window = Unique(period=timedelta(hours=1), by="a")
+    assert_type(await add.options(unique=window).enqueue(1), TaskHandle[int])
+    await add.options(unique=Unique(until="started", by=("a", "b"))).enqueue(1)
+    await queue.schedule("often", timedelta(minutes=5), "add", {"a": 1})
     assert_type(await add.enqueue(1, b=2), TaskHandle[int])
     assert_type(await (await add.enqueue(1)).result(timeout=5), int)
     assert_type(await (await fetch.enqueue("u", depth=2)).result(), dict[str, int])

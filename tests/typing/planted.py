@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast import BlockingContext, Context, TaskHandle, TaskQueue
+from holdfast import BlockingContext, Context, Retry, TaskHandle, TaskQueue, Unique
 
 queue = TaskQueue()
 
@@ -34,6 +34,19 @@ async def unknown() -> None: ...
 async def text() -> None: ...
 
 
+@queue.task(retry_delay=lambda attempt: 3)  # WRONG
+async def paused() -> None:
+    raise Retry(after="1h")  # WRONG
+
+
+@queue.middleware  # WRONG
+async def alone(ctx: Context) -> None: ...
+
+
+@queue.on_stop  # WRONG
+async def without_state() -> None: ...
+
+
 @queue.task(isolation="fiber")  # WRONG
 async def isolated() -> None: ...
 
@@ -51,6 +64,10 @@ async def main(ctx: Context) -> None:
     await add.options(prioritty="high").enqueue(1)  # WRONG
     await add.options(delay="5m").enqueue(1)  # WRONG
     await add.options(priority=2).enqueue(1)  # WRONG
+    await add.options(run_at="tomorrow").enqueue(1)  # WRONG
+    await queue.schedule("often", 300, "add")  # WRONG
+    await add.options(unique=Unique(until="done")).enqueue(1)  # WRONG
+    await add.options(unique="ended").enqueue(1)  # WRONG
     await queue.enqueue("add", {"a": 1}, priority="urgent")  # WRONG
     await queue.enqueue("add", {"a": 1}, dealy=3)  # WRONG
     handle = await add.enqueue(1)
@@ -60,4 +77,5 @@ async def main(ctx: Context) -> None:
     await ctx.enqueue(add, "one")  # WRONG
     await ctx.enqueue("add", {"a": 1}, dealy=3)  # WRONG
     add.enqueue_sync("one")  # WRONG
-    print(number, page, add(1).real)  # WRONG
+    text: str = ctx.state[int]  # WRONG
+    print(number, page, text, add(1).real)  # WRONG

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, Final
 
 from holdfast.cli.problem import Usage
@@ -25,6 +26,20 @@ def seconds(text: str, option: str) -> float:
     if not found:
         raise Usage(f"{option} is '{text}': write a duration such as 30, 500ms, 30s, 5m, 2h or 1d")
     return float(found[1]) * _UNIT_SECONDS[found[2] or "s"]
+
+
+def moment(text: str, option: str) -> datetime:
+    """A time with its zone."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        found = None
+    if found is None or found.utcoffset() is None:
+        raise Usage(
+            f"{option} is '{text}': write a time with its zone, such as 2026-08-01T10:00+02:00 or "
+            "2026-08-01T08:00Z"
+        )
+    return found
 
 
 def payload(pairs: Iterable[str], json_text: str | None) -> Any:

@@ -54,6 +54,7 @@ from holdfast.client.outputs import FOLLOW_SECONDS, OUTPUT_BYTES, chunk_of
 from holdfast.client.watch import OnReset, Watch
 from holdfast.client.webhook_groups import Webhooks
 from holdfast.clock import Clock, SystemClock
+from holdfast.core.seconds import in_seconds
 from holdfast.core.watching import backoff_seconds
 from holdfast.errors import BadConfig, TaskFailed, VersionConflict, WaitTimeout
 from holdfast.variables import variable
@@ -153,7 +154,8 @@ class Client:
         self, type: str, payload: Json = None, **options: Unpack[SubmitOptions]
     ) -> TaskRef:
         """Enqueues a task. The options are those of `TaskQueue.enqueue`: queue, priority, max_attempts,
-        delay, timeout, progress_timeout, key, idempotency_key, id, depends_on, metadata, project."""
+        delay, run_at, timeout, progress_timeout, key, idempotency_key, id, depends_on, metadata, project,
+        unique."""
         body = self._new_task({**options, "type": type, "payload": payload})
         answer = (await self._api.call("POST", "tasks", body=body)).body
         task = decoded(answer.get("task"), TaskView)
@@ -175,7 +177,7 @@ class Client:
 
     def _new_task(self, fields: dict[str, object]) -> dict[str, object]:
         """The fields as the API names them."""
-        body = {SUBMIT_NAMES.get(name, name): value for name, value in fields.items()}
+        body = {SUBMIT_NAMES.get(name, name): in_seconds(value) for name, value in fields.items()}
         return body if self._project is None else {"project": self._project, **body}
 
     async def get(self, task_id: str) -> TaskView:

@@ -9,6 +9,7 @@ default. Times are texts (RFC 3339, UTC, milliseconds), for display; durations a
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias, TypedDict
 
 import msgspec
@@ -23,9 +24,10 @@ class SubmitOptions(TypedDict, total=False):
     queue: str
     priority: str | int
     max_attempts: int
-    delay: float
-    timeout: float | None
-    progress_timeout: float | None
+    delay: float | timedelta
+    run_at: datetime
+    timeout: float | timedelta | None
+    progress_timeout: float | timedelta | None
     delay_seconds: float
     timeout_seconds: float | None
     progress_timeout_seconds: float | None
@@ -35,6 +37,8 @@ class SubmitOptions(TypedDict, total=False):
     depends_on: list[str | dict[str, str]]
     metadata: dict[str, Any]
     project: str
+    unique: dict[str, Any] | None
+    """A window: `{"until": "started"}`, `{"until": "ended"}` or `{"period_seconds": 60}`, each with `by`."""
 
 
 class NewTask(SubmitOptions, total=False):

@@ -6,12 +6,14 @@ An operator's command carries the actor and a reason, and may carry the version 
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from holdfast.core.affinity import Affinity
 from holdfast.core.check import check_text, shown
+from holdfast.core.seconds import Seconds, in_seconds
 from holdfast.core.task import Failure, Status
 from holdfast.errors import InvalidInput
 
@@ -29,13 +31,25 @@ class Fail(msgspec.Struct, frozen=True, gc=False):
     failure: Failure
     duration_seconds: float = 0.0
     final: bool = False
+    retry_after_seconds: float | None = None
+    """The pause before the next attempt. None: by the policy of the task."""
 
 
 class Snooze(msgspec.Struct, frozen=True, gc=False):
     """Not ready yet: run again later. The attempt does not count."""
 
     delay_seconds: float
+    """In seconds. A handler may give a timedelta."""
     reason: str = ""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, delay_seconds: Seconds, reason: str = "") -> None: ...
+
+    def __post_init__(self) -> None:
+        seconds = in_seconds(self.delay_seconds)
+        if seconds is not self.delay_seconds:
+            force_setattr(self, "delay_seconds", seconds)
 
 
 class Cancel(msgspec.Struct, frozen=True, gc=False):
@@ -197,7 +211,7 @@ class Resume(msgspec.Struct, frozen=True, gc=False):
     """Prefers the node that ran a paused task."""
 
 
-class Retry(msgspec.Struct, frozen=True, gc=False):
+class RetryTask(msgspec.Struct, frozen=True, gc=False):
     """An operator makes a task due: a waiting one, a stuck one, or a dead letter with new attempts."""
 
     actor: str
@@ -264,7 +278,7 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
 
 
 OperatorCommand: TypeAlias = (
-    Abort | Pause | Resume | Retry | Replay | Edit | Reassign | Unlock | Force
+    Abort | Pause | Resume | RetryTask | Replay | Edit | Reassign | Unlock | Force
 )
 UpkeepCommand: TypeAlias = Expire | Admit | Stall | Unassign | Wake | Settle | Revive | ChangeCause
 Command: TypeAlias = RunnerCommand | UpkeepCommand | OperatorCommand

@@ -150,7 +150,7 @@ _OTHERS: Final[dict[type, CommandRule]] = {
     c.Resume: operator_rules.resume,
     c.Replay: operator_rules.replay,
     c.Edit: operator_rules.edit,
-    c.Retry: operator_rules.retry,
+    c.RetryTask: operator_rules.retry,
     c.Reassign: takeover_rules.reassign,
     c.Unlock: takeover_rules.unlock,
     c.Force: takeover_rules.force,

@@ -152,7 +152,7 @@ def command_of(
         case InterventionType.RETRY:
             payload = args.get("payload")
             text = None if payload is None else encode_payload(payload)
-            return c.Retry(actor, reason, args.get("delay_seconds", 0.0), text)
+            return c.RetryTask(actor, reason, args.get("delay_seconds", 0.0), text)
         case InterventionType.REASSIGN:
             seconds = args.get("fallback_seconds", FALLBACK_SECONDS)
             return c.Reassign(actor, args["to_node"], seconds or None, reason)

@@ -6,10 +6,13 @@ Promises: the names are those of `queue.types.EnqueueOptions`, with `id` and `tx
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
 from holdfast.core.dependency import Edge
+from holdfast.core.seconds import Seconds
 from holdfast.core.task import Priority
+from holdfast.core.unique import Unique
 
 R_co = TypeVar("R_co", covariant=True)
 PriorityName: TypeAlias = Literal["critical", "high", "normal", "low"]
@@ -25,12 +28,14 @@ class EnqueueKeywords(TypedDict, total=False):
     max_attempts: int | None
     metadata: dict[str, object] | None
     depends_on: DependsOn
-    delay: float
-    timeout: float | None
-    progress_timeout: float | None
+    delay: Seconds
+    run_at: datetime | None
+    timeout: Seconds | None
+    progress_timeout: Seconds | None
     key: str | None
     idempotency_key: str | None
     project: str | None
+    unique: Unique | None
     tx: object
 
 

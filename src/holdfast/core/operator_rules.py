@@ -114,7 +114,7 @@ def _decision_needed(task: Task) -> Refusal:
     )
 
 
-def retry(task: Task, command: c.Retry, now: float) -> Ruling:
+def retry(task: Task, command: c.RetryTask, now: float) -> Ruling:
     """Makes the task due now or after the delay. A new payload has a separate event, except for a dead
     letter, whose replay says it."""
     due_at = now + command.delay_seconds
@@ -145,7 +145,7 @@ def retry(task: Task, command: c.Retry, now: float) -> Ruling:
             )
 
 
-def _with_payload(ruling: Ruling, task: Task, command: c.Retry, now: float) -> Ruling:
+def _with_payload(ruling: Ruling, task: Task, command: c.RetryTask, now: float) -> Ruling:
     """The ruling with the payload of the command, as one change of the task."""
     if command.payload_json in (None, task.payload_json):
         return ruling
@@ -160,7 +160,7 @@ def _with_payload(ruling: Ruling, task: Task, command: c.Retry, now: float) -> R
 
 
 def _signed_event(
-    kind: str, task: Task, command: c.Pause | c.Resume | c.Retry, now: float
+    kind: str, task: Task, command: c.Pause | c.Resume | c.RetryTask, now: float
 ) -> NewEvent:
     return new_event(kind, task, now, actor=command.actor, reason=command.reason)
 

@@ -58,15 +58,15 @@ def _reason(task: Task, command: c.Command, stage: PinnedStage) -> str | None:
             return AS_APPROVED
         case c.Replay():
             return RETRY_JOB
-        case c.Retry() if command.payload_json is not None:
+        case c.RetryTask() if command.payload_json is not None:
             return AS_APPROVED
         case c.Force():
             return _forced(command, stage)
         case c.Abort() if stage is PinnedStage.ENDED:
             return OUTCOME_KEPT
-        case c.Retry() | c.Resume() | c.Pause() | c.Unlock() if stage is PinnedStage.ENDED:
+        case c.RetryTask() | c.Resume() | c.Pause() | c.Unlock() if stage is PinnedStage.ENDED:
             return RETRY_JOB
-        case c.Pause() | c.Resume() | c.Retry() | c.Unlock() if stage is PinnedStage.AFTER_GO:
+        case c.Pause() | c.Resume() | c.RetryTask() | c.Unlock() if stage is PinnedStage.AFTER_GO:
             return (
                 f"its command has got the go and may run on {task.node}: only an abort or a forced status "
                 f"counts now; after its end {RETRY_JOB}"
@@ -90,5 +90,5 @@ def _forced(command: c.Force, stage: PinnedStage) -> str | None:
 
 
 OPERATOR_COMMANDS: Final = frozenset(
-    {c.Abort, c.Pause, c.Resume, c.Retry, c.Replay, c.Edit, c.Reassign, c.Unlock, c.Force}
+    {c.Abort, c.Pause, c.Resume, c.RetryTask, c.Replay, c.Edit, c.Reassign, c.Unlock, c.Force}
 )

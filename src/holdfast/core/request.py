@@ -16,6 +16,7 @@ from holdfast.core import codec
 from holdfast.core.dependency import Edge
 from holdfast.core.limit import LimitRule
 from holdfast.core.task import DEFAULT_PROJECT, Priority, Task, TaskOptions
+from holdfast.core.unique import Unique
 
 HASH_MARK: Final = "2:"
 """The prefix of current hashes, which cover the whole request."""
@@ -54,6 +55,8 @@ class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     priority: Priority | str | int = Priority.NORMAL
     max_attempts: int = 3
     delay_seconds: float = 0.0
+    run_at: float | None = None
+    """Not before this moment, in epoch seconds. It replaces the delay."""
     metadata: dict[str, object] | None = None
     depends_on: tuple[Edge, ...] = ()
     idempotency_key: str | None = None
@@ -62,6 +65,8 @@ class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     project: str = DEFAULT_PROJECT
     progress_timeout_seconds: float | None = None
     """How long a runner may go without progress. None: for ever."""
+    unique: Unique | None = None
+    """The window in which no other task of these arguments is enqueued."""
     options: TaskOptions = TaskOptions()
     rules: tuple[tuple[str, LimitRule], ...] = ()
     defaulted: frozenset[str] = frozenset()

@@ -150,7 +150,8 @@ def fail(task: Task, command: c.Fail, now: float) -> Transition:
     failure = replace(command.failure, node=task.node)
     if command.final or task.attempts >= task.max_attempts:
         return to_dead_letter(task, failure, now, duration=command.duration_seconds)
-    delay = retry_pause(task)
+    given = command.retry_after_seconds
+    delay = retry_pause(task) if given is None else given
     after = queued(task, now, due_at=now + delay, **evidence(failure))
     event = failed(task, failure, now, will_retry=True, duration=command.duration_seconds)
     event.data["next_retry_at"] = now + delay

@@ -7,7 +7,7 @@ which node fires; the store lets exactly one do it.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -111,6 +111,13 @@ def next_fires(spec: str, timezone: str, after: float, count: int) -> list[float
             raise
         found.append(after)
     return found
+
+
+def spec_of(given: str | timedelta) -> str:
+    """The spec as it is stored. A timedelta fires after each such time."""
+    if not isinstance(given, timedelta):
+        return given
+    return f"@every {given.total_seconds():.15g}"
 
 
 def check_timetable(spec: str, timezone: str) -> None:

@@ -13,11 +13,13 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core import codec, priority as priorities
-from holdfast.core.check import SECONDS_MAX, check_id, check_name, check_number, check_whole
+from holdfast.core.check import SECONDS_MAX, check_id, check_name, check_whole
 from holdfast.core.dependency import Edge
 from holdfast.core.limit import LimitRule
 from holdfast.core.request import EnqueueRequest, request_hash
+from holdfast.core.seconds import check_seconds
 from holdfast.core.task import DEFAULT_PROJECT, Status, Task, TaskOptions
+from holdfast.core.unique import Unique, window_key
 from holdfast.core.wire import check_project
 from holdfast.errors import InvalidInput, PayloadTooLarge, UnserialisablePayload
 
@@ -43,6 +45,9 @@ class Submission(msgspec.Struct, frozen=True, gc=False):
     an id that the caller chose): the store looks up nothing."""
     id_given: bool = False
     """The caller chose the id. A node may give the same name to another task at this moment."""
+    unique: Unique | None = None
+    unique_key: str = ""
+    """What the tasks of its unique window share."""
 
 
 def parents_of(group: Sequence[Submission]) -> dict[str, set[str]]:
@@ -83,7 +88,7 @@ def submit(
         check_project("project", request.project)
     if request.idempotency_key is not None:
         check_name("idempotency_key", request.idempotency_key)
-    delay = check_number("delay", request.delay_seconds, most=DELAY_SECONDS_MAX)
+    due_at = _due_at(request, now)
     attempts = check_whole("max_attempts", request.max_attempts, least=1, most=ATTEMPTS_MAX)
     if len(request.depends_on) > EDGES_MAX:
         raise InvalidInput(
@@ -112,7 +117,7 @@ def submit(
         fence=0,
         created_at=now,
         updated_at=now,
-        due_at=now + delay,
+        due_at=due_at,
         limits="\n".join(name for name, _ in request.rules) or None,
         waiting_on=len(request.depends_on),
         idempotency_key=request.idempotency_key,
@@ -122,8 +127,30 @@ def submit(
         else None,
         project=request.project,
     )
-    is_plain = not request.depends_on and not request.rules and task.request_hash is None
-    return Submission(task, request.depends_on, request.rules, is_plain, id_given)
+    # The insert of a plain task moves a delay to the time of its commit; a moment stays where it is.
+    is_plain = (
+        not (request.depends_on or request.rules)
+        and task.request_hash is None
+        and request.run_at is None
+        and request.unique is None
+    )
+    key = "" if request.unique is None else window_key(request.unique, payload_json)
+    return Submission(
+        *(task, request.depends_on, request.rules, is_plain, id_given, request.unique, key)
+    )
+
+
+def _due_at(request: EnqueueRequest, now: float) -> float:
+    """When the task may start first. A moment that has passed counts as now."""
+    delay = check_seconds("delay", request.delay_seconds, most=DELAY_SECONDS_MAX)
+    if request.run_at is None:
+        return now + delay
+    if delay:
+        raise InvalidInput("delay and run_at are both given: use one of them")
+    if request.run_at - now > DELAY_SECONDS_MAX:
+        years = DELAY_SECONDS_MAX / (365 * 86_400)
+        raise InvalidInput(f"run_at is more than {years:g} years away: choose an earlier moment")
+    return max(now, request.run_at)
 
 
 def submit_like(model: Submission, payload: object, task_id: str, now: float) -> Submission:

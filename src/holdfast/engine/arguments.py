@@ -17,9 +17,10 @@ import msgspec
 from holdfast.core.check import shown
 from holdfast.core.command import Cancel, Snooze
 from holdfast.engine.declared import SCALARS, Declared, Misfit, Needs, is_plain, needs_of
+from holdfast.engine.retry_choice import Retry
 from holdfast.errors import InvalidInput, UnserialisablePayload
 
-ENDS: Final = (Snooze, Cancel)
+ENDS: Final = (Snooze, Cancel, Retry)
 
 
 class ArgumentsRefused(Exception):
@@ -159,7 +160,8 @@ class Arguments:
 
 
 def declared_result(function: Callable[..., Any], annotation: Any) -> Declared | None:
-    """The type of the function's result, if it needs a conversion. `Snooze` and `Cancel` are no results."""
+    """The type of the function's result, if it needs a conversion. `Snooze`, `Cancel` and `Retry` are no
+    results."""
     kind = resolved(function, annotation)
     if kind is inspect.Signature.empty or isinstance(kind, str):
         return None
@@ -171,7 +173,7 @@ def declared_result(function: Callable[..., Any], annotation: Any) -> Declared |
 
 
 def without_ends(kind: Any) -> Any:
-    """The annotation without `Snooze` and `Cancel`."""
+    """The annotation without `Snooze`, `Cancel` and `Retry`."""
     if get_origin(kind) is Annotated:
         return without_ends(get_args(kind)[0])
     if get_origin(kind) not in (Union, UnionType):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -16,6 +16,7 @@ from holdfast.core.task import Task
 from holdfast.engine.follow_ups import NO_FOLLOW_UPS, FollowUps
 from holdfast.engine.handlers import Defaults, Handlers
 from holdfast.engine.sweeper import Retention
+from holdfast.engine.worker_hooks import WorkerState
 from holdfast.errors import EngineFailed
 from holdfast.metrics import Meter
 from holdfast.store.store import Store
@@ -56,3 +57,5 @@ class Basis:
     code_schedules: Callable[[], Sequence[Schedule]] = tuple
     meter: Meter | None = None
     follow_ups: FollowUps = NO_FOLLOW_UPS
+    state: WorkerState = field(default_factory=WorkerState)
+    """What the start hooks gave, for handlers."""

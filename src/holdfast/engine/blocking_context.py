@@ -20,6 +20,7 @@ from holdfast.engine.blocking_handle import BlockingTaskHandle
 from holdfast.engine.context import Context
 from holdfast.engine.follow_ups import blocking
 from holdfast.engine.plain_context import PlainContext
+from holdfast.engine.worker_hooks import WorkerState
 
 T = TypeVar("T")
 
@@ -36,6 +37,11 @@ class BlockingContext(PlainContext):
     @property
     def task(self) -> Task:
         return self._context.task
+
+    @property
+    def state(self) -> WorkerState:
+        """See `Context.state`."""
+        return self._context.state
 
     @property
     def attempt(self) -> int:

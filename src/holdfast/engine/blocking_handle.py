@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from holdfast.core.pressure import Pressure
+from holdfast.core.seconds import Seconds, in_seconds
 from holdfast.core.task import Status, Task
 from holdfast.engine.declared import Declared
 from holdfast.engine.handle import no_result, read_result
@@ -79,12 +80,12 @@ class BlockingTaskHandle(str, Generic[R_co]):
         """Returns the task in its current state."""
         return self.source.get(self.id)
 
-    def wait(self, timeout: float | None = None) -> Task:
+    def wait(self, timeout: Seconds | None = None) -> Task:
         """Waits until the task has ended, with or without success, and returns it. Raises WaitTimeout after
         `timeout` seconds."""
-        return self.source.wait(self.id, timeout)
+        return self.source.wait(self.id, in_seconds(timeout))
 
-    def result(self, timeout: float | None = None) -> R_co:
+    def result(self, timeout: Seconds | None = None) -> R_co:
         """Waits until the task has completed, and returns the value of its handler. Raises TaskFailed if the
         task failed or was aborted, and WaitTimeout after `timeout` seconds."""
         task = self.wait(timeout)

@@ -61,7 +61,8 @@ def compose(basis: Basis) -> Engine:
     completer = Completer(clock, loop_store, committed, measures.written)
     services = _services(basis, runner_store, completer)
     runner = TaskRunner(
-        clock, basis.handlers, executor, services, default_timeout=config.task_timeout
+        *(clock, basis.handlers, executor, services, basis.state),
+        default_timeout=config.task_timeout,
     )
     runs = OwnedRuns(clock, completer.deliver, runner.timed_out)
     pool = WorkerPool(

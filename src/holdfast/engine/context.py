@@ -46,6 +46,7 @@ from holdfast.core.worker.changes import PHASE_CHARS_MAX
 from holdfast.engine.follow_ups import Requestable, request_of
 from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.output_writer import OutputWriter
+from holdfast.engine.worker_hooks import WorkerState
 from holdfast.errors import DecisionExpired, InvalidInput, LeaseLost
 from holdfast.store.decisions import Asked
 from holdfast.store.uncancelled import UncancelledWrites
@@ -113,11 +114,14 @@ class Context:
         "_services",
         "_steps",
         "is_suspended",
+        "state",
         "task",
     )
 
-    def __init__(self, task: Task, services: Services) -> None:
+    def __init__(self, task: Task, services: Services, state: WorkerState | None = None) -> None:
         self.task = task
+        self.state = WorkerState() if state is None else state
+        """What the start hooks of the worker gave, by class: `ctx.state[Database]`."""
         self._services = services
         self._steps = 0
         self._questions = 0

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.core.task import Task
+from holdfast.engine.around import Around, through
 from holdfast.engine.blocking_context import BlockingContext
 from holdfast.engine.context import Context
 from holdfast.engine.handlers import IN_THREAD, Handler
@@ -34,16 +35,18 @@ class Executor:
         self.abandoned_threads = 0
         """Threads whose handler goes on after its timeout or cancellation. A thread cannot be killed."""
 
-    async def call(self, handler: Handler, context: Context) -> Any:
-        """Calls a handler that does not run in the event loop."""
+    async def call(self, handler: Handler, context: Context, around: Around) -> Any:
+        """Calls a handler that does not run in the event loop, with plain middleware around it."""
         if handler.isolation is IN_THREAD:
-            return await self._in_thread(handler, context)
-        return await self._processes.run(handler, context)
+            return await self._in_thread(handler, context, around)
+        return await self._processes.run(handler, context, around.paths())
 
-    async def _in_thread(self, handler: Handler, context: Context) -> Any:
+    async def _in_thread(self, handler: Handler, context: Context, around: Around) -> Any:
         loop = asyncio.get_running_loop()
         blocking = BlockingContext(context, loop)
-        call = functools.partial(invoke, handler, context.task, blocking)
+        call: Callable[[], Any] = functools.partial(invoke, handler, context.task, blocking)
+        if around.in_place:
+            call = functools.partial(through, around.in_place, blocking, call)
         future = self._threads.submit(call)
         try:
             return await asyncio.shield(future)

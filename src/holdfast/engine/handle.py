@@ -6,6 +6,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from holdfast.core.check import shown
 from holdfast.core.pressure import Pressure
+from holdfast.core.seconds import Seconds, in_seconds
 from holdfast.core.task import Status, Task
 from holdfast.engine.declared import Declared, Misfit
 from holdfast.errors import InvalidInput, TaskFailed
@@ -95,12 +96,12 @@ class TaskHandle(str, Generic[R_co]):
         """Returns the task in its current state."""
         return await self.source.get(self.id)
 
-    async def wait(self, timeout: float | None = None) -> Task:
+    async def wait(self, timeout: Seconds | None = None) -> Task:
         """Waits until the task has ended, with or without success, and returns it. Raises WaitTimeout after
         `timeout` seconds."""
-        return await self.source.wait(self.id, timeout)
+        return await self.source.wait(self.id, in_seconds(timeout))
 
-    async def result(self, timeout: float | None = None) -> R_co:
+    async def result(self, timeout: Seconds | None = None) -> R_co:
         """Waits until the task has completed, and returns the value of its handler. Raises TaskFailed if the
         task failed or was aborted, and WaitTimeout after `timeout` seconds."""
         task = await self.wait(timeout)

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from copy import copy
 from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import asdict, replace
 
+from holdfast.core.callables import is_async
 from holdfast.core.check import check_id, check_number, check_positive, check_whole, shown
 from holdfast.core.choice_schema import check_schema
 from holdfast.core.codec import dumps
 from holdfast.core.limit import LIMIT_MAX, LimitRule
 from holdfast.core.submit import ATTEMPTS_MAX
 from holdfast.core.task import Priority
+from holdfast.core.unique import Unique
 from holdfast.engine.argument_schema import SCHEMA_BYTES_MAX, schema_of
 from holdfast.engine.arguments import declared_result
+from holdfast.engine.around import Around
 from holdfast.engine.declared import Declared
 from holdfast.engine.parameters import Parameters, parameters_of
 from holdfast.engine.retry_choice import RetryChoice
@@ -61,6 +65,8 @@ class TypeConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """For the whole type."""
     key_limit: LimitRule | None = None
     """For each key separately."""
+    unique: Unique | None = None
+    """The window in which no other task of the same arguments is enqueued."""
     arguments: dict[str, Any] | None = None
     """The schema of the arguments (`argument_schema.py`). None: the handler takes the task."""
 
@@ -146,11 +152,22 @@ class Handlers:
         self.get: Callable[[str], Handler | None] = self._by_type.get
         self._types: tuple[str, ...] = ()
         self._queues: tuple[str, ...] = ()
+        self.around = Around()
+
+    def add_middleware(self, function: Callable[..., Any]) -> None:
+        """Adds middleware around all handlers. BadConfig if a process of one could not import it."""
+        around = copy(self.around)
+        around.add(function)
+        if any(handler.isolation is Isolation.PROCESS for handler in self):
+            around.paths()
+        self.around = around
 
     def add(self, handler: Handler) -> None:
         """Registers a handler. A type has one function. The same function may be registered again with other
         options, and so may a function of the same name and module, for a module that was reloaded."""
         check_id("type", handler.type, wrong=BadConfig)
+        if handler.isolation is Isolation.PROCESS:
+            self.around.paths()
         before = self._by_type.get(handler.type)
         if before is not None and not _is_same(before.function, handler.function):
             raise BadConfig(
@@ -259,20 +276,18 @@ def _full_name(function: Callable[..., Any]) -> str:
 
 
 def _isolation(function: Callable[..., Any], name: str | None) -> Isolation:
-    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - objects with an async __call__
-    )
+    awaited = is_async(function)
     if name is None:
-        return Isolation.LOOP if is_async else Isolation.THREAD
+        return Isolation.LOOP if awaited else Isolation.THREAD
     try:
         isolation = Isolation(name)
     except ValueError:
         names = ", ".join(member.value for member in Isolation)
         raise BadConfig(f"isolation {shown(name)} is not known: use one of {names}") from None
-    if isolation is Isolation.LOOP and not is_async:
+    if isolation is Isolation.LOOP and not awaited:
         raise BadConfig(
             "isolation 'loop' needs an async function: a plain one would block all others"
         )
-    if isolation is Isolation.THREAD and is_async:
+    if isolation is Isolation.THREAD and awaited:
         raise BadConfig("isolation 'thread' needs a plain function: an async one runs in the loop")
     return isolation

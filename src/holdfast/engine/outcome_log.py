@@ -2,7 +2,9 @@
 
 Promises: a line names the task, its type, its attempt, the class and message of the error, and what
 happens next. A failure that is retried is a warning; a dead letter is an error with its traceback. Text
-of handlers is cleaned to one printable line. Never: logs a payload, a result, or a successful attempt.
+of handlers is cleaned to one printable line. The same facts are fields of the record (`extra`), which
+structlog, JSON formatters and log collectors take as they are; `outcome` says what happens next.
+Never: logs a payload, a result, or a successful attempt.
 """
 
 from __future__ import annotations
@@ -31,12 +33,16 @@ def ended(task: Task, instruction: Instruction, ruling: Ruling) -> None:
 
 def failed(task: Task, failure: Failure, now: Task) -> None:
     what = f"{_named(task)} attempt {task.attempts} of {task.max_attempts} failed: {_described(failure)}"
+    facts = {"failure": failure.kind.value, **_error(failure)}
     if now.status is Status.QUEUED:
-        log.warning("%s; next attempt in %.1f s", what, max(0.0, now.due_at - now.updated_at))
+        wait = max(0.0, now.due_at - now.updated_at)
+        extra = _fields(task, "retry", next_in_seconds=wait, **facts)
+        log.warning("%s; next attempt in %.1f s", what, wait, extra=extra)
     elif failure.traceback:
-        log.error("%s; it is a dead letter now\n%s", what, lines(failure.traceback))
+        extra = _fields(task, "dead", **facts)
+        log.error("%s; it is a dead letter now\n%s", what, lines(failure.traceback), extra=extra)
     else:
-        log.error("%s; it is a dead letter now", what)
+        log.error("%s; it is a dead letter now", what, extra=_fields(task, "dead", **facts))
 
 
 def refused(task: Task, instruction: Instruction, refusal: Refusal) -> None:
@@ -49,6 +55,7 @@ def refused(task: Task, instruction: Instruction, refusal: Refusal) -> None:
         task.attempts,
         verb,
         _short(refusal.message),
+        extra=_fields(task, "refused", write=verb, error=_short(refusal.message)),
     )
 
 
@@ -58,14 +65,17 @@ def expired(ruling: Ruling) -> None:
         return
     before, after = ruling.before, ruling.after
     what = f"{_named(before)} attempt {before.attempts}: its runner {before.node} stopped answering"
+    facts = {"failure": "lost", "node": before.node, "deaths": after.deaths}
     if after.status is Status.QUEUED:
         wait = max(0.0, after.due_at - after.updated_at)
         log.warning(
             "%s, %d of %d times; next run in %.1f s",
             *(what, after.deaths, before.options.max_deaths, wait),
+            extra=_fields(before, "retry", next_in_seconds=wait, **facts),
         )
     else:
-        log.error("%s, %d times; it is a dead letter now", what, after.deaths)
+        extra = _fields(before, "dead", **facts)
+        log.error("%s, %d times; it is a dead letter now", what, after.deaths, extra=extra)
 
 
 def held(task: Task) -> None:
@@ -74,20 +84,26 @@ def held(task: Task) -> None:
         "%s attempt %d: its outcome waits, because another transaction holds the task or a limit of it; it "
         "is written when that one has ended (find it in pg_stat_activity), its lease is renewed till then",
         *(_named(task), task.attempts),
+        extra=_fields(task, "waiting"),
     )
 
 
 def taken(task: Task, now: Task | None) -> None:
     """Logs a run that lost its lease, with the current state of the task."""
     if now is None:
-        log.warning("%s was lost by this process: it is gone from the store", _named(task))
+        extra = _fields(task, "lost")
+        log.warning(
+            "%s was lost by this process: it is gone from the store", _named(task), extra=extra
+        )
     elif now.status in (Status.ABORTED, Status.PAUSED):
-        log.info("%s is %s: its handler is cancelled", _named(task), now.status)
+        extra = _fields(task, now.status.value)
+        log.info("%s is %s: its handler is cancelled", _named(task), now.status, extra=extra)
     else:
         log.warning(
             "%s attempt %d lost its lease: the lease was not renewed in time, and the task is %s "
             "under fence %d now (this run has %d); the handler is cancelled",
             *(_named(task), task.attempts, now.status, now.fence, task.fence),
+            extra=_fields(task, "lost", status=now.status.value, fence=task.fence),
         )
 
 
@@ -97,6 +113,7 @@ def cut_off(task: Task) -> None:
         "%s attempt %d: this worker does not hold it any more, because an operator took it, another node has "
         "it, or its lease could not be renewed in time; the handler is cancelled",
         *(_named(task), task.attempts),
+        extra=_fields(task, "lost"),
     )
 
 
@@ -106,7 +123,25 @@ def stuck(task: Task, seconds: float, stack: str) -> None:
         "%s attempt %d has ignored its cancellation for %.0f s and keeps its worker; its lease is not "
         "renewed any more. Do not catch CancelledError without raising it again. Its stack:\n%s",
         *(_named(task), task.attempts, seconds, lines(stack)),
+        extra=_fields(task, "deaf"),
     )
+
+
+def _fields(task: Task, outcome: str, **facts: object) -> dict[str, object]:
+    """The fields of a record. No name is one of `logging.LogRecord` or of structlog."""
+    return {
+        "task_id": task.id,
+        "task_type": task.type,
+        "queue": task.queue,
+        "attempt": task.attempts,
+        "max_attempts": task.max_attempts,
+        "outcome": outcome,
+        **facts,
+    }
+
+
+def _error(failure: Failure) -> dict[str, object]:
+    return {"error_type": failure.error_type, "error": _short(failure.message)}
 
 
 def _short(text: str) -> str:

@@ -19,6 +19,7 @@ from holdfast.core.keywords import TaskRequest
 from holdfast.core.ledger import EntryRequest, step_key
 from holdfast.core.once import Step
 from holdfast.core.output import StreamName, written
+from holdfast.core.seconds import check_moment, in_seconds
 from holdfast.core.submit import PAYLOAD_BYTES_MAX, encode_payload
 from holdfast.core.task import Priority, Task
 from holdfast.core.totals import check_totals
@@ -53,7 +54,13 @@ def portable_request(request: TaskRequest[Any]) -> dict[str, Any]:
         edges = [edge if isinstance(edge, Edge) else str(edge) for edge in edges]
     if isinstance(priority := given.get("priority"), Priority):
         given["priority"] = priority.name.lower()
-    return {**plain_value(given, "request"), "payload": payload, "depends_on": edges}
+    run_at = given.pop("run_at", None)
+    unique = {"unique": given.pop("unique")} if "unique" in given else {}
+    if run_at is not None:
+        check_moment("run_at", run_at)
+    given = {name: in_seconds(value) for name, value in given.items()}
+    plain = plain_value(given, "request")
+    return {**plain, "payload": payload, "depends_on": edges, "run_at": run_at, **unique}
 
 
 class PipeReads:
@@ -108,6 +115,13 @@ class PipeContext(PlainContext):
         point_id = self._ask("checkpoint", (named[0], value, named[1]))
         self.saved = value
         return point_id
+
+    @property
+    def state(self) -> NoReturn:
+        raise NotSupported(
+            "ctx.state is in the worker's process: a handler with isolation='process' keeps its objects in "
+            "its module, or runs in a thread"
+        )
 
     def parents(self) -> Any:
         return self._ask("parents", None)

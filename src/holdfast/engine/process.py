@@ -19,9 +19,9 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from itertools import chain, repeat
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
@@ -31,11 +31,13 @@ from holdfast.core.steps import settled
 from holdfast.core.submit import RESULT_BYTES_MAX
 from holdfast.engine import boot, process_wire as wire
 from holdfast.engine.arguments import ArgumentsRefused, declared_result
+from holdfast.engine.around import ImportPath, through
 from holdfast.engine.context import Context
 from holdfast.engine.declared import Declared, Misfit
 from holdfast.engine.handlers import Handler, Reject, import_path
 from holdfast.engine.parameters import Parameters, call_with_arguments, parameters_of
 from holdfast.engine.pipe_context import PipeContext, plain_value
+from holdfast.engine.retry_choice import USUAL, AfterFailure, Retry, after_failure
 from holdfast.errors import InvalidInput
 
 IDLE_MAX: Final = 4
@@ -58,8 +60,8 @@ class ProcessDied(Exception):
 class Remote(Exception):
     """The base of exceptions that a handler raised in its process."""
 
-    gives_up = False
-    """Whether the handler's type gives up on the error. The process knows its class."""
+    then = USUAL
+    """What follows the error. The process of the handler knows its class."""
 
 
 class ResultRefused(Exception):
@@ -179,7 +181,10 @@ class ProcessHost:
         # One thread for the lifetime of the host: on Linux a child dies with the thread that started it.
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="holdfast-spawner")
 
-    async def run(self, handler: Handler, context: Context) -> Any:
+    async def run(
+        self, handler: Handler, context: Context, layers: Sequence[ImportPath] = ()
+    ) -> Any:
+        """Runs a task. `layers`: the middleware around the function."""
         function_path = import_path(handler)
         child = self._take_idle() or await self._spawn()
         try:
@@ -190,6 +195,7 @@ class ProcessHost:
                     handler.wants_context,
                     handler.retries,
                     context.task,
+                    layers,
                 )
             )
             value = await self._answer(child, context)
@@ -225,8 +231,8 @@ class ProcessHost:
                 case "reject":
                     raise Reject(value)
                 case "error":
-                    error_type, message, text, gives_up = value
-                    error = type(error_type, (Remote,), {"gives_up": gives_up})(message)
+                    error_type, message, text, then = value
+                    error = type(error_type, (Remote,), {"then": then})(message)
                     error.add_note(text)
                     raise error
                 case _:
@@ -302,22 +308,30 @@ def serve(end: socket.socket, path: list[str], parent: int) -> None:
     pipe.send(("booted", None))
     while True:
         try:
-            function_path, by_keyword, wants_context, retries, task = pipe.recv()
+            function_path, by_keyword, wants_context, retries, task, layers = pipe.recv()
         except (EOFError, OSError):
             return
         context = PipeContext(pipe, task)
         try:
             function = _imported(*function_path)
-            value = _call(function, by_keyword, wants_context, context)
+            call = partial(_call, function, by_keyword, wants_context, context)
+            value = through([_imported(*path) for path in layers], context, call)
+            if isinstance(value, Retry):
+                raise value
             context.end(*_outcome(value, _declared(function, task.type)[1] if by_keyword else None))
         except ArgumentsRefused as error:
             context.end("misfit", str(error))
         except Reject as error:
             context.end("reject", str(error))
         except Exception as error:
-            gives_up = retries is not None and retries.gives_up(error)
-            said = (type(error).__qualname__, str(error), traceback.format_exc(), gives_up)
-            context.end("error", said)
+            context.end("error", _said(error, after_failure(retries, task.attempts, error)))
+
+
+def _said(error: Exception, then: AfterFailure) -> tuple[str, str, str, AfterFailure]:
+    """The last message of a handler that raised an error."""
+    text = "".join(traceback.format_exception(error))
+    shown = error.evidence if isinstance(error, Retry) else error
+    return type(shown).__qualname__, str(shown), text, then
 
 
 def _outcome(value: object, declared: Declared | None) -> tuple[str, object]:

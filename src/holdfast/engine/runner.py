@@ -7,6 +7,7 @@ isolation; an exception of a handler does not end its worker. Never: touches the
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -18,16 +19,21 @@ from holdfast.core.submit import RESULT_BYTES_MAX, encode_payload
 from holdfast.core.task import FailureKind, Task, timeout_of
 from holdfast.core.text import lines
 from holdfast.engine.arguments import ArgumentsRefused
+from holdfast.engine.around import through
 from holdfast.engine.context import Context, Services
 from holdfast.engine.deadlines import Deadlines
 from holdfast.engine.declared import Misfit
 from holdfast.engine.execute import Executor, invoke
 from holdfast.engine.handlers import IN_LOOP, IN_THREAD, Handler, Handlers, Reject
+from holdfast.engine.loop import log
 from holdfast.engine.owned_run import LOST, TIMEOUT, OwnedRun
 from holdfast.engine.process import ProcessDied, Remote, ResultRefused
+from holdfast.engine.retry_choice import Retry, after_failure
+from holdfast.engine.worker_hooks import WorkerState
 from holdfast.errors import DecisionExpired, HoldfastError, LeaseLost
 
 SNOOZE_SECONDS_MAX: Final = 366 * 86_400.0
+_NO_PAUSE: Final = "the retry_delay of type '%s' did not give a pause, so the usual one holds: %s"
 
 
 class TaskRunner:
@@ -39,6 +45,7 @@ class TaskRunner:
         handlers: Handlers,
         executor: Executor,
         services: Services,
+        state: WorkerState,
         *,
         default_timeout: float | None,
     ) -> None:
@@ -46,6 +53,7 @@ class TaskRunner:
         self._handlers = handlers
         self._executor = executor
         self._services = services
+        self._state = state
         self._default_timeout = default_timeout
         self.mean_seconds = 0.0
         """The mean duration of the last runs."""
@@ -62,18 +70,19 @@ class TaskRunner:
             return Fail(failures.plain(task.type, FailureKind.ERROR, message))
         if handler.isolation is IN_THREAD and not self._executor.has_threads:
             return Release("too many threads of this process do not return")
-        owned.context = context = Context(task, self._services)
+        owned.context = context = Context(task, self._services, self._state)
         timeout = timeout_of(task.options, self._default_timeout)
         if timeout is not None:
             self.deadlines.add(owned, timeout)
         started_at = self._monotonic()
         command: RunnerCommand | None
         try:
-            if handler.isolation is IN_LOOP:
+            if handler.isolation is IN_LOOP and not self._handlers.around.in_loop:
                 value = await invoke(handler, task, context)
             else:
-                value = await self._executor.call(handler, context)
-            command = _outcome(handler, value, self._monotonic() - started_at)
+                call = partial(self._call, handler, context)
+                value = await through(self._handlers.around.in_loop, context, call)
+            command = _outcome(handler, task, value, self._monotonic() - started_at)
             owned.cancelled = owned.cancelled or (LOST if context.is_suspended else None)
         except asyncio.CancelledError as error:
             if owned.cancelled is None and _is_cancelled():
@@ -98,6 +107,12 @@ class TaskRunner:
         self.mean_seconds = capacity.smoothed(self.mean_seconds, self._monotonic() - started_at)
         return command
 
+    async def _call(self, handler: Handler, context: Context) -> object:
+        """Calls the handler itself."""
+        if handler.isolation is IN_LOOP:
+            return await invoke(handler, context.task, context)
+        return await self._executor.call(handler, context, self._handlers.around)
+
     def timed_out(self, task: Task) -> Fail | None:
         """The command of an attempt that timed out. None if the task has no timeout."""
         seconds = timeout_of(task.options, self._default_timeout)
@@ -113,7 +128,7 @@ def _has_ended(context: Context, error: BaseException) -> bool:
     return context.is_suspended or (isinstance(error, LeaseLost) and context.cancel_requested)
 
 
-def _outcome(handler: Handler, value: object, duration: float) -> RunnerCommand:
+def _outcome(handler: Handler, task: Task, value: object, duration: float) -> RunnerCommand:
     """The command of a handler that has returned."""
     if value is None:
         return Complete("null", duration)
@@ -122,6 +137,8 @@ def _outcome(handler: Handler, value: object, duration: float) -> RunnerCommand:
     if type(value) is Snooze:
         delay = min(max(0.0, float(value.delay_seconds)), SNOOZE_SECONDS_MAX)
         return Snooze(delay, _reason(value.reason))
+    if isinstance(value, Retry):
+        return _failed(handler, task, value, duration)
     try:
         if handler.result is not None:
             value = handler.result.write_any(value)
@@ -135,10 +152,15 @@ def _failed(handler: Handler, task: Task, error: BaseException, duration: float)
     """The command of a handler that has raised an exception, also one that cannot be described."""
     try:
         command = _described(task, error, duration)
-        if command.final or handler.retries is None or isinstance(error, ProcessDied):
+        if command.final or isinstance(error, ProcessDied):
             return command
-        gives_up = error.gives_up if isinstance(error, Remote) else handler.retries.gives_up(error)
-        return replace(command, final=gives_up)
+        if isinstance(error, Remote):
+            then = error.then
+        else:
+            then = after_failure(handler.retries, task.attempts, error)
+        if then.problem:
+            log.error(_NO_PAUSE, task.type, then.problem)
+        return replace(command, final=then.gives_up, retry_after_seconds=then.pause_seconds)
     except Exception as second:
         return Fail(failures.from_exception(task.type, second), duration)
 
@@ -158,6 +180,8 @@ def _described(task: Task, error: BaseException, duration: float) -> Fail:
             return Fail(failures.from_exception(task.type, error), duration, final=True)
         case ProcessDied():
             return Fail(failures.plain(task.type, FailureKind.LOST, str(error)), duration)
+        case Retry():
+            return Fail(failures.from_exception(task.type, error.evidence), duration)
         case _:
             return Fail(failures.from_exception(task.type, error), duration)
 

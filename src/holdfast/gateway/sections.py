@@ -18,7 +18,7 @@ from holdfast.core.hub_rules import DAY_SECONDS, LEASE_SECONDS, LEASE_SECONDS_MA
 from holdfast.core.intervention import EXPIRES_SECONDS, FALLBACK_SECONDS
 from holdfast.core.node_identity import HEARTBEAT_SECONDS
 from holdfast.core.worker.protocol import Window
-from holdfast.core.worker.wire import WINDOW_BYTES, WINDOW_FRAMES
+from holdfast.core.worker.wire import WINDOW_BYTES, WINDOW_FRAMES, WINDOW_FRAMES_MAX
 from holdfast.errors import BadConfig
 from holdfast.fleet.retention import FleetRetention
 from holdfast.sync.worker.group_commit import GATHER_SECONDS
@@ -55,7 +55,8 @@ class SyncSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self.rules  # noqa: B018  # checks the values
-        check_whole("window_frames", self.window_frames, least=1, most=10_000, wrong=BadConfig)
+        frames_max = WINDOW_FRAMES_MAX
+        check_whole("window_frames", self.window_frames, least=1, most=frames_max, wrong=BadConfig)
         check_whole("window_bytes", self.window_bytes, least=1_024, most=2**30, wrong=BadConfig)
         most = DAY_SECONDS
         check_number("affinity_seconds", self.affinity_seconds, most=most, wrong=BadConfig)

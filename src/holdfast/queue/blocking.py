@@ -9,13 +9,16 @@ Never: a second implementation. Never: runs workers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from msgspec import UNSET, UnsetType
 
 from holdfast.core.keywords import DependsOn, PriorityName
 from holdfast.core.schedule import Schedule
+from holdfast.core.seconds import Seconds
 from holdfast.core.task import Priority, Task
+from holdfast.core.unique import Unique
 from holdfast.engine.blocking_handle import BlockingTaskHandle
 from holdfast.queue.blocking_operator_calls import BlockingOperatorCalls
 from holdfast.queue.queue import Queue
@@ -52,16 +55,20 @@ class BlockingQueue(BlockingOperatorCalls):
         max_attempts: int | None = None,
         metadata: dict[str, object] | None = None,
         depends_on: DependsOn = (),
-        delay: float = 0.0,
-        timeout: float | UnsetType | None = UNSET,
-        progress_timeout: float | UnsetType | None = UNSET,
+        delay: Seconds = 0.0,
+        run_at: datetime | None = None,
+        timeout: Seconds | UnsetType | None = UNSET,
+        progress_timeout: Seconds | UnsetType | None = UNSET,
         key: str | None = None,
         idempotency_key: str | None = None,
         project: str | None = None,
+        unique: Unique | UnsetType | None = UNSET,
         tx: object = None,
     ) -> BlockingTaskHandle[Any]:
-        """Enqueues a task, which is durable when this returns. Key limits count by `key`. `timeout=None`
-        disables the timeout. `tx` is your own connection: the task exists only if its transaction commits."""
+        """Enqueues a task, which is durable when this returns. It starts after `delay` (seconds or a
+        timedelta) or at `run_at` (a datetime with a time zone), not before. Key limits count by `key`.
+        `timeout=None` disables the timeout. `unique` replaces the window of the type. `tx` is your own
+        connection: the task exists only if its transaction commits."""
         self._calls.refuse_tx(tx)
         return self._calls.handle(
             lambda: self._queue.enqueue(
@@ -74,11 +81,13 @@ class BlockingQueue(BlockingOperatorCalls):
                 metadata=metadata,
                 depends_on=depends_on,
                 delay=delay,
+                run_at=run_at,
                 timeout=timeout,
                 progress_timeout=progress_timeout,
                 key=key,
                 idempotency_key=idempotency_key,
                 project=project,
+                unique=unique,
                 tx=tx,
             )
         )
@@ -94,14 +103,14 @@ class BlockingQueue(BlockingOperatorCalls):
         """Returns the task, or None if it does not exist."""
         return self._calls.call(lambda: self._queue.get_task(task_id))
 
-    def wait_task(self, task_id: str, timeout: float | None = None) -> Task:
+    def wait_task(self, task_id: str, timeout: Seconds | None = None) -> Task:
         """Returns the task when it has ended, even in failure. Raises WaitTimeout after `timeout` seconds."""
         return self._calls.call(lambda: self._queue.wait_task(task_id, timeout))
 
     def schedule(
         self,
         name: str,
-        spec: str,
+        spec: str | timedelta,
         type: str,
         payload: object = None,
         *,
@@ -111,8 +120,9 @@ class BlockingQueue(BlockingOperatorCalls):
         actor: str = "api",
         reason: str = "",
     ) -> None:
-        """Adds or changes a schedule, with a spec such as '*/5 * * * *', '@daily' or '@every 5m'. It fires
-        while any node of this store runs. Raises Conflict if a task defined with `cron` has this name."""
+        """Adds or changes a schedule, with a spec such as '*/5 * * * *', '@daily', '@every 5m' or
+        timedelta(minutes=5). It fires while any node of this store runs. Raises Conflict if a task defined
+        with `cron` has this name."""
         self._calls.call(
             lambda: self._queue.schedule(
                 name,

@@ -17,6 +17,7 @@ from holdfast.core.check import PAGE_MAX
 from holdfast.core.decision import Decision
 from holdfast.core.event import Event, Position
 from holdfast.core.intervention import Intervention
+from holdfast.core.seconds import Seconds
 from holdfast.core.task import Status, Task
 from holdfast.queue.blocking_calls import BlockingCalls
 from holdfast.queue.dead_letters import DeadGroup
@@ -210,7 +211,7 @@ class BlockingOperatorCalls:
         task_id: str,
         *,
         payload: object = UNSET,
-        delay: float = 0.0,
+        delay: Seconds = 0.0,
         actor: str = "api",
         reason: str = "",
         expected_version: int | None = None,

@@ -1,8 +1,8 @@
 """The decorator `@queue.task`.
 
 Promises: type checkers see the function's parameters without the context, and the type of its result without
-`Snooze` and `Cancel`. They can leave out the context only if it is the first parameter. If it is the second
-or the third, or if a parameter there takes any object, the arguments are not checked before run time.
+`Snooze`, `Cancel` and `Retry`. They can leave out the context only if it is the first parameter. If it is the
+second or the third, or if a parameter there takes any object, the arguments are not checked before run time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from holdfast.core.command import Cancel, Snooze
 from holdfast.engine.blocking_context import BlockingContext
 from holdfast.engine.context import Context
 from holdfast.engine.handlers import Handler, for_arguments
+from holdfast.engine.retry_choice import Retry
 from holdfast.queue.blocking_calls import BlockingCalls
 from holdfast.queue.define import TypeOptions, type_config
 from holdfast.queue.function import DefinedTask, Enqueue
@@ -25,6 +26,8 @@ R = TypeVar("R")
 Define: TypeAlias = Callable[[Handler, TypeOptions], None]
 """Adds a handler to a queue."""
 Coro: TypeAlias = Coroutine[Any, Any, R]
+NoResult: TypeAlias = Snooze | Cancel | Retry
+"""What a handler may return beside its result."""
 
 if TYPE_CHECKING:
 
@@ -56,44 +59,42 @@ class TaskDecorator:
     # The first overload that matches counts: their overlaps are wanted.
     @overload
     def __call__(
-        self, function: Callable[Concatenate[NoContext, P], Coro[R | Snooze | Cancel]], /
+        self, function: Callable[Concatenate[NoContext, P], Coro[R | NoResult]], /
     ) -> DefinedTask[..., R, ..., Coro[R]]: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self, function: Callable[Concatenate[AnyContext, P], Coro[R | Snooze | Cancel]], /
+        self, function: Callable[Concatenate[AnyContext, P], Coro[R | NoResult]], /
     ) -> DefinedTask[P, R, ..., Coro[R]]: ...
     @overload
     def __call__(
-        self, function: Callable[Concatenate[A, AnyContext, P], Coro[R | Snooze | Cancel]], /
+        self, function: Callable[Concatenate[A, AnyContext, P], Coro[R | NoResult]], /
     ) -> DefinedTask[..., R, ..., Coro[R]]: ...
     @overload
     def __call__(
-        self, function: Callable[Concatenate[A, B, AnyContext, P], Coro[R | Snooze | Cancel]], /
+        self, function: Callable[Concatenate[A, B, AnyContext, P], Coro[R | NoResult]], /
     ) -> DefinedTask[..., R, ..., Coro[R]]: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self, function: Callable[P, Coro[R | Snooze | Cancel]], /
+        self, function: Callable[P, Coro[R | NoResult]], /
     ) -> DefinedTask[P, R, P, Coro[R]]: ...
     @overload
     def __call__(
-        self, function: Callable[Concatenate[NoContext, P], R | Snooze | Cancel], /
+        self, function: Callable[Concatenate[NoContext, P], R | NoResult], /
     ) -> DefinedTask[..., R, ..., R]: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self, function: Callable[Concatenate[AnyContext, P], R | Snooze | Cancel], /
+        self, function: Callable[Concatenate[AnyContext, P], R | NoResult], /
     ) -> DefinedTask[P, R, ..., R]: ...
     @overload
     def __call__(
-        self, function: Callable[Concatenate[A, AnyContext, P], R | Snooze | Cancel], /
+        self, function: Callable[Concatenate[A, AnyContext, P], R | NoResult], /
     ) -> DefinedTask[..., R, ..., R]: ...
     @overload
     def __call__(
-        self, function: Callable[Concatenate[A, B, AnyContext, P], R | Snooze | Cancel], /
+        self, function: Callable[Concatenate[A, B, AnyContext, P], R | NoResult], /
     ) -> DefinedTask[..., R, ..., R]: ...
     @overload
-    def __call__(
-        self, function: Callable[P, R | Snooze | Cancel], /
-    ) -> DefinedTask[P, R, P, R]: ...
+    def __call__(self, function: Callable[P, R | NoResult], /) -> DefinedTask[P, R, P, R]: ...
     @overload
     def __call__(
         self, function: None = None, /, *, name: str | None = None, **options: Unpack[TypeOptions]

@@ -6,6 +6,7 @@ names it.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, Literal, TypedDict
 
 from msgspec.structs import replace
@@ -14,20 +15,21 @@ from holdfast.core import limit as limits, priority as priorities
 from holdfast.core.check import (
     check_id,
     check_name,
-    check_number,
-    check_positive,
     check_whole,
     shown,
 )
 from holdfast.core.keywords import PriorityName
 from holdfast.core.limit import LIMIT_MAX, LimitRule
-from holdfast.core.schedule import CODE, Schedule, check_timetable
+from holdfast.core.schedule import CODE, Schedule, check_timetable, spec_of
+from holdfast.core.seconds import Seconds, check_seconds, check_span
 from holdfast.core.submit import ATTEMPTS_MAX, encode_payload
 from holdfast.core.task import Priority
-from holdfast.engine.handlers import Handler, Handlers, TypeConfig
-from holdfast.engine.retry_choice import retry_choice
+from holdfast.core.unique import Unique
+from holdfast.engine.handlers import Handler, Handlers, Isolation, TypeConfig
+from holdfast.engine.retry_choice import RetryDelay, check_portable, retry_choice
+from holdfast.engine.worker_hooks import WorkerHooks
 from holdfast.errors import BadConfig
-from holdfast.queue.types import timeout_in
+from holdfast.queue.types import check_unique, timeout_in
 
 
 class TypeOptions(TypedDict, total=False):
@@ -40,20 +42,21 @@ class TypeOptions(TypedDict, total=False):
     """`normal`: `critical`, `high`, `normal` or `low`."""
     max_attempts: int | None
     """setting `default_max_attempts` (3): runs before a failing task becomes a dead letter."""
-    timeout: float | None
-    """setting `task_timeout` (30): seconds of one run. `None` disables the timeout."""
-    retry_delay: float | None
-    """setting `base_retry_delay` (1): seconds before the first retry. The pause doubles with each failure."""
-    max_retry_delay: float | None
-    """setting `max_retry_delay` (60): the longest pause before a retry, in seconds."""
+    timeout: Seconds | None
+    """setting `task_timeout` (30): seconds of one run, or a timedelta. `None` disables the timeout."""
+    retry_delay: Seconds | RetryDelay | None
+    """setting `base_retry_delay` (1): the pause before the first retry, which doubles with each failure. Or a
+    function `(attempt, error) -> pause` that gives each pause; `None` from it: the usual one."""
+    max_retry_delay: Seconds | None
+    """setting `max_retry_delay` (60): the longest of these pauses before a retry."""
     retry_on: type[BaseException] | tuple[type[BaseException], ...] | None
     """none: the only errors that are tried again. Any other makes a dead letter at once."""
     give_up_on: type[BaseException] | tuple[type[BaseException], ...] | None
     """none: errors that make a dead letter at once."""
     max_deaths: int | None
     """setting `max_deaths` (3): runs that end with their worker before the task becomes a dead letter."""
-    progress_timeout: float | None
-    """None: how long a run may go without progress before the task is stuck, in seconds."""
+    progress_timeout: Seconds | None
+    """None: how long a run may go without progress before the task is stuck."""
     rate: str | None
     """none: starts of the type in all processes, `count/window`: `5/s`, `100/m`, `10/30s`."""
     concurrency: int | None
@@ -64,29 +67,37 @@ class TypeOptions(TypedDict, total=False):
     """none: as `concurrency`, for each `key` separately."""
     burst: int
     """1: starts that a rate allows at once after a pause. Needs `rate` or `key_rate`."""
+    unique: Unique | None
+    """none: the window in which an enqueue with the same arguments gets the task that is there."""
     isolation: Literal["loop", "thread", "process"] | None
     """`loop` for an async function, `thread` for a plain one: `process` runs it in a process that a timeout
     kills."""
-    cron: str | None
-    """none: when to enqueue the task, without arguments (docs/howto/schedules.md)."""
+    cron: str | timedelta | None
+    """none: when to enqueue the task, without arguments (docs/howto/schedules.md). A timedelta: after each
+    such time."""
     timezone: str
     """`UTC`: the time zone of `cron`, e.g. `Europe/Prague`."""
 
 
 class Definitions:
-    """The handlers of a queue, and the schedules of handlers that are defined with `cron`."""
+    """The handlers of a queue, the schedules of handlers that are defined with `cron`, and the hooks of its
+    workers."""
 
-    __slots__ = ("handlers", "schedules")
+    __slots__ = ("handlers", "hooks", "schedules")
 
     def __init__(self) -> None:
         self.handlers = Handlers()
+        self.hooks = WorkerHooks()
         self.schedules: list[Schedule] = []
 
     def add(self, handler: Handler, options: TypeOptions) -> None:
         """Adds the handler and its schedule. If it raises, it has added neither."""
         cron, timezone = options.get("cron"), options.get("timezone", "UTC")
-        schedule = None if cron is None else schedule_of(handler, cron, timezone)
-        self.handlers.add(replace(handler, retries=retry_choice(options)))
+        schedule = None if cron is None else schedule_of(handler, spec_of(cron), timezone)
+        retries = retry_choice(options)
+        if handler.isolation is Isolation.PROCESS:
+            check_portable(handler.type, retries)
+        self.handlers.add(replace(handler, retries=retries))
         self.schedules = [other for other in self.schedules if other.name != handler.type]
         if schedule is not None:
             self.schedules.append(schedule)
@@ -100,7 +111,7 @@ def type_config(options: TypeOptions) -> TypeConfig:
         raise BadConfig(f"a task type has no option {shown(unknown[0])}: the options are {names}")
     retry_choice(options)
     cron = options.get("cron")
-    check_timetable("@every 1" if cron is None else cron, options.get("timezone", "UTC"))
+    check_timetable("@every 1" if cron is None else spec_of(cron), options.get("timezone", "UTC"))
     if "burst" in options and options.get("rate") is None and options.get("key_rate") is None:
         raise BadConfig("burst has no effect without a rate: give rate or key_rate too")
     burst = check_whole("burst", options.get("burst", 1), least=1, most=LIMIT_MAX, wrong=BadConfig)
@@ -111,10 +122,13 @@ def type_config(options: TypeOptions) -> TypeConfig:
         timeout_seconds=timeout_in(options["timeout"], wrong=BadConfig)
         if "timeout" in options
         else None,
-        retry_base_seconds=_seconds(options, "retry_delay"),
+        retry_base_seconds=None
+        if callable(options.get("retry_delay"))
+        else _seconds(options, "retry_delay"),
         retry_cap_seconds=_seconds(options, "max_retry_delay"),
         max_deaths=_whole(options, "max_deaths", ATTEMPTS_MAX),
         progress_timeout_seconds=_positive(options, "progress_timeout"),
+        unique=check_unique(options.get("unique"), wrong=BadConfig),
         limit=rule(options.get("rate"), _whole(options, "concurrency", LIMIT_MAX), burst),
         key_limit=rule(
             options.get("key_rate"), _whole(options, "key_concurrency", LIMIT_MAX), burst
@@ -164,9 +178,9 @@ def _whole(options: Any, name: str, most: int) -> int | None:
 
 def _positive(options: Any, name: str) -> float | None:
     value = options.get(name)
-    return None if value is None else check_positive(name, value, wrong=BadConfig)
+    return None if value is None else check_span(name, value, wrong=BadConfig)
 
 
 def _seconds(options: Any, name: str) -> float | None:
     value = options.get(name)
-    return None if value is None else check_number(name, value, wrong=BadConfig)
+    return None if value is None else check_seconds(name, value, wrong=BadConfig)

@@ -229,7 +229,9 @@ class Producer:
             in_tx = tx is not None
             pressure = await self._pressure.judge_group(resources.store, group, in_tx=in_tx)
         except QueueFull as error:
-            may_repeat = beside or any(one.task.request_hash is not None for one in group)
+            may_repeat = beside or any(
+                one.task.request_hash is not None or one.unique is not None for one in group
+            )
             if tx is not None or not may_repeat:
                 raise
             pressure, refusal = Pressure.UNDER_PRESSURE, error

@@ -11,6 +11,7 @@ from holdfast.core.check import PAGE_MAX
 from holdfast.core.decision import Decision
 from holdfast.core.event import Event, Position
 from holdfast.core.intervention import Intervention
+from holdfast.core.seconds import Seconds, in_seconds
 from holdfast.core.task import Status, Task
 from holdfast.queue.by import By
 from holdfast.queue.dead_letters import DeadFilter, DeadGroup
@@ -199,7 +200,7 @@ class OperatorCalls:
         task_id: str,
         *,
         payload: object = UNSET,
-        delay: float = 0.0,
+        delay: Seconds = 0.0,
         actor: str = "api",
         reason: str = "",
         expected_version: int | None = None,
@@ -208,7 +209,9 @@ class OperatorCalls:
         with it wait for it again. Raises IllegalTransition if it is not a dead letter, and NotFound if it
         does not exist. `expected_version`: see `cancel`."""
         by = By(actor, reason, expected_version)
-        return await self.parts.dead_letters.replay(task_id, by, payload=payload, delay=delay)
+        return await self.parts.dead_letters.replay(
+            task_id, by, payload=payload, delay=in_seconds(delay)
+        )
 
     async def replay_dead(
         self,

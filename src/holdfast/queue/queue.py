@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from msgspec import UNSET, UnsetType
 
 from holdfast.core.keywords import DependsOn, PriorityName
-from holdfast.core.schedule import Schedule
+from holdfast.core.schedule import Schedule, spec_of
+from holdfast.core.seconds import Seconds, in_seconds
 from holdfast.core.task import Priority, Task
+from holdfast.core.unique import Unique
+from holdfast.engine.around import BlockingMiddleware, Middleware
 from holdfast.engine.handle import TaskHandle
 from holdfast.engine.handlers import for_task
+from holdfast.engine.worker_hooks import StartHook, StopHook
 from holdfast.errors import EngineFailed
 from holdfast.queue.blocking_calls import BlockingCalls
 from holdfast.queue.by import By
@@ -24,6 +29,11 @@ from holdfast.queue.parts import Parts
 from holdfast.queue.session import Resources
 from holdfast.queue.settings import Settings
 from holdfast.queue.types import EnqueueOptions
+
+M = TypeVar("M", bound=Middleware)
+B = TypeVar("B", bound=BlockingMiddleware)
+Start = TypeVar("Start", bound=StartHook)
+Stop = TypeVar("Stop", bound=StopHook)
 
 
 class Queue(OperatorCalls):
@@ -105,16 +115,20 @@ class Queue(OperatorCalls):
         max_attempts: int | None = None,
         metadata: dict[str, object] | None = None,
         depends_on: DependsOn = (),
-        delay: float = 0.0,
-        timeout: float | UnsetType | None = UNSET,
-        progress_timeout: float | UnsetType | None = UNSET,
+        delay: Seconds = 0.0,
+        run_at: datetime | None = None,
+        timeout: Seconds | UnsetType | None = UNSET,
+        progress_timeout: Seconds | UnsetType | None = UNSET,
         key: str | None = None,
         idempotency_key: str | None = None,
         project: str | None = None,
+        unique: Unique | UnsetType | None = UNSET,
         tx: object = None,
     ) -> TaskHandle[Any]:
-        """Enqueues a task, which is durable when this returns. Key limits count by `key`. `timeout=None`
-        disables the timeout. `tx` is your own connection: the task exists only if its transaction commits."""
+        """Enqueues a task, which is durable when this returns. It starts after `delay` (seconds or a
+        timedelta) or at `run_at` (a datetime with a time zone), not before. Key limits count by `key`.
+        `timeout=None` disables the timeout. `unique` replaces the window of the type. `tx` is your own
+        connection: the task exists only if its transaction commits."""
         options = EnqueueOptions(
             queue,
             priority,
@@ -124,7 +138,7 @@ class Queue(OperatorCalls):
             delay,
             timeout,
             progress_timeout,
-            *(key, idempotency_key, project),
+            *(key, idempotency_key, project, run_at, unique),
         )
         return await self.parts.producer.enqueue(type, payload, id, options, tx)
 
@@ -138,14 +152,14 @@ class Queue(OperatorCalls):
         """Returns the task, or None if it does not exist."""
         return await self.parts.tasks.look_up(task_id)
 
-    async def wait_task(self, task_id: str, timeout: float | None = None) -> Task:
+    async def wait_task(self, task_id: str, timeout: Seconds | None = None) -> Task:
         """Returns the task when it has ended, even in failure. Raises WaitTimeout after `timeout` seconds."""
-        return await self.parts.tasks.wait(task_id, timeout)
+        return await self.parts.tasks.wait(task_id, in_seconds(timeout))
 
     async def schedule(
         self,
         name: str,
-        spec: str,
+        spec: str | timedelta,
         type: str,
         payload: object = None,
         *,
@@ -155,10 +169,11 @@ class Queue(OperatorCalls):
         actor: str = "api",
         reason: str = "",
     ) -> None:
-        """Adds or changes a schedule, with a spec such as '*/5 * * * *', '@daily' or '@every 5m'. It fires
-        while any node of this store runs. Raises Conflict if a task defined with `cron` has this name."""
+        """Adds or changes a schedule, with a spec such as '*/5 * * * *', '@daily', '@every 5m' or
+        timedelta(minutes=5). It fires while any node of this store runs. Raises Conflict if a task defined
+        with `cron` has this name."""
         put = partial(self.parts.schedules.put, timezone=timezone, queue=queue, priority=priority)
-        await put(name, By(actor, reason), spec=spec, type=type, payload=payload)
+        await put(name, By(actor, reason), spec=spec_of(spec), type=type, payload=payload)
 
     async def unschedule(self, name: str, *, actor: str = "api", reason: str = "") -> None:
         """Removes a schedule, but not the tasks it has enqueued. Raises NotFound if it does not exist. A
@@ -183,6 +198,30 @@ class Queue(OperatorCalls):
         `name` is the type, by default the name of the function. The arguments of the function are the
         payload. For the options see `TypeOptions`."""
         return TaskDecorator(self.parts.runtime.define, self.enqueue, self.blocking_calls)
+
+    @overload
+    def middleware(self, function: M) -> M: ...
+    @overload
+    def middleware(self, function: B) -> B: ...
+    def middleware(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Puts a function `(ctx, call_next)` around all handlers of this queue; as a decorator or a call. It
+        returns what `call_next()` returns, or another result. An async one runs in the event loop of the
+        worker and awaits `call_next()`. A plain one runs in the thread or the process of plain handlers. The
+        first is the outermost."""
+        self.definitions.handlers.add_middleware(function)
+        return function
+
+    def on_start(self, hook: Start) -> Start:
+        """Runs a function at each start of workers in this process, before they take tasks. What it returns
+        is in `ctx.state` by its class. It may be async, and it may yield its object once: what follows the
+        `yield` runs after the last handler. An error ends the start."""
+        self.definitions.hooks.add_start(hook)
+        return hook
+
+    def on_stop(self, hook: Stop) -> Stop:
+        """Runs a function with the worker's state after the last handler has ended. It may be async."""
+        self.definitions.hooks.add_stop(hook)
+        return hook
 
     def register_handler(
         self, type: str, handler: Callable[..., Any], **options: Unpack[TypeOptions]

@@ -21,6 +21,7 @@ from holdfast.engine.compose import compose
 from holdfast.engine.engine import Engine
 from holdfast.engine.follow_ups import FollowUps
 from holdfast.engine.handlers import Handler
+from holdfast.engine.worker_hooks import StartedHooks
 from holdfast.errors import Conflict, EngineFailed
 from holdfast.metrics import Meter
 from holdfast.queue.define import Definitions, TypeOptions
@@ -57,6 +58,7 @@ class Runtime:
         self._feed = feed
         self._follow_ups = follow_ups
         self._meter = meter
+        self._hooks = StartedHooks()
 
     def define(self, handler: Handler, options: TypeOptions) -> None:
         """Adds a handler. Running workers announce it to the other nodes."""
@@ -175,6 +177,14 @@ class Runtime:
             )
 
     async def _started(self, session: Session, resources: Resources) -> Engine:
+        self._hooks = await self._definitions.hooks.start()
+        try:
+            return await self._composed(session, resources)
+        except BaseException:
+            await self._hooks.stop()
+            raise
+
+    async def _composed(self, session: Session, resources: Resources) -> Engine:
         engine = compose(
             Basis(
                 config=_engine_config(resources, self._settings.current),
@@ -188,6 +198,7 @@ class Runtime:
                 meter=self._meter,
                 code_schedules=self._code_schedules,
                 follow_ups=self._follow_ups,
+                state=self._hooks.state,
             )
         )
         for schedule in self._code_schedules():
@@ -208,6 +219,7 @@ class Runtime:
         try:
             if session.engine is not None:
                 await session.engine.stop()
+                await self._hooks.stop()
             await session.waiters.close()
             await self._feed.drain(session, resources)
         finally:

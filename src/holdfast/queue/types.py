@@ -7,19 +7,22 @@ raises UnknownType.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from holdfast.core.check import check_choice, check_name, check_positive, shown
+from holdfast.core.check import check_choice, check_name, shown
 from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.keywords import DependsOn
 from holdfast.core.limit import LimitRule, name_of
 from holdfast.core.priority import named
 from holdfast.core.request import EnqueueRequest
+from holdfast.core.seconds import Seconds, check_moment, check_span, in_seconds
 from holdfast.core.task import EXTERNAL, NO_TIMEOUT, Priority, TaskOptions
+from holdfast.core.unique import Unique
 from holdfast.engine.argument_schema import check_by_schema
 from holdfast.engine.handlers import Handlers, TypeConfig, resolved
 from holdfast.engine.parameters import Parameters, checked_payload
@@ -42,12 +45,14 @@ class EnqueueOptions(msgspec.Struct, frozen=True, gc=False):
     max_attempts: int | None = None
     metadata: dict[str, object] | None = None
     depends_on: DependsOn = ()
-    delay: float = 0.0
-    timeout: float | UnsetType | None = UNSET
-    progress_timeout: float | UnsetType | None = UNSET
+    delay: Seconds = 0.0
+    timeout: Seconds | UnsetType | None = UNSET
+    progress_timeout: Seconds | UnsetType | None = UNSET
     key: str | None = None
     idempotency_key: str | None = None
     project: str | None = None
+    run_at: datetime | None = None
+    unique: Unique | UnsetType | None = UNSET
 
 
 class KnownTypes:
@@ -77,19 +82,23 @@ class KnownTypes:
             defaulted.add("timeout")
         if options.progress_timeout is UNSET:
             defaulted.add("progress_timeout_seconds")
+        if options.unique is UNSET:
+            defaulted.add("unique")
         return EnqueueRequest(
             type=type,
             payload=payload,
             queue=config.queue if queue is None else queue,
             priority=config.priority if priority is None else named(priority),
             max_attempts=whole.max_attempts or 1 if max_attempts is None else max_attempts,
-            delay_seconds=options.delay,
+            delay_seconds=in_seconds(options.delay),
+            run_at=None if options.run_at is None else check_moment("run_at", options.run_at),
             metadata=options.metadata,
             depends_on=_edges(options.depends_on),
             idempotency_key=options.idempotency_key,
             key=options.key,
             project=self._settings.current.project if options.project is None else options.project,
             progress_timeout_seconds=self._progress_timeout(config, options.progress_timeout),
+            unique=config.unique if options.unique is UNSET else check_unique(options.unique),
             options=TaskOptions(
                 timeout_seconds=config.timeout_seconds if timeout is UNSET else timeout_in(timeout),
                 retry_base_seconds=whole.retry_base_seconds or 0.0,
@@ -101,11 +110,11 @@ class KnownTypes:
         )
 
     def _progress_timeout(
-        self, config: TypeConfig, given: float | UnsetType | None
+        self, config: TypeConfig, given: Seconds | UnsetType | None
     ) -> float | None:
         """How long a run may go without progress: by the caller, the type, or the settings."""
         if given is not UNSET:
-            return None if given is None else check_positive("progress_timeout", given)
+            return None if given is None else check_span("progress_timeout", given)
         if config.progress_timeout_seconds is not None:
             return config.progress_timeout_seconds
         return self._settings.current.progress_timeout
@@ -188,9 +197,16 @@ def _edge(given: object) -> tuple[object, object]:
     )
 
 
+def check_unique(given: object, *, wrong: type[InvalidInput] = InvalidInput) -> Unique | None:
+    """A unique window, or None."""
+    if given is None or isinstance(given, Unique):
+        return given
+    raise wrong(f"unique is {shown(given)}: give Unique(until='ended') or another window, or None")
+
+
 def timeout_in(given: object, *, wrong: type[InvalidInput] = InvalidInput) -> float:
     """Checks a timeout and returns its stored form. None means no timeout."""
-    return NO_TIMEOUT if given is None else check_positive("timeout", given, wrong=wrong)
+    return NO_TIMEOUT if given is None else check_span("timeout", given, wrong=wrong)
 
 
 def _rules(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -25,6 +25,7 @@ from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.engine.pool import WorkerPool
 from holdfast.engine.runner import TaskRunner
 from holdfast.engine.supervisor import Supervisor
+from holdfast.engine.worker_hooks import WorkerState
 from holdfast.errors import EngineFailed, HoldfastError
 from holdfast.metrics import Meter
 from holdfast.remote.channel import Connect
@@ -62,6 +63,8 @@ class RemoteBasis:
     open_channel: Connect | None = None
     """None: by the address of the gateway."""
     follow_ups: FollowUps = NO_FOLLOW_UPS
+    state: WorkerState = field(default_factory=WorkerState)
+    """What the start hooks gave, for handlers."""
 
 
 def compose_remote(basis: RemoteBasis) -> RemoteEngine:
@@ -82,16 +85,14 @@ def compose_remote(basis: RemoteBasis) -> RemoteEngine:
     outcomes = RemoteOutcomes(link, clock)
     completer = Completer(clock, outcomes, committed, measures.written, batch_max=OUTCOMES_MAX)
     services = RemoteServices(
-        link,
-        outcomes,
-        basis.ids,
-        clock,
+        *(link, outcomes, basis.ids, clock),
         runs=lambda: engine.runs,
         on_refused=completer.count_fenced,
         follow_ups=basis.follow_ups,
     )
     runner = TaskRunner(
-        clock, basis.handlers, executor, services, default_timeout=config.task_timeout
+        *(clock, basis.handlers, executor, services, basis.state),
+        default_timeout=config.task_timeout,
     )
     runs = OwnedRuns(clock, completer.deliver, runner.timed_out)
     pool = WorkerPool(

@@ -17,6 +17,7 @@ from msgspec import UNSET
 from holdfast.client.calls import Calls, path_of
 from holdfast.core.dependency import Edge
 from holdfast.core.pressure import Pressure
+from holdfast.core.seconds import check_moment, in_seconds
 from holdfast.core.submit import BATCH_MAX, encode_payload
 from holdfast.core.task import DEFAULT_PROJECT, Priority, Status
 from holdfast.engine.declared import Declared
@@ -27,7 +28,7 @@ from holdfast.errors import BatchTooLarge, InvalidInput, NotSupported, QueueStop
 from holdfast.queue.batcher import Batcher
 from holdfast.queue.enqueue import check_options, split_request
 from holdfast.queue.settings import SettingsInForce
-from holdfast.queue.types import EnqueueOptions
+from holdfast.queue.types import EnqueueOptions, check_unique
 from holdfast.store.store import Inserted
 
 GROUP_MAX: Final = 500
@@ -165,13 +166,9 @@ class RemoteProducer:
         body |= {name: value for name, value in given.items() if value is not None}
         if options.depends_on:
             body["depends_on"] = _edges(options.depends_on)
-        if options.delay:
-            body["delay_seconds"] = options.delay
-        if options.timeout is not UNSET:
-            body["timeout_seconds"] = options.timeout
-        if options.progress_timeout is not UNSET:
-            body["progress_timeout_seconds"] = options.progress_timeout
-        return body
+        if options.unique is not UNSET:
+            body["unique"] = _window(options.unique)
+        return body | _times(options)
 
     async def _insert_one(self, body: dict[str, Any]) -> Answered:
         answer = (await self._http.call("POST", path_of("tasks"), body)).body
@@ -195,6 +192,28 @@ class RemoteProducer:
             (Inserted(item["id"], Status(item["status"]), item["created"]), pressure)
             for item in answer["items"]
         ]
+
+
+def _window(given: object) -> dict[str, Any] | None:
+    unique = check_unique(given)
+    if unique is None:
+        return None
+    return {"until": unique.until, "period_seconds": unique.period, "by": unique.by}
+
+
+def _times(options: EnqueueOptions) -> dict[str, Any]:
+    """When the task starts, and how long it may take, in seconds."""
+    found: dict[str, Any] = {}
+    if options.delay:
+        found["delay_seconds"] = in_seconds(options.delay)
+    if options.run_at is not None:
+        check_moment("run_at", options.run_at)
+        found["run_at"] = options.run_at.isoformat()
+    if options.timeout is not UNSET:
+        found["timeout_seconds"] = in_seconds(options.timeout)
+    if options.progress_timeout is not UNSET:
+        found["progress_timeout_seconds"] = in_seconds(options.progress_timeout)
+    return found
 
 
 def _priority(given: Priority | str | int | None) -> str | int | None:

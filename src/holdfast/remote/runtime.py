@@ -23,6 +23,7 @@ from holdfast.engine.basis import EngineConfig
 from holdfast.engine.boot import refuse_second_run
 from holdfast.engine.follow_ups import NO_FOLLOW_UPS
 from holdfast.engine.handlers import Handler
+from holdfast.engine.worker_hooks import StartedHooks
 from holdfast.errors import BadConfig, Conflict, EngineFailed, NotFound, NotRunning, WrongLoop
 from holdfast.metrics import Meter
 from holdfast.queue.define import Definitions, TypeOptions
@@ -69,6 +70,7 @@ class RemoteRuntime:
         self.follow_ups = NO_FOLLOW_UPS
         """How handlers enqueue; set by `RemoteParts`."""
         self.is_stopping = False
+        self._hooks = StartedHooks()
         self.readers: set[asyncio.Task[None]] = set()
         """Event handlers that run."""
 
@@ -124,24 +126,31 @@ class RemoteRuntime:
                 return
             self._settings.current = self._settings.current.changed(settings)
             self._failed, self._failure = asyncio.Event(), None
-            engine = compose_remote(
-                RemoteBasis(
-                    config=_engine_config(self._settings.current, self._wires.host),
-                    gateways=self._gateways,
-                    clock=self._http.clock,
-                    ids=self._http.ids,
-                    handlers=self._definitions.handlers,
-                    on_ended=self._ended,
-                    on_failed=self._fail,
-                    on_joined=self._joined,
-                    schedules=lambda: self._definitions.schedules,
-                    meter=self._meter,
-                    open_channel=self._wires.open_channel,
-                    follow_ups=self.follow_ups,
-                )
-            )
-            await engine.start()
+            self._hooks = await self._definitions.hooks.start()
+            engine = compose_remote(self._basis())
+            try:
+                await engine.start()
+            except BaseException:
+                await self._hooks.stop()
+                raise
             self._loop, self.engine = asyncio.get_running_loop(), engine
+
+    def _basis(self) -> RemoteBasis:
+        return RemoteBasis(
+            config=_engine_config(self._settings.current, self._wires.host),
+            gateways=self._gateways,
+            clock=self._http.clock,
+            ids=self._http.ids,
+            handlers=self._definitions.handlers,
+            on_ended=self._ended,
+            on_failed=self._fail,
+            on_joined=self._joined,
+            schedules=lambda: self._definitions.schedules,
+            meter=self._meter,
+            open_channel=self._wires.open_channel,
+            follow_ups=self.follow_ups,
+            state=self._hooks.state,
+        )
 
     async def stop(self) -> None:
         """Stops the workers of this loop and closes its connections."""
@@ -153,6 +162,7 @@ class RemoteRuntime:
                 engine = self.engine
                 if engine is not None:
                     await engine.stop()
+                    await self._hooks.stop()
                 for reader in list(self.readers):
                     reader.cancel()
                 await asyncio.gather(*self.readers, return_exceptions=True)

@@ -32,7 +32,7 @@ from holdfast.engine.loop import OUTAGE_SECONDS
 from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.errors import LeaseLost, NotSupported, StoreUnavailable
 from holdfast.remote.link import Link
-from holdfast.remote.outbox import Fate, Unknown
+from holdfast.remote.outbox import Fate
 from holdfast.remote.outcomes import RemoteOutcomes, report_change
 from holdfast.store.decisions import Asked
 
@@ -74,9 +74,6 @@ class RemoteServices:
         if owned is None or self._link.has_failed:
             return _lost(run)
         fate = await self._fate(instruction, instruction.command)
-        if isinstance(fate, Unknown) and self._runs().by_id.get(run) is owned:
-            # The run was not among those that the gateway called lost, so the change was applied.
-            fate = None
         if isinstance(fate, ChangeRefused) and fate.code not in RUN_ENDED:
             raise problem(400, {"code": fate.code, "detail": fate.detail})
         return self._outcomes.ruling(owned.current, instruction, fate)

@@ -85,8 +85,10 @@ def _insert(
 
 
 def _held_up(group: Sequence[Submission], error: RowHeld) -> StoreBusy:
-    keys = sorted({s.task.idempotency_key or s.task.id for s in group if s.task.request_hash})
+    keys = sorted(
+        {s.task.idempotency_key or s.task.id for s in group if s.task.request_hash or s.unique}
+    )
     return StoreBusy(
-        "another transaction is open and has inserted the same idempotency key or task id (of "
+        "another transaction is open and has inserted the same idempotency key, unique window or task id (of "
         f"{', '.join(keys[:3])}): nothing was changed; try again when it has ended ({error.__cause__})"
     )

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holdfast import TaskQueue
+from holdfast import TaskQueue, Unique
+from holdfast.app import use_gateway
 from holdfast.core.task import Status
 from holdfast.errors import IllegalTransition, InvalidInput, NotSupported, TaskFailed, UnknownType
 from holdfast.remote.channel import WebSocketChannel
 from holdfast.remote.grpc_channel import GrpcChannel
+from tests.integration import around_app
 from tests.integration.remote.app import in_thread
 from tests.integration.remote.support import (
     ADMIN,
@@ -24,6 +28,7 @@ from tests.integration.remote.support import (
     server,
     worker,
 )
+from tests.integration.retry_app import ASKING, FUNCTIONS, pause, pauses
 
 
 async def test_handlers_of_every_kind_run_over_the_wire(gateway: Server) -> None:
@@ -46,6 +51,61 @@ async def test_handlers_of_every_kind_run_over_the_wire(gateway: Server) -> None
         assert await child.result(SECONDS) == [["done", "done"], ["once"], [7]]
         task = await handles["in_thread"].get()
         assert task.progress == {"done": 0.5, "note": "half"}
+
+
+async def test_pauses_and_moments_go_over_the_wire(gateway: Server) -> None:
+    made = TaskQueue("sqlite://", base_retry_delay=900, max_retry_delay=900)
+    made.task(name="ask")(ASKING["loop"])
+    made.task(name="fail", retry_delay=pause)(FUNCTIONS["thread"])
+    use_gateway(made, gateway.address, ADMIN)
+    moment = datetime.now(UTC) + timedelta(days=3)
+    async with made as queue:
+        found = await pauses(
+            queue,
+            {
+                "handler": {"type": "ask", "payload": {"how": "from an error"}},
+                "type": {"type": "fail", "payload": {"name": "temporary"}},
+                "usual": {"type": "fail", "payload": {"name": "permanent"}},
+            },
+        )
+        assert {name: each[:2] for name, each in found.items()} == {
+            "handler": (1_800.0, "Temporary"),
+            "type": (3_600.0, "Temporary"),
+            "usual": (900.0, "Permanent"),
+        }
+        options: dict[str, Any] = {"run_at": moment, "timeout": timedelta(minutes=2)}
+        task = await (await queue.enqueue("ask", {"how": "raised"}, **options)).get()
+        assert task.due_at == pytest.approx(moment.timestamp(), abs=0.01)
+        assert task.options.timeout_seconds == 120
+        await queue.schedule("often", timedelta(minutes=5), "ask", {"how": "raised"})
+        assert [each.spec for each in await queue.get_schedules()] == ["@every 300"]
+
+
+async def test_unique_windows_go_over_the_wire(gateway: Server) -> None:
+    made = TaskQueue("sqlite://")
+    made.task(name="ask", unique=Unique(until="ended"))(ASKING["loop"])
+    use_gateway(made, gateway.address, ADMIN)
+    async with made.producer():
+        requests: list[dict[str, Any]] = [{}, {}, {"unique": None}]
+        requests += [{"unique": Unique(period=60, by=("how",))}] * 2
+        payload = {"how": "returned"}
+        handles = [await made.enqueue("ask", payload, **each) for each in requests]
+    assert [handle.created for handle in handles] == [True, False, True, True, False]
+    body = {"type": "ask", "payload": payload, "unique": {"until": "started"}}
+    assert (await gateway.ask("POST", "/tasks", json=body))["created"] is False
+
+
+async def test_middleware_and_hooks_work_behind_a_gateway(gateway: Server) -> None:
+    made, said = around_app.wrapped(TaskQueue("sqlite://")), list[str]()
+    use_gateway(made, gateway.address, ADMIN)
+    async with made as queue:
+        assert await around_app.results(queue, ("loop", "thread", "process")) == around_app.SEEN
+    hooked = around_app.hooked(TaskQueue("sqlite://"), said)
+    use_gateway(hooked, gateway.address, ADMIN)
+    async with hooked as queue:
+        found = await around_app.results(queue, ("loop", "thread"))
+    assert found == {"loop": True, "thread": True}
+    assert said == ["opened", "plain start", "stop with 7, open True", "closed"]
 
 
 async def test_the_transport_of_the_address_is_used(sqlite_gateway: Server) -> None:

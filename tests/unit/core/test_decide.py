@@ -60,7 +60,7 @@ other_commands: st.SearchStrategy[Command] = st.one_of(
     st.builds(c.Abort, st.just("ann"), words),
     st.builds(c.Pause, st.just("ann"), words),
     st.builds(c.Resume, st.just("ann"), affinity=affinities),
-    st.builds(c.Retry, st.just("ann"), words),
+    st.builds(c.RetryTask, st.just("ann"), words),
     st.builds(c.Reassign, st.just("ann"), st.just("node-b"), st.none() | seconds),
     st.builds(c.Unlock, st.just("ann"), words),
     st.builds(
@@ -267,7 +267,7 @@ def test_every_command_has_its_rule() -> None:
         c.Resume: c.Resume("a"),
         c.Replay: c.Replay("a"),
         c.Edit: c.Edit("a", "1"),
-        c.Retry: c.Retry("a"),
+        c.RetryTask: c.RetryTask("a"),
         c.Reassign: c.Reassign("a", "n"),
         c.Unlock: c.Unlock("a"),
         c.Force: c.Force("a", Status.QUEUED),

@@ -35,7 +35,7 @@ def refused(code: str = "illegal-transition") -> Cell:
 
 
 ABORT, PAUSE = c.Abort("ann", "r"), c.Pause("ann", "r")
-RESUME, RETRY = c.Resume("ann", "r"), c.Retry("ann", "r")
+RESUME, RETRY = c.Resume("ann", "r"), c.RetryTask("ann", "r")
 REASSIGN, UNLOCK = c.Reassign("ann", "b", 60.0, "r"), c.Unlock("ann", "r")
 EVIDENCE: Final = c.Evidence(3, '"late"')
 
@@ -261,7 +261,7 @@ def test_a_retry_takes_a_delay_and_a_payload_in_every_status(
     status: S, delay: float, payload: str | None
 ) -> None:
     before = replace(task_in(status), payload_json='{"n":1}', due_at=NOW + 60.0)
-    command = c.Retry("ann", "r", delay, payload)
+    command = c.RetryTask("ann", "r", delay, payload)
     ruling = decide(before, c.Instruction(before.id, command), NOW)
     assert isinstance(ruling, Transition)
     after = ruling.after
@@ -275,7 +275,7 @@ def test_a_retry_takes_a_delay_and_a_payload_in_every_status(
 
 def test_a_retry_of_a_due_task_with_its_payload_changes_nothing() -> None:
     before = replace(task_in(S.QUEUED), payload_json='{"n":1}', due_at=NOW)
-    ruling = decide(before, c.Instruction(before.id, c.Retry("ann", "r", 0.0, '{"n":1}')), NOW)
+    ruling = decide(before, c.Instruction(before.id, c.RetryTask("ann", "r", 0.0, '{"n":1}')), NOW)
     assert isinstance(ruling, Refusal)
     assert ruling.code == "already-applied"
 
@@ -286,9 +286,9 @@ def test_a_retry_is_refused_in_the_same_words_with_a_delay(status: S) -> None:
     rulings = [
         decide(before, c.Instruction(before.id, command), NOW)
         for command in (
-            c.Retry("ann", "r"),
-            c.Retry("ann", "r", 5.0),
-            c.Retry("ann", "r", 0.0, "1"),
+            c.RetryTask("ann", "r"),
+            c.RetryTask("ann", "r", 5.0),
+            c.RetryTask("ann", "r", 0.0, "1"),
         )
     ]
     assert rulings[0] == rulings[1] == rulings[2]

@@ -14,6 +14,7 @@ from holdfast.core.limit import LimitRule
 from holdfast.core.request import NOT_HASHED, EnqueueRequest
 from holdfast.core.submit import submit
 from holdfast.core.task import Priority, TaskOptions
+from holdfast.core.unique import Unique
 
 RULES: Final = (("limit", LimitRule(max_running=1)),)
 OTHER_VALUES: Final[dict[str, Any]] = {
@@ -24,6 +25,8 @@ OTHER_VALUES: Final[dict[str, Any]] = {
     "priority": "high",
     "max_attempts": 7,
     "delay_seconds": 1.5,
+    "run_at": 5.0,
+    "unique": Unique(until="ended"),
     "metadata": {"by": "ann"},
     "depends_on": (Edge("parent"),),
     "idempotency_key": "another",

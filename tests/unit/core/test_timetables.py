@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
-from holdfast.core.schedule import ALIASES, next_fire
+from holdfast.core.schedule import ALIASES, next_fire, spec_of
 from holdfast.errors import InvalidInput
 
 DAY = 86_400.0
@@ -30,6 +32,23 @@ DAY = 86_400.0
 )
 def test_specs(spec: str, at: float) -> None:
     assert next_fire(spec, "UTC", 0.0) == at
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        (timedelta(minutes=5), 300.0),
+        (timedelta(milliseconds=1.5), 0.0015),
+        (timedelta(days=3_000), 3_000 * DAY),
+    ],
+)
+def test_a_timedelta_fires_after_each_such_time(given: timedelta, seconds: float) -> None:
+    assert next_fire(spec_of(given), "UTC", 0.0) == seconds
+
+
+def test_a_timedelta_below_the_least_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="positive length of time"):
+        next_fire(spec_of(timedelta(0)), "UTC", 0.0)
 
 
 @pytest.mark.parametrize("spec", ALIASES)

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from msgspec.structs import replace
 
-from holdfast import Task, TaskQueue
+from holdfast import Task, TaskQueue, Unique
 from holdfast.core.keywords import EnqueueKeywords, PriorityName
 from holdfast.core.limit import LimitRule
 from holdfast.core.task import Priority
@@ -113,6 +113,7 @@ def test_both_ways_to_define_take_the_same_options(queue: TaskQueue) -> None:
         "key_rate": "8/m",
         "key_concurrency": 9,
         "burst": 10,
+        "unique": Unique(until="ended"),
         "isolation": "loop",
         "cron": "@every 11",
         "timezone": "Europe/Prague",

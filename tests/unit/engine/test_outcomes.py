@@ -282,6 +282,25 @@ async def test_each_failure_is_logged_and_the_last_has_a_traceback(
     assert "payload" not in first + last
 
 
+async def test_the_facts_of_a_failure_are_fields_of_its_record(
+    queue: TaskQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with harness(queue) as h:
+
+        async def boom(task: Task) -> None:
+            raise ValueError("no such customer")
+
+        queue.register_handler("boom", boom, max_attempts=2, queue="mail")
+        handle = await queue.enqueue("boom")
+        await h.advance(120)
+    first, last = [vars(r) for r in caplog.records if r.name == "holdfast.tasks"]
+    common = {"task_id": handle.id, "task_type": "boom", "queue": "mail", "max_attempts": 2}
+    error = {"failure": "error", "error_type": "ValueError", "error": "no such customer"}
+    assert first.items() >= (common | error | {"attempt": 1, "outcome": "retry"}).items()
+    assert first["next_in_seconds"] > 0
+    assert last.items() >= (common | error | {"attempt": 2, "outcome": "dead"}).items()
+
+
 async def test_a_timeout_is_logged_as_a_failure(
     queue: TaskQueue, caplog: pytest.LogCaptureFixture
 ) -> None:

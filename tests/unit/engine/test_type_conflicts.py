@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast import Task, TaskQueue
+from holdfast import Task, TaskQueue, Unique
 from holdfast.core import codec
 from holdfast.core.node import definitions, difference
 from holdfast.engine.handlers import Defaults, for_task
@@ -32,6 +32,7 @@ OTHERS: dict[str, Any] = {
     "key_rate": "1/s",
     "key_concurrency": 2,
     "burst": 4,
+    "unique": Unique(until="ended", by="to"),
 }
 OF_THE_NODE = {"isolation", "cron", "timezone", "retry_on", "give_up_on"}
 """Options of the node that runs a task, and of the schedule, which are not part of the type's options."""

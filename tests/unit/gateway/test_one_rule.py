@@ -13,7 +13,7 @@ from holdfast.core.gate import HELD, desired, of_decision
 from holdfast.core.request import EnqueueRequest
 from holdfast.core.task import Status
 from holdfast.core.transition import Refusal
-from holdfast.core.worker.wire import TaskChange
+from holdfast.core.worker.wire import Changes, TaskChange
 from holdfast.gateway.feed.feed import PONG_SECONDS
 from holdfast.gateway.feed.requests import PING_SECONDS
 from holdfast.gateway.operations.new_tasks import TaskBody
@@ -22,6 +22,7 @@ from holdfast.gateway.settings import ServerSettings
 from holdfast.queue import views
 from holdfast.queue.views.tasks import NOT_SHOWN
 from holdfast.sync.worker import refusals
+from holdfast.sync.worker.plain import Inbound
 
 TASK = submit.submit(EnqueueRequest(type="x"), task_id="0199", now=1.0).task
 
@@ -44,7 +45,8 @@ def test_every_face_shows_the_same_desired_state(
     assert desired(task) == state
     assert views.task(task, 1.0)["desired"] == state
     change = TaskChange(task_id=task.id, fence=1)
-    refused = refusals.shown(change, Refusal(task.id, "fenced", ""), 1, task)
+    message = Inbound("w1", 1, 1, Changes(task=(change,)))
+    refused = refusals.shown(change, message, Refusal(task.id, "fenced", ""), fence=1, task=task)
     assert codec.loads(refused.state_json)["desired"] == state
 
 

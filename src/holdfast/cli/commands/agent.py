@@ -14,7 +14,7 @@ from holdfast import __version__
 from holdfast.agent.program import AgentOptions, Program
 from holdfast.agent.settings import AgentSettings, OnStop, StaleBlocks, TransportKind
 from holdfast.agent.state import default_folder
-from holdfast.cli.logs import log_to_stderr
+from holdfast.cli.logs import LogFormat, log_to_stderr
 from holdfast.cli.problem import Usage
 from holdfast.cli.values import names
 from holdfast.cli.worker.command import LogLevel
@@ -106,6 +106,7 @@ def agent(
     on_stop: Stop = OnStop.LEAVE,
     transport: Transport = TransportKind.HTTP,
     log_level: LogLevel = LogLevel.INFO,
+    log_format: LogFormat = LogFormat.TEXT,
 ) -> int:
     """Run commands of the fleet on this host until SIGTERM or Ctrl-C.
 
@@ -117,7 +118,7 @@ def agent(
             "the gateway is missing: give --gateway holdfasts://host:8787 or HOLDFAST_GATEWAY"
         )
     join = _join_token(token, token_file)
-    log_to_stderr(log_level, Redaction(secrets=[join or ""]))
+    log_to_stderr(log_level, Redaction(secrets=[join or ""]), log_format)
     is_root = os.geteuid() == 0
     options = AgentOptions(
         gateway=gateway,

@@ -24,9 +24,22 @@ from holdfast.cli.use_cases import Tasks
 from holdfast.core.codec import dumps
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
+from holdfast.core.unique import Unique
 from holdfast.engine.handle import TaskHandle, no_result
 from holdfast.errors import TaskFailed
 from holdfast.queue.types import EnqueueOptions
+
+RunAt = Annotated[str | None, Parameter(help="Not before this time: 2026-08-01T10:00+02:00.")]
+MaxAttempts = Annotated[int | None, Parameter(help="Attempts before it becomes a dead letter.")]
+Window = Annotated[
+    str | None,
+    Parameter(
+        help="Only if no task of these arguments waits (started), runs (ended), or is of 1h."
+    ),
+]
+WindowBy = Annotated[
+    tuple[str, ...], Parameter(negative="", help="An argument that --unique looks at; else all.")
+]
 
 
 def enqueue(
@@ -36,11 +49,10 @@ def enqueue(
     json: Annotated[str | None, Parameter(help="The payload as JSON; - reads stdin.")] = None,
     priority: Annotated[str | None, Parameter(help="critical, high, normal or low.")] = None,
     delay: Annotated[str, Parameter(help="Not before: 30s, 5m, 2h.")] = "0",
+    run_at: RunAt = None,
     queue: Annotated[str | None, Parameter(help="Another queue than the type's.")] = None,
     project: Annotated[str | None, Parameter(help="Another project than the token's.")] = None,
-    max_attempts: Annotated[
-        int | None, Parameter(help="Attempts before it becomes a dead letter.")
-    ] = None,
+    max_attempts: MaxAttempts = None,
     key: Annotated[str | None, Parameter(help="The key that key limits count by.")] = None,
     idempotency_key: Annotated[
         str | None, Parameter(help="Makes the command safe to repeat.")
@@ -55,6 +67,8 @@ def enqueue(
     progress_timeout: Annotated[
         str | None, Parameter(help="How long a run may go without progress.")
     ] = None,
+    unique: Window = None,
+    unique_by: WindowBy = (),
     wait: Annotated[Flag, Parameter(help="Wait for the result and print it.")] = False,
     timeout: Annotated[str | None, Parameter(help="How long to wait.")] = None,
     dry_run: DryRun = False,
@@ -68,9 +82,9 @@ def enqueue(
     patience = None if timeout is None else values.seconds(timeout, "--timeout")
     check_projects(common, [] if project is None else [project])
     body = values.payload(pairs, json)
-    request: dict[str, Any] = {"priority": priority, "delay": values.seconds(delay, "--delay")}
+    request: dict[str, Any] = {"priority": priority, **_start(delay, run_at)}
     request |= {"queue": queue, "project": project, "max_attempts": max_attempts, "key": key}
-    request |= {"idempotency_key": idempotency_key}
+    request |= {"idempotency_key": idempotency_key} | _unique(unique, unique_by)
     request["metadata"] = values.payload(metadata, None) or None
     request |= _timeouts(task_timeout, progress_timeout)
     printer = Printer(common)
@@ -96,6 +110,21 @@ def enqueue(
         _foreseen(common, item)
     else:
         _answer(printer, task, item, wait=wait)
+
+
+def _start(delay: str, run_at: str | None) -> dict[str, Any]:
+    moment = None if run_at is None else values.moment(run_at, "--run-at")
+    return {"delay": values.seconds(delay, "--delay"), "run_at": moment}
+
+
+def _unique(window: str | None, by: tuple[str, ...]) -> dict[str, Unique]:
+    if window is None:
+        if by:
+            raise Usage("--unique-by needs --unique: started, ended or a period such as 1h")
+        return {}
+    if window in ("started", "ended"):
+        return {"unique": Unique(until="started" if window == "started" else "ended", by=by)}
+    return {"unique": Unique(period=values.seconds(window, "--unique"), by=by)}
 
 
 def _timeouts(task: str | None, progress: str | None) -> dict[str, float]:

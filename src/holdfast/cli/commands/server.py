@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
 from holdfast.cli.load import load_queue
-from holdfast.cli.logs import log_to_stderr
+from holdfast.cli.logs import LogFormat, log_to_stderr
 from holdfast.cli.options import Flag
 from holdfast.cli.simulation import NO_FAULT_OPTIONS, FaultOptions, simulation_of
 from holdfast.cli.worker.command import LogLevel
@@ -62,6 +62,7 @@ def server(
     ] = None,
     faults: FaultOptions = NO_FAULT_OPTIONS,
     log_level: LogLevel = LogLevel.INFO,
+    log_format: LogFormat = LogFormat.TEXT,
 ) -> int:
     """Serve the API of a store until SIGTERM or Ctrl-C.
 
@@ -87,7 +88,7 @@ def server(
     if given is None:
         printed = new_admin_token()
         settings = server_settings(tables, os.environ, {**flags, "admin_token": printed})
-    log_to_stderr(log_level, settings.redaction())
+    log_to_stderr(log_level, settings.redaction(), log_format)
     metrics = new_metrics()
     queue: Queue
     if workers is not None:

@@ -18,7 +18,7 @@ from cyclopts import Parameter
 from holdfast.app import TaskQueue
 from holdfast.cli.commands.server import new_admin_token, until_stopped
 from holdfast.cli.dev.handlers import Shop, sample_queue
-from holdfast.cli.logs import log_to_stderr
+from holdfast.cli.logs import LogFormat, log_to_stderr
 from holdfast.cli.options import Flag
 from holdfast.cli.problem import Usage
 from holdfast.cli.worker.command import LogLevel
@@ -50,6 +50,7 @@ def dev(
     hosts: Annotated[int, Parameter(help="How many simulated hosts; 0 for none.")] = HOSTS,
     open: Annotated[Flag, Parameter(help="Open the Control Center in the browser.")] = False,
     log_level: LogLevel = LogLevel.WARNING,
+    log_format: LogFormat = LogFormat.TEXT,
 ) -> int:
     """Try Holdfast: store, gateway, workers, simulated hosts and the Control Center in one process.
 
@@ -64,7 +65,7 @@ def dev(
         raise Usage("--url is the store that it serves: give a file or a database")
     token = admin_token(os.environ) or new_admin_token()
     settings = ServerSettings(port=port, grpc_port=-1, admin_token=token)
-    log_to_stderr(log_level, settings.redaction())
+    log_to_stderr(log_level, settings.redaction(), log_format)
     if log_level in (LogLevel.WARNING, LogLevel.ERROR):
         # Tasks of the sample fail on purpose: the pages show it.
         logging.getLogger("holdfast.tasks").setLevel(logging.CRITICAL)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli import values
-from holdfast.cli.logs import log_to_stderr
+from holdfast.cli.logs import LogFormat, log_to_stderr
 from holdfast.cli.problem import Usage
 from holdfast.cli.worker.token_file import TokenFile
 from holdfast.client.address import check_token
@@ -62,6 +62,7 @@ def worker(
         ),
     ] = None,
     log_level: LogLevel = LogLevel.INFO,
+    log_format: LogFormat = LogFormat.TEXT,
 ) -> int:
     """Run the tasks of a queue until SIGTERM or Ctrl-C; a second signal stops at once.
 
@@ -73,7 +74,7 @@ def worker(
         token = kept.read()
     elif token is not None and gateway is not None:
         token = check_token(token)
-    log_to_stderr(log_level, Redaction(secrets=[token or ""]))
+    log_to_stderr(log_level, Redaction(secrets=[token or ""]), log_format)
     given = {
         "--max-workers": ("max_workers", max_workers),
         "--min-workers": ("min_workers", min_workers),
@@ -94,6 +95,7 @@ def worker(
         return serve(target, settings, gateway=gateway, token=token, keep_credential=keep)
     options: dict[str, Any] = {option: value for option, (_, value) in given.items()}
     options |= {"--gateway": gateway, "--log-level": log_level.value}
+    options["--log-format"] = log_format.value
     return _supervised(target, options, token, processes)
 
 

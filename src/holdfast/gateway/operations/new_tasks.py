@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,7 @@ from holdfast.core.pressure import ACCEPTED, Pressure
 from holdfast.core.rights import Operation
 from holdfast.core.submit import BATCH_MAX
 from holdfast.core.task import NO_TIMEOUT, Task
+from holdfast.core.unique import Unique
 from holdfast.core.wire import check_new_id, check_project
 from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.gateway import redacting
@@ -37,6 +39,17 @@ class EdgeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: str = DependencyPolicy.FAIL.value
 
 
+class UniqueBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The window of a unique task: until it has `started` or `ended`, or a period."""
+
+    until: str | None = None
+    period_seconds: float | None = None
+    by: list[str] = []
+
+    def window(self) -> Unique:
+        return Unique(until=self.until, period=self.period_seconds, by=tuple(self.by))  # type: ignore[arg-type] # it checks `until`
+
+
 class TaskBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A task to enqueue."""
 
@@ -46,6 +59,7 @@ class TaskBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     priority: str | int | None = None
     max_attempts: int | None = None
     delay_seconds: float = 0.0
+    run_at: datetime | None = None
     timeout_seconds: float | UnsetType | None = UNSET
     progress_timeout_seconds: float | UnsetType | None = UNSET
     key: str | None = None
@@ -54,6 +68,7 @@ class TaskBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     depends_on: list[str | EdgeBody] = []
     metadata: dict[str, Any] | None = None
     project: str | None = None
+    unique: UniqueBody | UnsetType | None = UNSET
 
 
 class BatchBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -139,11 +154,13 @@ def _options(call: Call, body: TaskBody) -> EnqueueOptions:
         metadata=with_submitter(body.metadata, call.principal.name),
         depends_on=[_edge(edge) for edge in body.depends_on] if body.depends_on else (),
         delay=body.delay_seconds,
+        run_at=body.run_at,
         timeout=body.timeout_seconds,
         progress_timeout=body.progress_timeout_seconds,
         key=body.key,
         idempotency_key=body.idempotency_key,
         project=None if project == call.services.queue.settings.project else project,
+        unique=body.unique.window() if isinstance(body.unique, UniqueBody) else body.unique,
     )
 
 

@@ -24,7 +24,7 @@ from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import DuplicateTask, IdempotencyConflict
 from holdfast.store.columns import new_values
 from holdfast.store.script import Script, call, call_rows
-from holdfast.store.scripts import apply, cascade, limits as limit_scripts
+from holdfast.store.scripts import apply, cascade, limits as limit_scripts, unique
 from holdfast.store.scripts.work import Recorder, Work, record
 
 
@@ -44,10 +44,10 @@ NAMED: Final = "named"
 
 
 def may_wait(group: Sequence[Submission]) -> bool:
-    """Whether the insert may wait for an open transaction that has inserted the same id or key. Such an
+    """Whether the insert may wait for an open transaction with the same id, key or window. Such an
     insert must not hold locks that others need. Generated ids are unique; only a request that can be repeated
     has a hash."""
-    return any(submission.task.request_hash is not None for submission in group)
+    return any(s.task.request_hash is not None or s.unique is not None for s in group)
 
 
 def insert(
@@ -68,6 +68,10 @@ def insert(
     if given := [(s.task.project, s.task.id) for s in group if s.id_given]:
         yield call_rows("share_names", given)
     answers, fresh = yield from _answer_repeats(group)
+    taken = yield from unique.take(fresh, now)
+    for task_id, holder in taken.items():
+        answers[task_id] = Inserted(holder.id, holder.status, False)
+    fresh = [submission for submission in fresh if submission.task.id not in taken]
     tasks, edges, dead = yield from _resolve_parents(fresh, unlinked=unlinked)
     work = Work(now)
     if tasks:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from holdfast.core import dependency
-from holdfast.core.command import Instruction, Replay, Retry, Revive
+from holdfast.core.command import Instruction, Replay, RetryTask, Revive
 from holdfast.core.decide import Transition, decide
 from holdfast.core.dependency import DependencyPolicy, OpenEdge
 from holdfast.core.task import FAILED, Status, Task
@@ -20,7 +20,7 @@ from holdfast.core.upkeep_rules import failed_with_parent
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import Work
 
-AGAIN: Final = (Replay, Retry)
+AGAIN: Final = (Replay, RetryTask)
 """Commands that start a dead letter again."""
 
 

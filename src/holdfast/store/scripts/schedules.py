@@ -20,6 +20,7 @@ from holdfast.errors import Conflict, NotFound
 from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
+from holdfast.store.scripts import unique
 from holdfast.store.scripts.admin import check_version
 from holdfast.store.scripts.insert import Inserted, insert
 from holdfast.store.scripts.work import record
@@ -190,7 +191,15 @@ def fire(
     )
     if not taken:
         return None
-    fired = _event("schedule.fired", now, schedule, task=submission.task.id, next_at=after)
+    held = yield from unique.take([submission], now)
+    holder = held.get(submission.task.id)
+    task_id = submission.task.id if holder is None else holder.id
+    fired = _event("schedule.fired", now, schedule, task=task_id, next_at=after)
+    if holder is not None:
+        # The task of an earlier fire is in the unique window of the type.
+        record_id = yield from dialect.record_ref(ids.record(now))
+        yield from record(dialect, record_id, now, [fired], Counter())
+        return Inserted(holder.id, holder.status, False)
     inserted = yield from insert(
         [submission], now=now, record_id=ids.record(now), recorder=dialect, beside=[fired]
     )

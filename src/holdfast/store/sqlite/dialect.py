@@ -21,6 +21,7 @@ _BELONGINGS: Final = (
     "forget_interventions",
     "forget_output",
     "forget_metrics",
+    "forget_windows",
 )
 """The statements that delete what belongs to tasks."""
 

@@ -49,7 +49,7 @@ class Intervening(Enqueueing, Running):
         if task_id is None or task_id in self.limited:
             return
         assert code(self.ask(task_id, c.Reassign("ann", "node-a"))) == "moved"
-        self.ask(task_id, c.Retry("ann"))
+        self.ask(task_id, c.RetryTask("ann"))
         claim = claim_request(100, queues=QUEUES)
         claimed = self.both(lambda store: store.by_id.claim_assigned(claim))
         self.took(claimed.tasks, "claim_reserved")
@@ -128,7 +128,7 @@ class Intervening(Enqueueing, Running):
         if task_id is None:
             return
         was = self.model.status[task_id]
-        answer = code(self.ask(task_id, c.Retry("ann")))
+        answer = code(self.ask(task_id, c.RetryTask("ann")))
         if was is Status.FAILED:
             assert answer == "moved"
             self.model.replay(task_id)
