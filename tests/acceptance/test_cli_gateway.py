@@ -328,6 +328,7 @@ CASES: dict[str, list[str]] = {
     "sync verify": ["folder-of-node", "no-such-folder"],
     "sync fix-expired-locks": ["--dry-run", "--project web"],
     "project list": [""],
+    "project show": ["web", "no-such-project"],
     "project create": ["made-{side} --strategy manual --override set=merge", "Bad"],
     "project set": [
         "made-{side} --strategy merge --expect-version 77",

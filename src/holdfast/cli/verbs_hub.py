@@ -171,6 +171,13 @@ HUB_VERBS: Final = (
         Kind.LIST,
     ),
     Verb(
+        "project show",
+        "Show a project",
+        f"{HERE}.project:show",
+        ("holdfast project show web",),
+        Kind.SHOW,
+    ),
+    Verb(
         "project create",
         "Create a project",
         f"{HERE}.project:create",

@@ -44,6 +44,7 @@ from holdfast.client.bridge import BlockingWatch, Bridge, apart
 from holdfast.client.client import Change, Client, InterventionType
 from holdfast.client.http import TIMEOUT_SECONDS
 from holdfast.client.models import (
+    CheckpointView,
     DryRunView,
     EventView,
     Intervened,
@@ -138,7 +139,7 @@ class BlockingClient:
         """The events of a task, oldest first."""
         return self._bridge.iterate(lambda: self._client.history(task_id))
 
-    def checkpoints(self, task_id: str) -> Iterator[dict[str, Any]]:
+    def checkpoints(self, task_id: str) -> Iterator[CheckpointView]:
         """The checkpoints of a task, oldest first."""
         return self._bridge.iterate(lambda: self._client.checkpoints(task_id))
 

@@ -37,6 +37,7 @@ from holdfast.client.groups import (
 from holdfast.client.http import TIMEOUT_SECONDS, Http, fresh_ids
 from holdfast.client.job_groups import Jobs
 from holdfast.client.models import (
+    CheckpointView,
     DryRunView,
     EventView,
     Intervened,
@@ -217,9 +218,9 @@ class Client:
         """The events of a task, oldest first."""
         return self._api.unpaged(EventView, "tasks", task_id, "history")
 
-    def checkpoints(self, task_id: str) -> Rows[dict[str, Any]]:
+    def checkpoints(self, task_id: str) -> Rows[CheckpointView]:
         """The checkpoints of a task, oldest first."""
-        return self._api.unpaged(dict[str, Any], "tasks", task_id, "checkpoints")
+        return self._api.unpaged(CheckpointView, "tasks", task_id, "checkpoints")
 
     async def output(
         self,

@@ -251,6 +251,9 @@ async def test_a_claim_runs_and_completes(lab: Lab) -> None:
     task = b.get("task-1")
     assert task is not None
     assert (task.status, task.result) == ("completed", {"answer": 42})
+    # The last progress of a run reaches the server before its end.
+    shown = (await lab.site.ask("GET", "/tasks/task-1")).json()
+    assert (shown["progress"]["phase"], shown["progress"]["iteration"]) == ("half", 3)
 
 
 async def test_a_claim_reports_its_totals(lab: Lab) -> None:

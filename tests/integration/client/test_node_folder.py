@@ -11,7 +11,7 @@ import pytest
 from holdfast.client.node.identity import read_identity
 from holdfast.client.node.journal import Journal
 from holdfast.client.node.node import Node
-from holdfast.errors import BadConfig, Conflict, InvalidInput, NotRunning
+from holdfast.errors import BadConfig, Conflict, DiskFull, InvalidInput, NotRunning
 from tests.integration.client.test_node import Lab, lab, site
 from tests.unit.client.client_support import QuickClock
 
@@ -32,6 +32,21 @@ async def test_the_gateway_of_the_last_registration_is_remembered(lab: Lab) -> N
     async with await Node.open(folder, clock=QuickClock(), transport=link) as again:
         assert (await again.sync()).refused == 0
         assert again._http.urls == ["http://gateway"]
+
+
+async def test_a_full_disk_is_a_typed_error_and_loses_nothing(lab: Lab) -> None:
+    node = await lab.node("a")
+    node.create("task-1")
+    database = node._journal._db
+    [(pages,)] = database.execute("PRAGMA page_count").fetchall()
+    database.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(DiskFull, match="is full and nothing was written: free some space"):
+        node.create("task-3", payload="x" * 100_000)
+    database.execute("PRAGMA max_page_count=1000000")
+    node.create("task-2")
+    assert (await node.sync()).refused == 0
+    assert (await lab.site.ask("GET", "/tasks/task-1")).status_code == 200
+    assert (await lab.site.ask("GET", "/tasks/task-2")).status_code == 200
 
 
 async def test_a_folder_stays_in_its_project(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast project list|create|set`: projects and the strategies of their conflicts."""
+"""`holdfast project list|show|create|set`: projects and the strategies of their conflicts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from holdfast.cli.options import CHANGE, COMMON, VERSIONED, Change, Common, Quer
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import Usage
+from holdfast.cli.projects import check_projects
 from holdfast.core.exchange.strategy import Strategy
 
 Name = Annotated[str, Parameter(help="The project's name.")]
@@ -31,6 +32,13 @@ def list_(*, query: Query = None, common: Common = COMMON) -> None:
     ]
     empty = "no projects: `holdfast project create NAME` makes one"
     print_list(common, page_of(common, v1("projects"), q=query), columns, empty)
+
+
+def show(name: Name, /, *, common: Common = COMMON) -> None:
+    """Show a project: its strategies, its logical clock and its version."""
+    check_projects(common, [name])
+    item = answer_of(common, "GET", v1("projects", name))
+    Printer(common).one(item, [*_lines(item), ("clock", str(item["clock"]))], name=item["id"])
 
 
 def create(
@@ -82,8 +90,11 @@ def _overrides(given: list[str] | None) -> dict[str, str] | None:
 
 
 def _print(common: Common, item: dict[str, Any], *, dry_run: bool) -> None:
-    lines = [(item["id"], item["strategy"]), ("overrides", _shown(item["overrides"]) or "none")]
-    Printer(common, dry_run=dry_run).one(item, lines, name=item["id"])
+    Printer(common, dry_run=dry_run).one(item, _lines(item), name=item["id"])
+
+
+def _lines(item: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(item["id"], item["strategy"]), ("overrides", _shown(item["overrides"]) or "none")]
 
 
 def _shown(overrides: dict[str, str]) -> str:

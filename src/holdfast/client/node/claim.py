@@ -223,7 +223,7 @@ class Claim:
     async def _finish(self, status: str, **outcome: Any) -> None:
         if self._is_ended:
             raise Conflict(f"the claim of task {self.task_id} has ended already")
-        if "metrics" in self._report or self._commands.acks:
+        if self._report or self._commands.acks:
             with suppress(HoldfastError):
                 await self._beat()
         self._node.end_run(self._held, self.task_id, status, **outcome)

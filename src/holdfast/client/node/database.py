@@ -2,7 +2,7 @@
 
 Promises: one process uses it at a time, and only its owner can read it. A process that was forked while it is
 open gets Conflict, and writes nothing: its changes would be lost with the locks that it does not have. Every
-use after `close` is NotRunning.
+use after `close` is NotRunning. A disk that is full or cannot be written to is DiskFull or StoreUnavailable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import apsw
 
-from holdfast.errors import BadConfig, Conflict, NotRunning
+from holdfast.errors import BadConfig, Conflict, DiskFull, NotRunning, StoreUnavailable
 from holdfast.forks import PassiveFollower, follow
 
 MEMORY: Final = ":memory:"
@@ -61,13 +61,27 @@ class NodeDatabase(PassiveFollower):
         self._connection = None
 
     def execute(self, text: str, values: tuple[Any, ...] = ()) -> apsw.Cursor:
-        return self._opened.execute(text, values)
+        with self._translated():
+            return self._opened.execute(text, values)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing. One within another is part of it."""
-        with self._opened:
+        with self._translated(), self._opened:
             yield
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.FullError as error:
+            raise DiskFull(
+                f"the disk of {self._path} is full and nothing was written: free some space ({error})"
+            ) from error
+        except (apsw.IOError, apsw.ReadOnlyError) as error:
+            raise StoreUnavailable(
+                f"{self._path} cannot be written: check the disk and the rights of its folder ({error})"
+            ) from error
 
     def changes(self) -> int:
         """The rows that the last statement changed."""
