@@ -189,7 +189,8 @@ class Agents:
         )
 
     async def sync(self, messages: Sequence[AgentMessage]) -> list[SyncAnswer]:
-        """Applies checked syncs, at most one of each agent, in one transaction."""
+        """Applies checked syncs, at most one of each agent, in one transaction. The answer to an agent whose
+        rows another transaction holds is RowHeld. Raises it if a row is held that is found late."""
         if not messages:
             return []
         parts = SyncParts(
@@ -201,7 +202,8 @@ class Agents:
             server_epoch=await self.epoch(),
             heartbeat_of=self.heartbeat_of,
         )
-        synced = await self._store.run(partial(sync_batch, messages=messages, parts=parts))
+        script = partial(sync_batch, messages=messages, parts=parts)
+        synced = await self._store.run(script, wait_seconds=0.0)
         self.saw([message.host_id for message in messages])
         figures.count(self._meter, synced.figures)
         if synced.has_changed:

@@ -8,7 +8,7 @@ batch. Never: decides (`core.fleet.agents.rules`, `core.fleet.agents.offer_rules
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -29,12 +29,7 @@ from holdfast.core.fleet.agents.wire import (
 from holdfast.core.fleet.model import FLEET_QUEUE, Execution
 from holdfast.core.gate import of_node
 from holdfast.core.ids import Ids
-from holdfast.core.intervention import (
-    AckOutcome,
-    Intervention,
-    acknowledged,
-    delivered,
-)
+from holdfast.core.intervention import AckOutcome, Intervention, acknowledged, delivered
 from holdfast.core.lease import LeaseRow
 from holdfast.core.task import RunId, Task
 from holdfast.core.transition import Ruling, Transition
@@ -52,7 +47,7 @@ from holdfast.fleet.agents.rows import (
     write_runs,
 )
 from holdfast.fleet.block_epoch import read_epochs
-from holdfast.store.port import Dialect
+from holdfast.store.port import Dialect, RowHeld
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.interventions import advance_loaded
@@ -87,11 +82,14 @@ class _Batch:
         self._messages = {message.host_id: message.sync for message in messages}
         assert len(self._messages) == len(messages), "one message of each agent"
         self._parts = parts
+        self._accept_within = parts.rules.accept_within_seconds
         self._now = now
         self._work = Work(now)
         self._agents: dict[str, AgentRow] = {}
         self._refused: dict[str, HoldfastError] = {}
         self._slots: dict[str, LeaseRow] = {}
+        self._names: dict[str, set[str]] = {}
+        """Executions that the message of a host names, and the one that has its slot."""
         self._executions: dict[str, Execution] = {}
         self._jobs: dict[str, JobCommand] = {}
         self._effects: dict[str, SyncEffects] = {}
@@ -106,38 +104,55 @@ class _Batch:
     # -- reading ---------------------------------------------------------------------------------------
 
     def load(self) -> Script[None]:
-        """Locks the agents, what their messages name, and their slots, in the order of all transactions."""
-        self._agents = yield from lock_agents(self._messages)
+        """Locks the agents, what their messages name, and their slots, in the order of all transactions. An
+        agent with a row that another transaction holds is refused."""
+        self._agents, held = yield from lock_agents(self._messages)
+        for host_id, host in held.items():
+            self._refuse_held(host_id, host)
         slots = yield from read_slots(self._agents, lock=False)
         for host_id, message in self._messages.items():
-            row = self._agents.get(host_id)
-            self._check(host_id, message, None if row is None else row, slots.get(host_id))
-        hosts = self._heard
-        names_of = {host: named(self._messages[host]) for host in hosts}
-        pairs = {(name, host) for host, names in names_of.items() for name in names}
-        pairs |= {(s.claim_id, host) for host, s in slots.items() if s.claim_id and host in hosts}
-        ids = {name for name, _ in pairs}
+            if host_id not in held:
+                self._check(host_id, message, self._agents.get(host_id), slots.get(host_id))
+        self._names = {host: named(self._messages[host]) for host in self._heard}
+        for host, names in self._names.items():
+            if host in slots and (claim_id := slots[host].claim_id) is not None:
+                names.add(claim_id)
+        pairs = {(name, host) for host, names in self._names.items() for name in names}
         if pairs:
             self._work.load((yield call_rows(own("lock_named"), sorted(pairs))))
         if any(slot.claim_id is not None for slot in slots.values()):
-            slots = yield from read_slots(hosts, lock=True)
+            known, slots = slots.keys(), (yield from read_slots(self._names, lock=True))
+            for host in self._names.keys() & known - slots.keys():
+                self._refuse_held(host, self._agents[host].host)
         self._slots = slots
-        self._epochs = yield from read_epochs({self._agents[host].agent.project for host in hosts})
-        yield from self._read_runs(ids)
-        yield from self._refuse_foreign(names_of)
+        projects = {self._agents[host].agent.project for host in self._names}
+        self._epochs = yield from read_epochs(projects)
+        yield from self._read_runs({name for name, _ in pairs})
+        yield from self._refuse_unlocked()
 
-    def _refuse_foreign(self, names_of: Mapping[str, set[str]]) -> Script[None]:
-        """An agent that names executions of other hosts is refused, without a lock on them."""
-        unknown = set().union(*names_of.values()) - self._executions.keys()
-        executions = self._executions | ((yield from read_runs(unknown)) if unknown else {})
-        for host_id, names in names_of.items():
-            foreign = sorted(
-                name for name in names if name in executions and executions[name].host_id != host_id
-            )
+    def _refuse_unlocked(self) -> Script[None]:
+        """An agent that names executions of other hosts is refused, without a lock on them; and one whose
+        executions another transaction holds."""
+        unlocked = set().union(*self._names.values()) - self._executions.keys()
+        found = (yield from read_runs(unlocked)) if unlocked else {}
+        held = (
+            {task.id for task in (yield call("get_tasks", ids=sorted(found)))} if found else set()
+        )
+        executions = self._executions | found
+        for host_id, names in self._names.items():
+            owners = {name: executions[name].host_id for name in names & executions.keys()}
+            foreign = sorted(name for name, owner in owners.items() if owner != host_id)
             if foreign:
                 self._refused[host_id] = InvalidInput(
                     f"execution '{foreign[0]}' is not one of host '{self._agents[host_id].host}'"
                 )
+            elif names & held:
+                self._refuse_held(host_id, self._agents[host_id].host)
+
+    def _refuse_held(self, host_id: str, host: str) -> None:
+        self._refused[host_id] = RowHeld(
+            f"another transaction holds a row of host '{host}': try again in a moment"
+        )
 
     def _check(
         self, host_id: str, message: AgentSync, row: AgentRow | None, slot: LeaseRow | None
@@ -176,9 +191,7 @@ class _Batch:
             message = self._messages[host_id]
             slot = self._slots.get(host_id)
             standing = self._agents[host_id].standing(slot, self._now)
-            names = named(message)
-            if slot is not None and slot.claim_id is not None:
-                names.add(slot.claim_id)
+            names = self._names[host_id]
             runs = {name: run for name in names if (run := self._run(name)) is not None}
             effects = agent_rules.judge(standing, message, runs, self._now)
             self._effects[host_id] = effects
@@ -283,7 +296,7 @@ class _Batch:
         for outcome in offered.ended:
             self.figures[f"offer:{outcome}"] += 1
         if offered.run is not None:
-            self._offers[host_id].append(self._offer_of(offered.run, offered.env))
+            self._offers[host_id].append(offer_of(offered.run, offered.env, self._accept_within))
             self.figures["offer:offered"] += 1
 
     def _repeat(self, host_id: str, run: Run) -> None:
@@ -293,11 +306,8 @@ class _Batch:
             env = self._parts.environment_of(run.job.command)
         except CommandRefused:
             return  # its lease ends; the next offer says why
-        self._offers[host_id].append(self._offer_of(run, env))
+        self._offers[host_id].append(offer_of(run, env, self._accept_within))
         self.figures["offer:repeated"] += 1
-
-    def _offer_of(self, run: Run, env: dict[str, str]) -> AgentOffer:
-        return offer_of(run, env, self._parts.rules.accept_within_seconds)
 
     # -- writing ---------------------------------------------------------------------------------------
 

@@ -41,9 +41,13 @@ class AgentRow(NamedTuple):
         )
 
 
-def lock_agents(ids: Collection[str]) -> Script[dict[str, AgentRow]]:
+def lock_agents(ids: Collection[str]) -> Script[tuple[dict[str, AgentRow], dict[str, str]]]:
+    """The agents, and those that another transaction holds: the host of each."""
     rows = yield call(own("lock_agents"), ids=sorted(ids))
-    return {row[0]: _agent_row(row) for row in rows}
+    agents = {row[0]: _agent_row(row) for row in rows}
+    missing = sorted(set(ids) - agents.keys())
+    held = (yield call(own("hosts_of_agents"), ids=missing)) if missing else []
+    return agents, {row[0]: row[1] for row in held}
 
 
 def _agent_row(row: Sequence[Any]) -> AgentRow:
@@ -53,7 +57,8 @@ def _agent_row(row: Sequence[Any]) -> AgentRow:
 
 
 def read_slots(hosts: Iterable[str], *, lock: bool) -> Script[dict[str, LeaseRow]]:
-    """The slots by host. A host that never had an execution has none."""
+    """The slots by host. A host that never had an execution has none. `lock`: without those that another
+    transaction holds."""
     resources = sorted(SLOT + host for host in hosts)
     rows = (
         (yield call(own("lock_slots" if lock else "read_slots"), resources=resources))

@@ -1,16 +1,26 @@
 -- Agents: their rows, slots, runs, and when they were seen.
 
 -- name: lock_agents
--- With the node, whose registration and state cannot change until the commit, and the host.
+-- With the node, whose registration and state cannot change until the commit, and the host. Agents that another
+-- transaction holds are left out.
 -- index: holdfast_agent_pkey, holdfast_node_pkey, holdfast_host_pkey
 -- returns: {agent} node_incarnation node_state host_name host_state
 WITH n AS MATERIALIZED (
     SELECT id, incarnation, state FROM holdfast_node WHERE id = ANY(:ids::text[]) ORDER BY id FOR KEY SHARE
+    SKIP LOCKED
 )
 SELECT {agent:a}, n.incarnation AS node_incarnation, n.state AS node_state, h.name AS host_name,
     h.state AS host_state
 FROM holdfast_agent a JOIN n ON n.id = a.host_id JOIN holdfast_host h ON h.id = a.host_id
-WHERE a.host_id = ANY(:ids::text[]) ORDER BY a.host_id FOR NO KEY UPDATE OF a;
+WHERE a.host_id = ANY(:ids::text[]) ORDER BY a.host_id FOR NO KEY UPDATE OF a SKIP LOCKED;
+
+-- name: hosts_of_agents
+-- The names of their hosts. Without locks.
+-- index: holdfast_agent_pkey, holdfast_node_pkey, holdfast_host_pkey
+-- returns: host_id host_name
+SELECT a.host_id, h.name AS host_name
+FROM holdfast_agent a JOIN holdfast_node n ON n.id = a.host_id JOIN holdfast_host h ON h.id = a.host_id
+WHERE a.host_id = ANY(:ids::text[]);
 
 -- name: write_agents
 -- The newest sync of each agent.
@@ -50,11 +60,12 @@ SELECT resource, fence, claim_id, owner, ttl_seconds, grace_seconds, granted_at,
 FROM holdfast_lease WHERE resource = ANY(:resources::text[]);
 
 -- name: lock_slots
+-- Slots that another transaction holds are left out.
 -- index: holdfast_lease_pkey
 -- returns: resource fence claim_id owner ttl_seconds grace_seconds granted_at expires_at free_at clock_at last_ticket
 SELECT resource, fence, claim_id, owner, ttl_seconds, grace_seconds, granted_at, expires_at, free_at, clock_at,
     last_ticket
-FROM holdfast_lease WHERE resource = ANY(:resources::text[]) ORDER BY resource FOR UPDATE;
+FROM holdfast_lease WHERE resource = ANY(:resources::text[]) ORDER BY resource FOR UPDATE SKIP LOCKED;
 
 -- name: save_slots
 -- Creates a row on first use. The fence never falls.
@@ -69,13 +80,14 @@ ON CONFLICT (resource) DO UPDATE SET fence = excluded.fence, claim_id = excluded
 WHERE holdfast_lease.fence <= excluded.fence;
 
 -- name: lock_named
--- The tasks that agents name, each only if it is one of the host that names it.
+-- The tasks that agents name, each only if it is one of the host that names it. Tasks that another transaction
+-- holds are left out.
 -- index: holdfast_task_pkey, holdfast_execution_pkey
 -- returns: task
 SELECT {task:t} FROM {rows: task_id text, host_id text}
 JOIN holdfast_execution e ON e.task_id = r.task_id AND e.host_id = r.host_id
 JOIN holdfast_task t ON t.id = e.task_id
-ORDER BY t.id FOR UPDATE OF t;
+ORDER BY t.id FOR UPDATE OF t SKIP LOCKED;
 
 -- name: runs_of
 -- index: holdfast_execution_pkey

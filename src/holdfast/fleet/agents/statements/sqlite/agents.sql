@@ -1,7 +1,8 @@
 -- Agents: their rows, slots, runs, and when they were seen.
 
 -- name: lock_agents
--- With the node, whose registration and state cannot change until the commit, and the host.
+-- With the node, whose registration and state cannot change until the commit, and the host. Agents that another
+-- transaction holds are left out.
 -- index: holdfast_agent (primary key), holdfast_node (primary key), holdfast_host (primary key)
 -- returns: {agent} node_incarnation node_state host_name host_state
 WITH n AS MATERIALIZED (
@@ -11,6 +12,14 @@ SELECT {agent:a}, n.incarnation AS node_incarnation, n.state AS node_state, h.na
     h.state AS host_state
 FROM holdfast_agent a JOIN n ON n.id = a.host_id JOIN holdfast_host h ON h.id = a.host_id
 WHERE a.host_id IN (SELECT value FROM json_each(:ids)) ORDER BY a.host_id;
+
+-- name: hosts_of_agents
+-- The names of their hosts. Without locks.
+-- index: holdfast_agent (primary key), holdfast_node (primary key), holdfast_host (primary key)
+-- returns: host_id host_name
+SELECT a.host_id, h.name AS host_name
+FROM holdfast_agent a JOIN holdfast_node n ON n.id = a.host_id JOIN holdfast_host h ON h.id = a.host_id
+WHERE a.host_id IN (SELECT value FROM json_each(:ids));
 
 -- name: write_agents
 -- The newest sync of each agent.
@@ -50,6 +59,7 @@ SELECT resource, fence, claim_id, owner, ttl_seconds, grace_seconds, granted_at,
 FROM holdfast_lease WHERE resource IN (SELECT value FROM json_each(:resources));
 
 -- name: lock_slots
+-- Slots that another transaction holds are left out.
 -- index: holdfast_lease (primary key)
 -- returns: resource fence claim_id owner ttl_seconds grace_seconds granted_at expires_at free_at clock_at last_ticket
 SELECT resource, fence, claim_id, owner, ttl_seconds, grace_seconds, granted_at, expires_at, free_at, clock_at,
@@ -69,7 +79,8 @@ ON CONFLICT (resource) DO UPDATE SET fence = excluded.fence, claim_id = excluded
 WHERE holdfast_lease.fence <= excluded.fence;
 
 -- name: lock_named
--- The tasks that agents name, each only if it is one of the host that names it.
+-- The tasks that agents name, each only if it is one of the host that names it. Tasks that another transaction
+-- holds are left out.
 -- index: holdfast_task (primary key), holdfast_execution (primary key)
 -- returns: task
 SELECT {task:t} FROM {rows: task_id text, host_id text}
