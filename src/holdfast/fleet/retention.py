@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.clock import Clock
 from holdfast.core.fleet.agents.run_output import blob_names, read_states
-from holdfast.core.fleet.model import SLOT
+from holdfast.core.fleet.model import SLOT, job_id_at
 from holdfast.core.ids import Ids
 from holdfast.core.retention import DAY_SECONDS
 from holdfast.engine.loop import Loop
@@ -32,6 +32,7 @@ JOBS_MAX: Final = 100
 """Jobs that one statement reads."""
 ROWS_MAX: Final = 1_000
 """Rows of another kind that one transaction removes."""
+CLOCKS_SECONDS: Final = DAY_SECONDS
 PRUNE_SECONDS: Final = 300.0
 FIRST_SECONDS: Final = 10.0
 """A process that starts prunes after this time."""
@@ -160,7 +161,9 @@ def _forget(statement: str, before: float) -> Script[int]:
 
 
 def _forget_hosts(before: float) -> Script[int]:
-    rows = yield call(own("forget_hosts"), before=before, slot=SLOT, limit=ROWS_MAX)
+    """Jobs that were made after the removal of a host do not name it. Clocks may differ by `CLOCKS_SECONDS`."""
+    job = job_id_at(before + CLOCKS_SECONDS)
+    rows = yield call(own("forget_hosts"), before=before, job=job, slot=SLOT, limit=ROWS_MAX)
     if rows:
         yield call(own("forget_agents"), ids=[row[0] for row in rows])
     return len(rows)

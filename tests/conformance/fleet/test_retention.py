@@ -20,6 +20,7 @@ from holdfast.core.fleet.model import (
     Job,
     JobStatus,
     Vote,
+    job_id_at,
 )
 from holdfast.core.retention import DAY_SECONDS, HubRetention
 from holdfast.fleet import retention
@@ -215,6 +216,28 @@ async def test_entries_of_the_outbox_go_when_they_are_done(
     assert await FleetPruning(store, FleetRetention(delivery_seconds=0.0)).prune() == 0
 
 
+async def name_host(bench: Bench, store: Store, host_id: str) -> None:
+    """A job that is not over, with an execution of the host."""
+    now = store.now()
+    job = Job(
+        id=f"{job_id_at(now)}x",
+        project=PROJECT,
+        external_id=None,
+        request_hash="h",
+        spec_json="{}",
+        digest="d1:x",
+        approval_state=ApprovalState.APPROVED,
+        status=JobStatus.PAUSED,
+        hosts=1,
+        created_by="user:ann",
+        created_at=now,
+        not_after=now,
+    )
+    await insert(bench, "job", **JOBS.columns(job))
+    execution = Execution(task_id="t", job_id=job.id, nth=0, host_id=host_id, host="named")
+    await insert(bench, "execution", **EXECUTIONS.columns(execution))
+
+
 async def test_a_removed_host_is_forgotten_when_nothing_names_it(
     bench: Bench, store: Store, clock: VirtualClock
 ) -> None:
@@ -222,8 +245,7 @@ async def test_a_removed_host_is_forgotten_when_nothing_names_it(
     made = [await add_host(store, name) for name in ("gone", "named", "held", "there")]
     for host in made[:3]:
         await hosts.remove(host.id, BY)
-    execution = Execution(task_id="t", job_id="job_x", nth=0, host_id=made[1].id, host="named")
-    await insert(bench, "execution", **EXECUTIONS.columns(execution))
+    await name_host(bench, store, made[1].id)
     slot = {"resource": f"{SLOT}{made[2].id}", "claim_id": "e", "clock_at": store.now()}
     await insert(bench, "lease", **slot)
     later(clock, 31)

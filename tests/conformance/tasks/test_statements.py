@@ -267,7 +267,7 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
             ),
             (
                 "forget_hosts",
-                {"before": 1.0, "slot": "host:", "limit": 9},
+                {"before": 1.0, "job": "job_1", "slot": "host:", "limit": 9},
                 "holdfast_host_gone",
             ),
             ("active_blocks", {"project": "p"}, "holdfast_block_active"),

@@ -28,6 +28,11 @@ SLOT: Final = "host:"
 """The prefix of the lease whose holder is the one execution that may run on a host."""
 
 
+def job_id_at(seconds: float) -> str:
+    """What ids of jobs that are made from this time on are not below: they begin with milliseconds."""
+    return f"{JOB_PREFIX}{max(0, int(seconds * 1000)):012x}"
+
+
 class HostDriver(StrEnum):
     """How commands reach a host."""
 

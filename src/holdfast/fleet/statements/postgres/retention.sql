@@ -81,13 +81,15 @@ DELETE FROM holdfast_block WHERE id IN (
 RETURNING 1 AS gone;
 
 -- name: forget_hosts
--- Hosts that were removed, that no execution names, and whose slot is free.
--- index: holdfast_host_gone, holdfast_execution_host, holdfast_lease_pkey
+-- Hosts that were removed, that no execution of a job before `job` names, and whose slot is free.
+-- index: holdfast_host_gone, holdfast_job_pkey, holdfast_execution_target, holdfast_lease_pkey
 -- returns: id
 DELETE FROM holdfast_host WHERE id IN (
     SELECT h.id FROM holdfast_host h
     WHERE h.state = 'gone' AND h.updated_at < :before::float8
-      AND NOT EXISTS (SELECT FROM holdfast_execution e WHERE e.host_id = h.id)
+      AND NOT EXISTS (SELECT FROM holdfast_job j
+                      JOIN holdfast_execution e ON e.job_id || '/' || e.host_id = j.id || '/' || h.id
+                      WHERE j.id < :job::text)
       AND NOT EXISTS (SELECT FROM holdfast_lease l
                       WHERE l.resource = :slot::text || h.id AND l.claim_id IS NOT NULL)
     ORDER BY h.updated_at LIMIT :limit::bigint)

@@ -1,7 +1,7 @@
 -- What is shown of jobs and their executions.
 
 -- name: jobs_page
--- The latest first: ids rise with time. Of a host: by holdfast_execution_host.
+-- The latest first: ids rise with time. Of a host: each job is looked at, by holdfast_execution_target.
 -- index: holdfast_job_pkey
 -- returns: {job}
 SELECT {job} FROM holdfast_job
@@ -9,7 +9,8 @@ WHERE id < :before::text
   AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]))
   AND (:status::text IS NULL OR status = :status::text)
   AND (:parent_id::text IS NULL OR parent_id = :parent_id::text)
-  AND (:host_id::text IS NULL OR id IN (SELECT job_id FROM holdfast_execution WHERE host_id = :host_id::text))
+  AND (:host_id::text IS NULL OR EXISTS (
+    SELECT FROM holdfast_execution e WHERE e.job_id || '/' || e.host_id = holdfast_job.id || '/' || :host_id::text))
 ORDER BY id DESC LIMIT :limit::int;
 
 -- name: executions_page

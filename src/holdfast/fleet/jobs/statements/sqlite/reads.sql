@@ -1,7 +1,7 @@
 -- What is shown of jobs and their executions.
 
 -- name: jobs_page
--- The latest first: ids rise with time. Of a host: by holdfast_execution_host.
+-- The latest first: ids rise with time. Of a host: each job is looked at, by holdfast_execution_target.
 -- index: holdfast_job (primary key)
 -- returns: {job}
 SELECT {job} FROM holdfast_job
@@ -9,7 +9,8 @@ WHERE id < :before
   AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
   AND (:status IS NULL OR status = :status)
   AND (:parent_id IS NULL OR parent_id = :parent_id)
-  AND (:host_id IS NULL OR id IN (SELECT job_id FROM holdfast_execution WHERE host_id = :host_id))
+  AND (:host_id IS NULL OR EXISTS (
+    SELECT 1 FROM holdfast_execution e WHERE e.job_id || '/' || e.host_id = holdfast_job.id || '/' || :host_id))
 ORDER BY id DESC LIMIT :limit;
 
 -- name: executions_page
