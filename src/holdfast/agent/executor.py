@@ -87,7 +87,8 @@ class HostExecutor:
         if found["exit"] is not None:
             ended = msgspec.convert(found["exit"], ExitRecord)
             return Sight(ProcessEvidence.EXITED, ended, sizes)
-        return Sight(ProcessEvidence.ALIVE if found["alive"] else ProcessEvidence.GONE, None, sizes)
+        evidence = ProcessEvidence.ALIVE if found["alive"] else ProcessEvidence.GONE
+        return Sight(evidence, None, sizes, found.get("unkept_seconds"))
 
     async def read(self, run: str, stream: str, start: int, size: int) -> str:
         text: str = await self._host.call("read", self._path(run), stream, start, size)

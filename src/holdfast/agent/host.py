@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.agent.files import Disk, boot_id, read_file, read_part
-from holdfast.agent.supervisor import BEGUN, STREAMS, is_alive
+from holdfast.agent.supervisor import BEGUN, STREAMS, age_of, is_alive
 
 TOKEN_DIGITS = 16
 SUFFIX = ".log"
@@ -71,14 +71,17 @@ def keep_text(disk: Disk, path: str, text: str) -> str:
 
 
 def look(disk: Disk, folder: str, pid: int, start: int, boot: str) -> dict[str, Any]:
-    """What is left of a run: `exit` (the record or None), `alive`, and `sizes` of the kept output."""
+    """What is left of a run: `exit` (the record or None), `alive`, and `sizes` of the kept output.
+    `unkept_seconds`: how long a command has run whose keeper is gone."""
     ended = _exit_record(folder)
     is_same_boot = boot == boot_id()
     alive = ended is None and is_same_boot and (is_alive(pid, start) or _may_run(folder))
     if ended is None and not alive:
         # It may have ended between the two looks.
         ended = _exit_record(folder)
-    return {"exit": ended, "alive": alive and ended is None, "sizes": sizes(folder)}
+    alive = alive and ended is None
+    unkept = _age(folder) if alive and not is_alive(pid, start) else None
+    return {"exit": ended, "alive": alive, "sizes": sizes(folder), "unkept_seconds": unkept}
 
 
 def _exit_record(folder: str) -> dict[str, Any] | None:
@@ -94,6 +97,11 @@ def _may_run(folder: str) -> bool:
         return False  # It has not begun.
     child = _child(folder)
     return child is None or child == BEGUN or is_alive(child["pid"], child["start"])
+
+
+def _age(folder: str) -> float | None:
+    child = _child(folder)
+    return None if child is None or child == BEGUN else age_of(child["start"])
 
 
 def _child(folder: str) -> dict[str, int] | None:

@@ -1,7 +1,8 @@
 """The way to a gateway over HTTP: `/agent/v1`.
 
 Promises: one try for each call; the loop of the agent decides about the next one. A gateway that does not
-answer is left for the next of the list. The credential goes to the gateways given, and to no log.
+answer is left for the next of the list. What is no answer of a gateway, e.g. the page of a proxy, is like
+none, whatever its status. The credential goes to the gateways given, and to no log.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from holdfast.client.http import Http
-from holdfast.core.errors import GatewayUnavailable
+from holdfast.client.problems import is_page, status_of
+from holdfast.core.address import shown_url
+from holdfast.core.errors import GatewayUnavailable, TooLarge
 from holdfast.core.fleet.agents.wire import (
     AgentEnrol,
     AgentEnrolled,
@@ -20,6 +23,7 @@ from holdfast.core.fleet.agents.wire import (
     AgentSync,
     AgentSyncAnswer,
 )
+from holdfast.errors import HoldfastError
 
 PREFIX: Final = "/agent/v1"
 T = TypeVar("T")
@@ -48,12 +52,22 @@ class HttpTransport:
         await self._http.close()
 
     async def _post(self, name: str, body: object, wait_seconds: float = 0.0) -> Any:
-        answer = await self._http.call("POST", f"{PREFIX}/{name}", body, wait_seconds=wait_seconds)
+        path, url = f"{PREFIX}/{name}", self._http.url
+        try:
+            answer = await self._http.call("POST", path, body, wait_seconds=wait_seconds)
+        except HoldfastError as error:
+            if not is_page(error) or isinstance(error, TooLarge):
+                raise
+            self._http.next_gateway(url)
+            raise GatewayUnavailable(
+                f"{shown_url(url)} answered {status_of(error)} as no gateway does: a proxy before it has no way "
+                "to a gateway, or the address is wrong"
+            ) from None
         return answer.body
 
 
 def _read(body: Any, kind: type[T]) -> T:
-    """The answer. What is none of a gateway, e.g. the page of a proxy, is like no answer."""
+    """The answer."""
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:

@@ -7,12 +7,13 @@ with vfork from this small process; forking the agent would copy its page tables
 Promises: a command begins only after the request `release` of the process that prepared it. When the requests
 end, because that process died or closes, what was not released never begins, and its exit record says so.
 What runs goes on, and the keeper ends after the last exit record is on the disk. Orphans of commands are
-reaped.
-Never: waits for a command.
+reaped. However a connection ends, it ends the requests and nothing else.
+Never: waits for a command, or for a process that does not read its answers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import gc
@@ -25,12 +26,14 @@ import time
 import traceback
 from typing import Any
 
-from holdfast.agent.files import FOLDER_MODE, Disk, write_all
+from holdfast.agent.files import FOLDER_MODE, Disk
 from holdfast.agent.host import HOST_CALLS, READING
 from holdfast.agent.session import Session, SessionEnded
 from holdfast.agent.supervisor import Command, start_of
 
 READ_BYTES = 1048576
+UNSENT_BYTES_MAX = 1048576
+"""With more answers than this that nobody has read, no further requests are read."""
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -46,7 +49,10 @@ class Keeper:
         self._session: Session | None = None
         """Which driver may change something here. None: the one local agent."""
         self._buffer = b""
+        self._unsent = b""
         self._is_open = True
+        self._is_heard = True
+        """Whether somebody may read the answers."""
         self._poll = select.poll()
         self._wake, writer = os.pipe()
         for file in (self._wake, writer):
@@ -64,14 +70,18 @@ class Keeper:
 
     def run(self) -> None:
         """Until the requests have ended and nothing runs."""
-        self._poll.register(self._in, select.POLLIN)
+        for file in (self._in, self._out):
+            os.set_blocking(file, False)
         self._poll.register(self._wake, select.POLLIN)
-        while self._is_open or self._commands:
+        while self._is_open or self._commands or self._unsent:
+            self._listen()
             ready = [file for file, _ in self._poll.poll(self._wait_ms())]
             is_signal = self._wake in ready
             if is_signal:
                 os.read(self._wake, 4096)
-            if self._in in ready:
+            if self._unsent:
+                self._send()
+            if self._is_open and self._in in ready:
                 self._read_requests()
             for command in self._commands.values():
                 for file in [file for file in ready if file in command.readers]:
@@ -88,15 +98,33 @@ class Keeper:
 
     # -- requests ----------------------------------------------------------------------------------
 
+    def _listen(self) -> None:
+        """Waits for requests, unless too many answers wait for their reader; and for the reader, if some do.
+        Both may be one file."""
+        is_open = self._is_open and len(self._unsent) <= UNSENT_BYTES_MAX
+        wanted = {self._in: 0, self._out: 0}
+        wanted[self._in] |= select.POLLIN if is_open else 0
+        wanted[self._out] |= select.POLLOUT if self._unsent else 0
+        for file, events in wanted.items():
+            if events:
+                self._poll.register(file, events)
+            else:
+                with contextlib.suppress(KeyError):
+                    self._poll.unregister(file)
+
     def _read_requests(self) -> None:
-        data = os.read(self._in, READ_BYTES)
+        try:
+            data = os.read(self._in, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""  # A connection that broke, e.g. ECONNRESET with answers that nobody read.
         lines = (self._buffer + data).split(b"\n")
         self._buffer = lines.pop()
         for line in lines:
             self._answer(json.loads(line))
         if not data:
             self._is_open = False
-            self._poll.unregister(self._in)
             self._drop_waiting()
 
     def _drop_waiting(self) -> None:
@@ -207,11 +235,20 @@ class Keeper:
             self.say({"ended": run})
 
     def say(self, answer: dict[str, Any]) -> None:
+        if self._is_heard:
+            self._unsent += json.dumps(answer).encode() + b"\n"
+            self._send()
+
+    def _send(self) -> None:
+        """As much as the reader takes."""
         try:
-            write_all(self._out, json.dumps(answer).encode() + b"\n")
-        except BrokenPipeError:
-            # The agent is gone; its successor looks at the files.
+            while self._unsent:
+                self._unsent = self._unsent[os.write(self._out, self._unsent) :]
+        except BlockingIOError:
             return
+        except OSError:
+            # The agent is gone; its successor looks at the files.
+            self._unsent, self._is_heard = b"", False
 
 
 def _is_asked(command: Command) -> bool:

@@ -92,6 +92,8 @@ class Sight(msgspec.Struct, frozen=True):
     exit: ExitRecord | None = None
     sizes: dict[str, int] = {}
     """Bytes of each stream that can be read now, without gaps."""
+    unkept_seconds: float | None = None
+    """How long a command has run whose supervisor is gone: nothing else ends it at its time limit."""
 
 
 class Executor(Protocol):

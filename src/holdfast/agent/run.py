@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Final
 
-from holdfast.agent.ports import ExitRecord, Work
+from holdfast.agent.ports import ExitRecord, Sight, StreamEnd, Work
 from holdfast.core.fleet.agents.journal import ProcessMark, Step
-from holdfast.core.fleet.agents.wire import AgentOffer, AgentResult, reason_of
+from holdfast.core.fleet.agents.wire import AgentOffer, AgentResult, TokenRef, reason_of
 
 SHELL: Final = ("/bin/sh", "-c")
+UNKEPT: Final = "its supervisor was killed, so the agent ended it after its time limit"
 
 
 class Run:
@@ -19,6 +21,7 @@ class Run:
         "inline",
         "is_later",
         "is_muted",
+        "is_overdue",
         "is_probe",
         "offer",
         "process",
@@ -36,6 +39,8 @@ class Run:
         """Whether the result says that the offer may come again, but not at once."""
         self.is_muted = False
         """Whether the server refuses to hear that it runs."""
+        self.is_overdue = False
+        """Whether the agent itself has stopped it at its time limit."""
         self.aborts: list[str] = []
         """Commands of the server that ask for the end."""
         self.inline: dict[str, bytes] = {}
@@ -116,4 +121,33 @@ def exited(run: Run, ended: ExitRecord) -> AgentResult:
         if run.is_probe
         else {name: [end.gap] for name, end in ended.streams.items() if end.gap[1]},
         reason="decided by the probe" if run.is_probe else reason_of(ended.reason),
+    )
+
+
+def unknown_offer(ref: TokenRef) -> AgentOffer:
+    """What stands for the offer of a token of which nothing else is known."""
+    return AgentOffer(
+        execution=ref.execution, fence=0, token=ref.token, job="", command_type="", kind=""
+    )
+
+
+def not_begun(run: Run, state: str, error: Exception) -> AgentResult:
+    """A process that could not be made. Without its probe, an interrupted run stays unknown."""
+    return result_of(run.offer, "unknown" if run.is_probe else state, str(error))
+
+
+def is_overdue(run: Run, sight: Sight) -> bool:
+    """Whether a command whose supervisor is gone has used up its time."""
+    offer, seconds = run.offer, sight.unkept_seconds
+    return seconds is not None and seconds > offer.exec_timeout_seconds + offer.grace_seconds
+
+
+def timed_out_unkept(sight: Sight) -> ExitRecord:
+    """The end of a command that the agent stopped at its time limit."""
+    return ExitRecord(
+        state="exited",
+        signal=signal.SIGKILL,
+        timed_out=True,
+        reason=UNKEPT,
+        streams={name: StreamEnd(size) for name, size in sight.sizes.items()},
     )

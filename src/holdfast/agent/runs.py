@@ -14,8 +14,17 @@ import logging
 from holdfast.agent import builtins
 from holdfast.agent.blocks import BlockView
 from holdfast.agent.executor import CannotStart
-from holdfast.agent.ports import Executor, ExitRecord, Journal, StreamEnd
-from holdfast.agent.run import Run, exited, result_of
+from holdfast.agent.ports import Executor, ExitRecord, Journal, Sight, StreamEnd
+from holdfast.agent.refusal import never_runs
+from holdfast.agent.run import (
+    Run,
+    exited,
+    is_overdue,
+    not_begun,
+    result_of,
+    timed_out_unkept,
+    unknown_offer,
+)
 from holdfast.agent.settings import AgentSettings, StaleBlocks
 from holdfast.agent.spool import Spool
 from holdfast.clock import Clock
@@ -150,20 +159,8 @@ class Runs:
 
     def _refusal(self, offer: AgentOffer) -> AgentResult | None:
         """`refused` ends the execution; `never_started` lets the server offer it again later."""
-        if not self._settings.allows(offer.command_type, offer.kind):
-            reason = f"the agent does not allow command type '{offer.command_type}'"
-            return result_of(offer, "refused", reason)
-        if offer.kind == "builtin" and (not offer.argv or offer.argv[0] not in builtins.BUILTINS):
-            return result_of(
-                offer, "refused", "this version of the agent does not know the builtin"
-            )
-        if offer.kind == "builtin" and offer.argv[0] == builtins.UPDATE:
-            if not self._settings.update_argv:
-                return result_of(offer, "refused", "the agent has no command for updates")
-        elif offer.kind not in ("noop", "builtin", "argv", "shell") or (
-            offer.kind in ("argv", "shell") and not offer.argv
-        ):
-            return result_of(offer, "refused", f"the agent cannot run kind '{offer.kind}'")
+        if (refusal := never_runs(offer, self._settings)) is not None:
+            return refusal
         if self.is_draining or self.is_updating:
             return result_of(offer, "never_started", "the agent is draining")
         if self.spool.is_full:
@@ -219,9 +216,7 @@ class Runs:
         token_log = TokenLog(token=ref.token, is_damaged=ref.token in self.settled)
         is_ours = ref.token > self.base_token
         finding = recover(token_log, ProcessEvidence.NONE, is_ours=is_ours)
-        offer = AgentOffer(
-            execution=ref.execution, fence=0, token=ref.token, job="", command_type="", kind=""
-        )
+        offer = unknown_offer(ref)
         run = Run(offer, Step.NONE)
         if finding is Finding.NEVER_STARTED:
             # The promise must outlive this process: the offer may still be on its way.
@@ -300,11 +295,11 @@ class Runs:
         try:
             process = await self._executor.prepare(work)
         except CannotStart as error:
-            await self._end(run, _not_begun(run, "refused", error))
+            await self._end(run, not_begun(run, "refused", error))
             return
         except DiskFull as error:
             run.is_later = not run.is_probe
-            await self._end(run, _not_begun(run, "never_started", error))
+            await self._end(run, not_begun(run, "never_started", error))
             return
         try:
             records = (GoRecord(), StartedRecord(process, probe=run.is_probe))
@@ -312,7 +307,7 @@ class Runs:
         except DiskFull as error:
             await self._executor.drop(run.name)
             run.is_later = not run.is_probe
-            await self._end(run, _not_begun(run, "never_started", error))
+            await self._end(run, not_begun(run, "never_started", error))
             return
         run.process, run.step = process, Step.STARTED
         await self._executor.release(run.name)
@@ -328,12 +323,13 @@ class Runs:
                 await self._exited(run, sight.exit)
                 is_news = True
             elif sight.evidence is ProcessEvidence.GONE:
-                await self._interrupted(run)
+                await self._gone(run, sight)
                 is_news = True
             else:
                 self._grow(run, sight.sizes)
                 is_news = is_news or self.spool.ends(run.token) != before
-                if run.aborts:
+                run.is_overdue = run.is_overdue or is_overdue(run, sight)
+                if run.aborts or run.is_overdue:
                     await self._executor.stop(run.name, run.process)
         if is_news:
             await self._shed()
@@ -368,6 +364,13 @@ class Runs:
             self.spool.forget(run.token)
         await self._end(run, result)
 
+    async def _gone(self, run: Run, sight: Sight) -> None:
+        """The process is gone without an exit record. One that was stopped at its time limit is known."""
+        if run.is_overdue and not run.is_probe:
+            await self._exited(run, timed_out_unkept(sight))
+        else:
+            await self._interrupted(run)
+
     async def _interrupted(self, run: Run) -> None:
         """The process is gone and has left no exit record, e.g. because the host was started again."""
         offer = run.offer
@@ -391,8 +394,3 @@ class Runs:
         except DiskFull as error:
             log.warning("%s", error)
         log.info("execution %s: %s (token %d)", run.execution, result.state, run.token)
-
-
-def _not_begun(run: Run, state: str, error: Exception) -> AgentResult:
-    """A process that could not be made. Without its probe, an interrupted run stays unknown."""
-    return result_of(run.offer, "unknown" if run.is_probe else state, str(error))

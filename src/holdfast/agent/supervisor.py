@@ -56,6 +56,12 @@ def start_of(pid: int) -> int | None:
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
+def age_of(start: int) -> float:
+    """Seconds since a process started that did so at this tick after the boot."""
+    uptime = float((read_file("/proc/uptime") or b"0").split()[0])
+    return max(0.0, uptime - start / os.sysconf("SC_CLK_TCK"))
+
+
 def is_alive(pid: int, start: int) -> bool:
     """Whether the process with this start time runs. Ids of processes are used again."""
     return start_of(pid) == start

@@ -79,6 +79,17 @@ def problem_of(error: HoldfastError) -> Mapping[str, Any]:
     return fields
 
 
+def status_of(error: HoldfastError) -> int | None:
+    """The HTTP status of an answer that raised the error; None for others."""
+    status: int | None = error.__dict__.get("status")
+    return status
+
+
+def is_page(error: HoldfastError) -> bool:
+    """Whether the answer has no problem details of a gateway, e.g. because it is the page of a proxy."""
+    return status_of(error) is not None and "code" not in problem_of(error)
+
+
 def asks_to_retry(error: HoldfastError) -> bool:
     """Whether the same request may succeed later."""
     fields = problem_of(error)

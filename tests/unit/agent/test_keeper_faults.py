@@ -5,18 +5,26 @@ import json
 import os
 import select
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from holdfast.agent import host as host_calls
+from holdfast.agent import host as host_calls, link
+from holdfast.agent.boot import sources
 from holdfast.agent.executor import BASE_ENV, HostExecutor
 from holdfast.agent.files import Disk, boot_id
 from holdfast.agent.keeper import Keeper
+from holdfast.agent.memory import MemoryJournal
 from holdfast.agent.ports import Work
+from holdfast.agent.runs import Runs
+from holdfast.agent.settings import AgentSettings
 from holdfast.agent.supervisor import NOT_STOPPED, Command, Output, start_of
+from holdfast.clock import SystemClock
 from holdfast.core.fleet.agents.journal import ProcessMark
+from holdfast.core.fleet.agents.wire import AgentOffer
 from tests.unit.agent.agent_support import Watch, executor_in
 
 
@@ -68,6 +76,7 @@ def test_an_error_of_one_command_leaves_the_others(
     keeper = Keeper.__new__(Keeper)
     reader, writer = os.pipe()
     keeper._out, keeper._disk, keeper._poll, keeper._waiting = writer, Disk(), select.poll(), set()
+    keeper._unsent, keeper._is_heard = b"", True
     keeper._commands = {
         name: command_in(tmp_path / name, "sh", "-c", f"exit {code}")
         for code, name in enumerate(("bad", "good"))
@@ -173,3 +182,96 @@ async def failing_stop(executor: HostExecutor, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(executor._host, "call", call)
     await executor.stop("1", ProcessMark(1, 1, "boot"))
+
+
+class RawKeeper:
+    """A keeper, and the bytes of its connection."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.socket, self.pid = link._spawn()
+        self.file = self.socket.makefile("rwb")
+        self.file.write(sources())
+
+    def ask(self, **request: Any) -> None:
+        self.file.write(json.dumps(request).encode() + b"\n")
+        self.file.flush()
+
+    def start(self, *argv: str, timeout: float = 60.0) -> None:
+        folder = str(self.folder / "1")
+        spec = {"folder": folder, "limit": 1000, "argv": list(argv), "run_as": None, "grace": 0.1}
+        spec |= {"env": dict(BASE_ENV), "timeout": timeout, "id": folder}
+        self.ask(**spec, do="prepare", n=1)
+        assert "pid" in json.loads(self.file.readline())
+        self.ask(do="release", id=folder)
+
+    def cut(self) -> None:
+        self.file.close()
+        self.socket.close()
+
+    def ended(self) -> int:
+        """The exit code of the keeper, which ends after its last command."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_a_connection_that_ends_with_unread_answers_costs_no_exit_record(tmp_path: Path) -> None:
+    """The reader of a socket gets ECONNRESET then, not an end."""
+    keeper = RawKeeper(tmp_path)
+    go_on = tmp_path / "go-on"
+    os.mkfifo(go_on)
+    keeper.start("sh", "-c", f"read line < {go_on}; exit 7")
+    keeper.ask(do="about", args=[], n=2)
+    select.select([keeper.socket], [], [])  # The answer is there, and nobody reads it.
+    keeper.cut()
+    go_on.write_text("now\n")
+    assert keeper.ended() == 0
+    assert json.loads((tmp_path / "1" / "exit").read_bytes())["exit_code"] == 7
+
+
+def test_answers_that_nobody_reads_keep_no_command_from_its_time_limit(tmp_path: Path) -> None:
+    keeper = RawKeeper(tmp_path)
+    (tmp_path / "large").mkdir()
+    (tmp_path / "large" / "stdout").write_bytes(b"x" * 1_000_000)
+    keeper.start("sleep", "60", timeout=0.2)
+    for number in range(2, 9):
+        keeper.ask(do="read", args=[str(tmp_path / "large"), "stdout", 0, 1_000_000], n=number)
+    exit_file = tmp_path / "1" / "exit"
+    until(exit_file.exists)
+    assert json.loads(exit_file.read_bytes())["timed_out"]
+    numbers = {json.loads(line).get("n") for line in (keeper.file.readline() for _ in range(8))}
+    assert numbers == {None, *range(2, 9)}, "all answers, and the end"
+    keeper.cut()
+    assert keeper.ended() == 0
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    while not is_so():
+        os.sched_yield()
+
+
+async def test_a_killed_keeper_takes_no_time_limit_with_it(tmp_path: Path) -> None:
+    async with executor_in(tmp_path / "runs") as executor:
+        runs = Runs(MemoryJournal("j"), executor, SystemClock(), AgentSettings(allow=("*",)), {})
+        runs.blocks.hear(0, [], SystemClock().monotonic())
+        offer = AgentOffer(
+            execution="e1",
+            fence=1,
+            token=1,
+            job="j",
+            command_type="exec",
+            kind="argv",
+            argv=["sleep", "60"],
+            exec_timeout_seconds=0.05,
+            grace_seconds=30.0,
+            go=True,
+        )
+        await runs.offer(offer)
+        run = runs.by_token[1]
+        until(lambda: bool(host_calls._age(str(tmp_path / "runs" / "1"))))
+        assert run.process is not None
+        os.kill(run.process.pid, signal.SIGKILL)
+        run.offer = msgspec.structs.replace(offer, grace_seconds=0.0)
+        while run.result is None:
+            await runs.look()
+    assert (run.result.state, run.result.timed_out) == ("exited", True)
+    assert "supervisor was killed" in run.result.reason
