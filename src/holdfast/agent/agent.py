@@ -225,6 +225,7 @@ class Agent:
             chunks=report.chunks,
             results=report.results,
             command_acks=report.command_acks,
+            last_token=runs.last_token if runs.is_ahead else 0,
         )
         if not wait_seconds:
             return await self._transport.sync(message)

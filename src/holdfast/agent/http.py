@@ -60,8 +60,8 @@ class HttpTransport:
                 raise
             self._http.next_gateway(url)
             raise GatewayUnavailable(
-                f"{shown_url(url)} answered {status_of(error)} as no gateway does: a proxy before it has no way "
-                "to a gateway, or the address is wrong"
+                f"{shown_url(url)} answered {status_of(error)} as no gateway does: a proxy before it has no "
+                "way to a gateway, or the address is wrong"
             ) from None
         return answer.body
 

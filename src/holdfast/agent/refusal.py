@@ -16,8 +16,8 @@ def never_runs(offer: AgentOffer, settings: AgentSettings) -> AgentResult | None
     if not settings.allows(offer.command_type, offer.kind):
         allow = ",".join((*settings.allow, offer.command_type))
         reason = (
-            f"the agent does not allow command type '{offer.command_type}': if it should, start the agent with "
-            f"--allow '{allow}'"
+            f"the agent does not allow command type '{offer.command_type}': if it should, start the agent "
+            f"with --allow '{allow}'"
         )
         return result_of(offer, "refused", reason)
     if offer.kind == "builtin" and (not offer.argv or offer.argv[0] not in builtins.BUILTINS):

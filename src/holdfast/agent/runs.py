@@ -73,6 +73,8 @@ class Runs:
         self.refuses: dict[int, AgentResult] = {}
         """Offers that were not accepted, until they are acknowledged."""
         self.command_acks: dict[str, AgentCommandAck] = {}
+        self.is_ahead = False
+        """Whether the server offers old tokens."""
         self.base_token = 0
         """Tokens up to this one are older than the journal, which proves nothing about them."""
         self.is_new = False
@@ -136,8 +138,10 @@ class Runs:
                 await self.begin(known)
             return
         if offer.token <= self.last_token:
-            log.warning("an offer with the old token %d was ignored", offer.token)
+            log.warning("token %d was ignored: the journal is at %d", offer.token, self.last_token)
+            self.is_ahead = True
             return
+        self.is_ahead = False
         for run in [run for run in self.by_token.values() if run.step is Step.ACCEPTED]:
             await self.give_back(run, "a newer offer came")
         refusal = self._refusal(offer)
@@ -214,7 +218,8 @@ class Runs:
         if ref.token in self.by_token:
             return
         token_log = TokenLog(token=ref.token, is_damaged=ref.token in self.settled)
-        is_ours = ref.token > self.base_token
+        # Older than the newest here: the server was restored, and the journal of the token may be forgotten.
+        is_ours = self.base_token < ref.token >= self.last_token
         finding = recover(token_log, ProcessEvidence.NONE, is_ours=is_ours)
         offer = unknown_offer(ref)
         run = Run(offer, Step.NONE)
@@ -378,9 +383,8 @@ class Runs:
             run.is_probe = True
             await self._start(run)
             return
-        await self._end(
-            run, result_of(offer, "unknown", "the process is gone and left no exit code")
-        )
+        reason = "the process is gone and left no exit code"
+        await self._end(run, result_of(offer, "unknown", reason))
 
     async def _end(self, run: Run, result: AgentResult) -> None:
         """Journals the result. Without the record the journal and the exit file lead to the same one."""

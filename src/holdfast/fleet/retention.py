@@ -161,7 +161,8 @@ def _forget(statement: str, before: float) -> Script[int]:
 
 
 def _forget_hosts(before: float) -> Script[int]:
-    """Jobs that were made after the removal of a host do not name it. Clocks may differ by `CLOCKS_SECONDS`."""
+    """Jobs that were made after the removal of a host do not name it. Clocks may differ by
+    `CLOCKS_SECONDS`."""
     job = job_id_at(before + CLOCKS_SECONDS)
     rows = yield call(own("forget_hosts"), before=before, job=job, slot=SLOT, limit=ROWS_MAX)
     if rows:

@@ -7,7 +7,7 @@ import pytest
 from holdfast.core.errors import Forbidden, NodeFenced, Unauthenticated
 from holdfast.core.fleet.agents.wire import AgentStart
 from holdfast.core.node_identity import NodeState
-from holdfast.core.task import Status
+from holdfast.core.task import FailureKind, Status
 from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.store.store import Store
 from holdfast.sync.access.tokens import Tokens
@@ -18,6 +18,7 @@ from tests.conformance.fleet.agent_support import (
     accept,
     add_job,
     enrol,
+    exited,
     get_task,
     join_token,
     later,
@@ -190,3 +191,36 @@ async def test_seen_agents_are_written_together_and_come_back(bench: Bench, stor
     node = await Nodes(store).get(enrolled.host_id)
     assert (node.lost_at, node.seen_at) == (None, store.now())
     assert [event.kind for event in await events(store, "node.state")] == ["node.state"]
+
+
+async def test_a_host_that_is_ahead_of_a_restored_store_gets_a_newer_token(store: Store) -> None:
+    """The backup is older than what the journal of the host knows."""
+    agents = make_agents(store)
+    agent = TestAgent(agents, await enrol(agents, store, "web-1"))
+    [execution] = await add_job(store, [agent.host_id])
+    [old] = (await agent.sync()).offers
+    assert (await agent.sync(last_token=40)).offers == []
+    [offer] = (await agent.sync(last_token=40)).offers
+    assert (old.token, offer.token, offer.execution) == (1, 41, execution)
+    assert (await get_task(store, execution)).attempts == 1
+    assert (await agent.sync(**accept(execution, 41))).go
+    await agent.sync(results=[exited(execution, 41)])
+    assert (await get_task(store, execution)).status is Status.COMPLETED
+
+
+async def test_a_run_of_before_the_backup_is_asked_about_and_not_offered_again(
+    store: Store,
+) -> None:
+    agents = make_agents(store)
+    agent = TestAgent(agents, await enrol(agents, store, "web-1"))
+    [execution] = await add_job(store, [agent.host_id])
+    await agent.sync()
+    await agent.sync(**accept(execution))
+    answer = await agent.sync(last_token=40)
+    assert (answer.offers, [ref.token for ref in answer.probe]) == ([], [1])
+    unknown = exited(execution, state="unknown", exit_code=None)
+    await agent.sync(last_token=40, results=[unknown])
+    failure = (await get_task(store, execution)).failure
+    assert failure is not None
+    assert failure.kind is FailureKind.LOST
+    assert (await slot_of(store, agent.host_id)) == (40, None)

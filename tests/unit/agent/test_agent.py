@@ -536,6 +536,7 @@ async def test_an_old_token_is_ignored(world: World) -> None:
     await world.clock.sleep(5.0)
     assert late.results == []
     assert world.host.begun == {"e1": 1}
+    assert world.server.messages[-1].last_token == 1, "the server hears why"
 
 
 @in_world

@@ -41,6 +41,7 @@ def check_sync(message: AgentSync) -> AgentSync:
     check_whole("seq", message.seq, least=0, most=WHOLE_MAX)
     check_whole("capacity", message.capacity, least=0, most=WHOLE_MAX)
     check_whole("block_epoch", message.block_epoch, least=0, most=WHOLE_MAX)
+    check_whole("last_token", message.last_token, least=0, most=WHOLE_MAX)
     check_number("wait_seconds", message.wait_seconds)
     for name in _LISTS:
         items = getattr(message, name)

@@ -288,6 +288,9 @@ class _Judge:
                 self.effects.slot = lease.released(slot)
             elif run is not None and not is_listed and self._is_newest:
                 self._ask_about(run, slot.fence)
+        slot = self.effects.slot
+        if slot.claim_id is None and slot.fence < self._message.last_token:
+            self.effects.slot = replace(slot, fence=self._message.last_token)
         standing, message = self._standing, self._message
         self.effects.may_offer = (
             self._is_newest
@@ -321,12 +324,15 @@ class _Judge:
         has_start = phase_of(run.task) is RunPhase.STARTED or not run.holds(token)
         # A token of an earlier boot never starts in this one, so the boot proves that it does not run.
         is_past = token <= self._agent.boot_token
-        if _has_no_go(run, token) and (is_past or not knows):
-            self._order(run, Release("the agent that got the offer is gone"))
+        # Of a store that was restored: the agent ignores tokens that its journal is beyond.
+        is_old = token <= self._message.last_token
+        if _has_no_go(run, token) and (is_past or is_old or not knows):
+            why = "the host knows newer tokens" if is_old else "the agent that got the offer is gone"
+            self._order(run, Release(why))
             self.effects.slot = lease.released(self.effects.slot)
         elif (
             knows
-            and not is_past
+            and not (is_past or is_old)
             and not has_start
             and run.task.status is Status.RUNNING
             and self._may_repeat(run)

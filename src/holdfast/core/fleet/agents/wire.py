@@ -133,8 +133,11 @@ class AgentSpool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bytes: int = 0
 
 
-class AgentSync(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an agent reports, and what it asks for."""
+class AgentSync(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What an agent reports, and what it asks for. What has its default is not sent, so that an older gateway
+    gets new fields only when they say something."""
 
     boot_id: str
     incarnation: int
@@ -153,6 +156,9 @@ class AgentSync(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     chunks: list[AgentChunk] = []
     results: list[AgentResult] = []
     command_acks: list[AgentCommandAck] = []
+    last_token: int = 0
+    """The newest token of the journal, said after an offer whose token was older: the store was restored from
+    a backup. The next offer gets a higher one."""
 
 
 class AgentOffer(msgspec.Struct, frozen=True, kw_only=True):
