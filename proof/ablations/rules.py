@@ -61,8 +61,8 @@ def _attempts() -> list[Swap]:
 
 
 def _deaths() -> list[Swap]:
-    def spared(task: Task, fence: int | None, now: float) -> Any:
-        made = expire(replace(task, deaths=0), fence, now)
+    def spared(task: Task, command: c.Expire, fence: int | None, now: float) -> Any:
+        made = expire(replace(task, deaths=0), command, fence, now)
         if isinstance(made, transition.Transition):
             after = replace(made.after, deaths=task.deaths + 1)
             return replace(made, before=task, after=after)

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from holdfast import TaskQueue
+from holdfast.engine.lease_keeper import KeptRuns, StoreKeeper
 from holdfast.engine.watchdog import Watchdog
 from holdfast.queue import worker_checks
 from holdfast.queue.check import Check, Level
@@ -84,9 +85,12 @@ async def test_a_worker_that_serves_no_queue_of_its_types(queue: TaskQueue) -> N
 async def test_a_handler_that_has_blocked_the_event_loop(queue: TaskQueue) -> None:
     queue.register_handler("mail", _work)
     async with harness(queue) as h:
-        h.engine.watchdog = Watchdog(
-            h.clock, lambda _: "mail", patience_seconds=1.0, lease_seconds=9.0
+        keeper = StoreKeeper(
+            *(h.engine.loop_store, KeptRuns(list, lease_seconds=9.0, default_timeout=None), dict),
+            node="",
+            lease_seconds=9.0,
         )
+        h.engine.watchdog = Watchdog(h.clock, lambda _: None, keeper, lease_seconds=9.0)
         h.engine.watchdog.blocks = 2
         await h.engine.heartbeat.step()
         finding = await handlers(queue, 0.0)

@@ -63,6 +63,15 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None = None
 
 
+class NodeBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """A block of the event loop of a node."""
+
+    seconds: float
+    task_id: str = ""
+    """The task whose handler blocks. Empty: something else does."""
+    task_type: str = ""
+
+
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """A process that runs tasks. One that has not registered has no project, kind, state, incarnation,
     capabilities or labels."""
@@ -91,6 +100,10 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     deaf_handlers: int = 0
     abandoned_threads: int = 0
     troubles: int = 0
+    blocks: int = 0
+    """How often a handler has blocked the event loop since the start."""
+    blocked: NodeBlock | None = None
+    """While a handler blocks the event loop."""
 
 
 class LockRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr
 
 from holdfast.core.affinity import Affinity
 from holdfast.core.check import check_text, shown
+from holdfast.core.loop_block import LoopBlock
 from holdfast.core.seconds import Seconds, in_seconds
 from holdfast.core.task import Failure, Status
 from holdfast.errors import InvalidInput
@@ -133,7 +134,10 @@ RunnerCommand: TypeAlias = Complete | Fail | Snooze | Cancel | Release | Report 
 
 
 class Expire(msgspec.Struct, frozen=True, gc=False):
-    """The lease ran out: the runner is presumed dead."""
+    """The lease ran out: the runner is presumed dead, unless it reports that its event loop is blocked."""
+
+    blocks: dict[str, LoopBlock] = {}
+    """The live nodes whose event loops are blocked."""
 
 
 class Admit(msgspec.Struct, frozen=True, gc=False):

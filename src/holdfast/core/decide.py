@@ -68,7 +68,7 @@ def _rule(task: Task, instruction: c.Instruction, now: float) -> Ruling:
             f"version {instruction.version} was expected, but it is at {task.version}: read it again",
         )
     if type(command) is c.Expire:
-        return upkeep_rules.expire(task, instruction.fence, now)
+        return upkeep_rules.expire(task, command, instruction.fence, now)
     if type(command) in pinned_rules.OPERATOR_COMMANDS and task.options.pinned:
         refusal = pinned_rules.refusal(task, command)
         if refusal is not None:

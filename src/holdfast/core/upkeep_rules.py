@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from holdfast.core import command as c, failure as failures, gate, runner_rules, start_once
 from holdfast.core.affinity import preferring, reservation
 from holdfast.core.event import PAUSED
+from holdfast.core.loop_block import LoopBlock
 from holdfast.core.task import LEASED, Failure, FailureKind, Status, Task
 from holdfast.core.transition import (
     Ruling,
@@ -23,13 +24,18 @@ from holdfast.core.transition import (
     with_status,
 )
 
+SILENT: Final = "silent"
+"""The runner of a lost task did not answer: it died, or could not reach the store or a gateway."""
+BLOCKED: Final = "blocked"
+"""The runner of a lost task is alive, but its event loop is blocked."""
 LOST_BACKOFF_SECONDS: Final = 1.0
 """Backoff from the second death on, so that a task that kills its runner does not kill all workers at
 once."""
 
 
-def expire(task: Task, fence: int | None, now: float) -> Ruling:
-    """The lease has ended: its runner is taken for dead. A death counts in `deaths` and costs no attempt."""
+def expire(task: Task, command: c.Expire, fence: int | None, now: float) -> Ruling:
+    """The lease has ended: its runner is taken for dead, or reports that its event loop is blocked. A death
+    counts in `deaths` and costs no attempt."""
     if task.status not in LEASED or task.lease_until is None:
         return refuse(task, "conflict", "it has no lease to expire")
     if fence != task.fence or task.lease_until > now:
@@ -38,18 +44,37 @@ def expire(task: Task, fence: int | None, now: float) -> Ruling:
         return start_once.expire(task, now)
     deaths = task.deaths + 1
     dying = replace(task, deaths=deaths, attempts=task.attempts - 1)
+    block = command.blocks.get(task.node or "")
     if deaths >= task.options.max_deaths:
-        message = (
-            f"its runner stopped answering {deaths} times (it died, its event loop was blocked for longer "
-            f"than the lease, or it could not reach the store or a gateway); the last one was {task.node}"
-        )
+        message = _lost_message(task, deaths, block)
         failure = replace(failures.plain(task.type, FailureKind.LOST, message), node=task.node)
         dead = to_dead_letter(dying, failure, now)
+        dead.events[-1].data.update(_runner(block))
         return replace(dead, before=task, after=replace(dead.after, fence=task.fence + 1))
     due_at = now if deaths == 1 else now + LOST_BACKOFF_SECONDS * 2 ** (deaths - 2)
     after = queued(dying, now, due_at=due_at, fence=task.fence + 1)
     lost = new_event("task.lost", task, now, node=task.node, deaths=deaths, next_retry_at=due_at)
+    lost.data.update(_runner(block))
     return Transition(task, after, (lost,))
+
+
+def _runner(block: LoopBlock | None) -> dict[str, str]:
+    """What is known of the runner of a lost task."""
+    if block is None:
+        return {"runner": SILENT}
+    return {"runner": BLOCKED} | ({"blocked_by": block.task_id} if block.task_id else {})
+
+
+def _lost_message(task: Task, deaths: int, block: LoopBlock | None) -> str:
+    if block is not None:
+        return (
+            f"its runner lost its lease {deaths} times; the last one, {task.node}, is alive, but {block}: "
+            "await long operations, or make the handler a plain function, which runs in a thread"
+        )
+    return (
+        f"its runner stopped answering {deaths} times (it died, or it could not reach the store or a "
+        f"gateway); the last one was {task.node}"
+    )
 
 
 def admit(task: Task, command: c.Admit, now: float) -> Ruling:

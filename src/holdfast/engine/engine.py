@@ -14,7 +14,6 @@ from typing import Final
 from holdfast.bus.port import FEED, WORK, is_of_children, is_of_one, of_node
 from holdfast.clock import SystemClock
 from holdfast.core.command import Instruction
-from holdfast.core.lease import renewal_interval
 from holdfast.engine.basis import Basis, EngineConfig
 from holdfast.engine.completer import Completer
 from holdfast.engine.context_services import ContextServices
@@ -24,6 +23,7 @@ from holdfast.engine.drain import Drain
 from holdfast.engine.execute import Executor
 from holdfast.engine.handlers import Isolation
 from holdfast.engine.heartbeat import Heartbeat
+from holdfast.engine.lease_keeper import KeptRuns, StoreKeeper
 from holdfast.engine.loop import Loop
 from holdfast.engine.meters import Counts, Measures
 from holdfast.engine.owned_runs import OwnedRuns
@@ -109,14 +109,25 @@ class Engine:
         self.supervisor.start("scaler", self._drain.scale)
         if isinstance(self._clock, SystemClock):
             # With a virtual clock nothing blocks, and no other thread may run.
-            lease = self.config.lease_seconds
             self.watchdog = Watchdog(
-                self._clock,
-                self.runs.named,
-                patience_seconds=renewal_interval(lease),
-                lease_seconds=lease,
+                *(self._clock, self.runs.task_of, self._keeper()),
+                lease_seconds=self.config.lease_seconds,
+                on_kept=self.heartbeat.wake,
             )
             self.watchdog.start()
+
+    def _keeper(self) -> StoreKeeper:
+        config = self.config
+        runs = KeptRuns(
+            self.runs.held,
+            lease_seconds=config.lease_seconds,
+            default_timeout=config.task_timeout,
+        )
+        return StoreKeeper(
+            *(self.loop_store, runs, lambda: self.heartbeat.described),
+            node=config.node,
+            lease_seconds=config.lease_seconds,
+        )
 
     def runs_elsewhere(self, task_type: str) -> bool:
         """Whether the type's handler runs in a thread or a process, not in the event loop."""
@@ -135,7 +146,7 @@ class Engine:
         self._stopped = True
         await self._drain.run(self._claimed_last)
         if self.watchdog is not None:
-            self.watchdog.stop()
+            await self.watchdog.stop()
         await self.supervisor.stop()
         await self.executor.close()
         try:

@@ -66,6 +66,8 @@ class Heartbeat(Loop):
         self.taken = TakenRuns(store)
         self._defaults = defaults
         self.lost = 0
+        self.described: dict[str, object] = {}
+        """The last description of the node. It is replaced, never changed: other threads may read it."""
         self.renewed_at = clock.monotonic()
 
     async def tick(self) -> float:
@@ -75,7 +77,8 @@ class Heartbeat(Loop):
         else:
             await self._announce()  # If this raises, the start fails.
         renewed = [run for run, owned in self._runs.by_id.items() if owned.is_renewed]
-        info_json = dumps(self._describe())
+        self.described = self._describe()
+        info_json = dumps(self.described)
         now = self._store.now()
         answer = await self._store.heartbeat(self._node, info_json, renewed, self._lease_seconds)
         # A run whose outcome was committed during the renewal is done, not lost.

@@ -14,6 +14,7 @@ from typing import Final
 
 from holdfast.core.command import Fail, Instruction
 from holdfast.core.decide import Refusal, Ruling, Transition, applied
+from holdfast.core.loop_block import LoopBlock
 from holdfast.core.task import Failure, Status, Task
 from holdfast.core.text import lines, one_line
 
@@ -64,8 +65,11 @@ def expired(ruling: Ruling) -> None:
     if not isinstance(ruling, Transition):
         return
     before, after = ruling.before, ruling.after
-    what = f"{_named(before)} attempt {before.attempts}: its runner {before.node} stopped answering"
+    is_blocked = any(event.data.get("runner") == "blocked" for event in ruling.events)
+    what = f"{_named(before)} attempt {before.attempts}: its runner {before.node} "
+    what += "is alive with a blocked event loop" if is_blocked else "stopped answering"
     facts = {"failure": "lost", "node": before.node, "deaths": after.deaths}
+    facts["runner"] = "blocked" if is_blocked else "silent"
     if after.status is Status.QUEUED:
         wait = max(0.0, after.due_at - after.updated_at)
         log.warning(
@@ -114,6 +118,18 @@ def cut_off(task: Task) -> None:
         "it, or its lease could not be renewed in time; the handler is cancelled",
         *(_named(task), task.attempts),
         extra=_fields(task, "lost"),
+    )
+
+
+def left(task: Task, block: LoopBlock) -> None:
+    """Logs a run whose lease is not kept any more while the event loop of its process is blocked."""
+    log.error(
+        "%s attempt %d: its lease is not renewed any more, because %s; another process takes the task over "
+        "when the lease has ended",
+        *(_named(task), task.attempts, str(block).replace("its event loop", "the event loop")),
+        extra=_fields(
+            task, "blocked", blocked_seconds=round(block.seconds, 3), blocked_by=block.task_id
+        ),
     )
 
 

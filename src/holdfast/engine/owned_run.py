@@ -35,6 +35,7 @@ class OwnedRun:
 
     __slots__ = (
         *("cancelled", "cancelled_at", "cancels", "context", "is_given_up", "run", "started"),
+        "started_at",
         *("task", "worker"),
     )
 
@@ -42,6 +43,8 @@ class OwnedRun:
         self.task = task
         self.run = task.run
         self.started = False
+        self.started_at: float | None = None
+        """The monotonic time at which the handler was called."""
         self.context: Context | None = None
         self.worker: asyncio.Task[None] | None = None
         self.cancelled: str | None = None
@@ -54,6 +57,10 @@ class OwnedRun:
     def has_ended(self) -> bool:
         """Whether only the commit is outstanding. The commit itself reports a lost lease."""
         return self.started and self.worker is None
+
+    def run_seconds(self, now: float) -> float:
+        """How long the handler has run. 0 before it starts and after it has ended."""
+        return 0.0 if self.started_at is None or self.has_ended else now - self.started_at
 
     @property
     def is_renewed(self) -> bool:

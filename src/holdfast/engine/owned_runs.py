@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from holdfast.clock import Clock
 from holdfast.core.command import Fail, Instruction
+from holdfast.core.loop_block import HeldRun
 from holdfast.core.task import RunId, Task
 from holdfast.engine import outcome_log
 from holdfast.engine.owned_run import CUT_OFF, LOST, RELEASED, TIMEOUT, OwnedRun
@@ -92,9 +93,22 @@ class OwnedRuns:
         self.given_up = [owned for owned in self.given_up if owned.worker is not None]
         return len(self.given_up)
 
-    def named(self, worker: asyncio.Task[Any] | None) -> str:
-        """The task of a worker, in words. Another thread may call this while the event loop is blocked."""
+    # -- for the thread of the watchdog ------------------------------------------------------------
+    # `list` of a dictionary's values is one step for other threads. What changes after it does no harm: the
+    # store judges a renewal by its fence.
+
+    def task_of(self, worker: asyncio.Task[Any] | None) -> Task | None:
+        """The task of a worker. Any thread may call this."""
         for owned in list(self.by_id.values()):
             if owned.worker is not None and owned.worker is worker:
-                return f"the handler of task {owned.task.id} ({owned.task.type})"
-        return "something that is not a handler of this queue"
+                return owned.task
+        return None
+
+    def held(self) -> list[HeldRun]:
+        """The runs whose leases this process renews. Any thread may call this."""
+        now = self._clock.monotonic()
+        return [
+            HeldRun(owned.task, owned.run_seconds(now))
+            for owned in list(self.by_id.values())
+            if owned.is_renewed
+        ]

@@ -74,7 +74,7 @@ class TaskRunner:
         timeout = timeout_of(task.options, self._default_timeout)
         if timeout is not None:
             self.deadlines.add(owned, timeout)
-        started_at = self._monotonic()
+        owned.started_at = started_at = self._monotonic()
         command: RunnerCommand | None
         try:
             if handler.isolation is IN_LOOP and not self._handlers.around.in_loop:

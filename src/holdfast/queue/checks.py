@@ -131,6 +131,8 @@ def _ails(node: Node) -> list[str]:
         found.append(
             text + (", and starts no thread handlers until one of them returns" if full else "")
         )
+    if node.blocked is not None:
+        found.append(f"is alive, but {node.blocked}; no other task of it runs")
     if node.blocks:
         text = "event loop was blocked by a handler"
         found.append(f"whose {text} {_count(node.blocks, 'time')} since it started")

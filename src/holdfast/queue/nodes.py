@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core import codec, node as rules
 from holdfast.core.check import check_flag
+from holdfast.core.loop_block import LoopBlock, block_of
 from holdfast.core.node_identity import NodeState
 from holdfast.queue.session import Sessions
 from holdfast.store.rows import NodeRow
@@ -41,6 +42,8 @@ class Node(msgspec.Struct, frozen=True):
     """Unexpected errors of the engine since it started."""
     blocks: int = 0
     """How often a handler has blocked the event loop since the start."""
+    blocked: LoopBlock | None = None
+    """The block of its event loop, while a handler blocks it."""
     type_options: dict[str, dict[str, Any]] | None = None
     """The options of each type that are not the default. None if the version of the node does not report
     them."""
@@ -105,4 +108,6 @@ def _node(row: NodeRow, now: float) -> Node:
 def _report(info_json: str) -> dict[str, Any]:
     """The fields of a report that this version has. A newer node may send others."""
     fields = codec.loads_object(info_json)
-    return {name: fields[name] for name in _REPORTED if name in fields}
+    report: dict[str, Any] = {name: fields[name] for name in _REPORTED if name in fields}
+    block = block_of(fields)
+    return report if block is None else report | {"blocked": block}

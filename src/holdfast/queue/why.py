@@ -142,6 +142,12 @@ def _running(view: Situation) -> Reason:
         data["heard_seconds_ago"] = round(seconds, 3)
         heard = f", last heard of {seconds:.0f} s ago"
     text = f"it runs on {task.node}{heard}, {attempt}"
+    if node is not None and node.is_live and node.blocked is not None:
+        text += f"; the node is alive, but {node.blocked}"
+        data["blocked"] = {
+            "seconds": round(node.blocked.seconds, 3),
+            "by": node.blocked.task_id or None,
+        }
     if node is None or not node.is_live:
         text += "; the node may have died: the task returns to the queue when its lease has ended"
     return Reason("running", text, data)

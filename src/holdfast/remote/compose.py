@@ -121,6 +121,7 @@ def compose_remote(basis: RemoteBasis) -> RemoteEngine:
         pool=pool,
         leases=leases,
         dispatcher=dispatcher,
+        tls=basis.gateways.tls.context(),
         heartbeat=RemoteHeartbeat(clock, link, runs, pool, leases, lease_seconds=lease),
         drain=Drain(
             clock=clock,

@@ -6,15 +6,16 @@ outcomes are in memory only: a process that dies loses them with its runs, and t
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 
 from holdfast.clock import SystemClock
-from holdfast.core.lease import renewal_interval
 from holdfast.engine.basis import EngineConfig
 from holdfast.engine.completer import Completer
 from holdfast.engine.drain import Drain
 from holdfast.engine.execute import Executor
 from holdfast.engine.handlers import Handlers, Isolation
+from holdfast.engine.lease_keeper import KeptRuns
 from holdfast.engine.loop import Loop
 from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.engine.pool import WorkerPool
@@ -23,6 +24,7 @@ from holdfast.engine.supervisor import Supervisor
 from holdfast.engine.watchdog import Watchdog
 from holdfast.remote.dispatcher import RemoteDispatcher
 from holdfast.remote.heartbeat import RemoteHeartbeat
+from holdfast.remote.lease_keeper import GatewayKeeper
 from holdfast.remote.leases import Leases
 from holdfast.remote.link import Link
 
@@ -44,6 +46,8 @@ class RemoteEngine:
     dispatcher: RemoteDispatcher
     heartbeat: RemoteHeartbeat
     drain: Drain
+    tls: ssl.SSLContext | None = None
+    """For HTTPS, in place of the default."""
     watchdog: Watchdog | None = None
 
     @property
@@ -63,21 +67,34 @@ class RemoteEngine:
         for loop in self.loops:
             self.supervisor.start(loop.name, loop.run)
         self.supervisor.start("scaler", self.drain.scale)
-        clock, lease = self.leases.clock, self.config.lease_seconds
+        clock = self.leases.clock
         if isinstance(clock, SystemClock):
             self.watchdog = Watchdog(
-                clock,
-                self.runs.named,
-                patience_seconds=renewal_interval(lease),
-                lease_seconds=lease,
+                *(clock, self.runs.task_of, self._keeper()),
+                lease_seconds=self.config.lease_seconds,
+                on_kept=self.heartbeat.wake,
             )
             self.watchdog.start()
+
+    def _keeper(self) -> GatewayKeeper:
+        config = self.config
+        runs = KeptRuns(
+            self.runs.held,
+            lease_seconds=config.lease_seconds,
+            default_timeout=config.task_timeout,
+        )
+        return GatewayKeeper(
+            *(self.leases.clock, runs, self.leases, self.link.greeting),
+            slots=config.max_workers,
+            lease_seconds=config.lease_seconds,
+            tls=self.tls,
+        )
 
     async def stop(self) -> None:
         """Ends the work and says goodbye."""
         await self.drain.run()
         if self.watchdog is not None:
-            self.watchdog.stop()
+            await self.watchdog.stop()
         await self.link.close()
         await self.supervisor.stop()
         await self.executor.close()

@@ -9,6 +9,7 @@ death. Never: reads a wall clock.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from queue import SimpleQueue
 from typing import Final
 
 from holdfast.clock import Clock
@@ -17,6 +18,7 @@ from holdfast.engine import outcome_log
 from holdfast.engine.loop import Loop
 from holdfast.engine.owned_run import CUT_OFF
 from holdfast.engine.owned_runs import OwnedRuns
+from holdfast.remote.requests import Renewal
 
 MARGIN_SHARE: Final = 0.01
 MARGIN_SECONDS: Final = 0.002
@@ -33,6 +35,7 @@ class Leases(Loop):
         self._runs = runs
         self._deadlines: dict[RunId, float] = {}
         self._next = float("inf")
+        self._renewed_aside: SimpleQueue[Renewal] = SimpleQueue()
         self.ended = 0
         """Runs that were cancelled because their lease was about to end."""
 
@@ -45,10 +48,18 @@ class Leases(Loop):
                 self._next = deadline
                 self.wake()
 
+    def renewed_aside(self, renewal: Renewal) -> None:
+        """A renewal that another thread got while the event loop was blocked. Any thread may call this; it
+        counts before the next deadlines are judged."""
+        self._renewed_aside.put(renewal)
+
     def deadline(self, run: RunId) -> float | None:
         return self._deadlines.get(run)
 
     async def tick(self) -> float:
+        while not self._renewed_aside.empty():
+            renewal = self._renewed_aside.get_nowait()
+            self.grant(renewal.kept, renewal.sent_at, renewal.lease_seconds)
         owned, now = self._runs.by_id, self.clock.monotonic()
         self._deadlines = {run: at for run, at in self._deadlines.items() if run in owned}
         ended = {

@@ -50,7 +50,7 @@ from holdfast.remote.gateways import Gateways
 from holdfast.remote.outbox import Fate, Outbox
 from holdfast.remote.outgoing import Outgoing
 from holdfast.remote.owner import LinkOwner, Served
-from holdfast.remote.requests import Asked, Called, Offered, Pending, Renewal, held_of
+from holdfast.remote.requests import Asked, Called, Greeting, Offered, Pending, Renewal, held_of
 
 GOODBYE_SECONDS: Final = 1.0
 CALLS_MAX: Final = 8
@@ -108,6 +108,12 @@ class Link:
     @property
     def has_failed(self) -> bool:
         return self.failure is not None
+
+    def greeting(self) -> Greeting:
+        """What another connection of this worker says first. Any thread may call this."""
+        hello = self._hello(self._served or self._owner.served(), ())
+        urls = self._gateways.urls
+        return Greeting(urls[self._turn % len(urls)], self._token, hello)
 
     # -- for the engine ----------------------------------------------------------------------------
 

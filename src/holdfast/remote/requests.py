@@ -18,6 +18,7 @@ from holdfast.core.worker.wire import (
     CallFrame,
     ClaimedTask,
     HeldRunState,
+    Hello,
     Offer,
     Renewed,
     TaskChange,
@@ -35,6 +36,15 @@ class Offered(NamedTuple):
     asked_at: float
     notice: str = ""
     """Why the node gets no tasks."""
+
+
+class Greeting(NamedTuple):
+    """What a worker needs to speak to its gateway over another connection."""
+
+    url: str
+    """The gateway that the link uses, with `http` or `https`."""
+    token: str
+    hello: Hello
 
 
 class Renewal(NamedTuple):

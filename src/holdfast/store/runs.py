@@ -11,8 +11,10 @@ from typing import Final, Protocol
 
 import msgspec
 
+from holdfast.core import codec, node as rules
 from holdfast.core.command import Expire, Instruction, NamedPoint, Report
 from holdfast.core.decide import Refusal, Ruling
+from holdfast.core.loop_block import LoopBlock, block_of
 from holdfast.core.task import RunId, Task
 from holdfast.core.transition import HELD
 from holdfast.errors import StoreUnavailable
@@ -20,6 +22,7 @@ from holdfast.store.access import Access
 from holdfast.store.beside import Beside
 from holdfast.store.fast.finish import finish as fast_finish
 from holdfast.store.port import RowHeld
+from holdfast.store.rows import read_nodes
 from holdfast.store.scripts.apply import held_by_another
 from holdfast.store.scripts.checkpoints import PointExists, PointRow
 from holdfast.store.scripts.followers import Expiry
@@ -88,10 +91,23 @@ class RunStore:
     async def expire(self, runs: Sequence[RunId], *, brief: bool = False) -> list[Ruling]:
         """Expires these runs, unless their leases were renewed. Tasks that another transaction holds are left
         out. `brief`: RowHeld is raised early."""
-        instructions = [Instruction(run.task_id, Expire(), fence=run.fence) for run in runs]
+        command = Expire(await self._blocks() if runs else {})
+        instructions = [Instruction(run.task_id, command, fence=run.fence) for run in runs]
         beside = Expiry([run.task_id for run in runs])
         rulings = await self._apply(instructions, wait=False, brief=brief, beside=beside)
         return [ruling for ruling in rulings if not is_held(ruling)]
+
+    async def _blocks(self) -> dict[str, LoopBlock]:
+        """The live nodes that report a blocked event loop. They only name the cause of a loss, so they need
+        not be of the same moment as the losses."""
+        now = self._access.now()
+        found = {}
+        for node in await self._access.driver.read(read_nodes):
+            info = codec.loads_object(node.info_json)
+            block = block_of(info)
+            if block is not None and rules.is_live(node.seen_at, rules.lease_seconds_of(info), now):
+                found[node.id] = block
+        return found
 
 
 async def finish(

@@ -15,6 +15,7 @@ from holdfast.core.command import Command, Instruction
 from holdfast.core.decide import Refusal, Transition, claim, decide, enqueued
 from holdfast.core.event import Event, Position, status_after
 from holdfast.core.gate import HELD, gate_of
+from holdfast.core.loop_block import LoopBlock
 from holdfast.core.request import EnqueueRequest
 from holdfast.core.submit import submit
 from holdfast.core.task import (
@@ -300,6 +301,28 @@ def test_a_renewed_lease_cannot_expire() -> None:
     task = task_in(Status.RUNNING)
     assert isinstance(decide(task, Instruction("t", c.Expire(), fence=3), NOW + 8.9), Refusal)
     assert isinstance(decide(task, Instruction("t", c.Expire(), fence=2), NOW + 99), Refusal)
+
+
+def test_a_blocked_runner_is_not_reported_as_a_dead_one() -> None:
+    task = task_in(Status.RUNNING)
+    by = LoopBlock(20.0, "other", "mail")
+    dead = decide(task, Instruction("t", c.Expire(), fence=3), NOW + 9)
+    blocked = decide(task, Instruction("t", c.Expire({task.node or "": by}), fence=3), NOW + 9)
+    assert isinstance(dead, Transition)
+    assert isinstance(blocked, Transition)
+    assert dead.events[0].data["runner"] == "silent"
+    assert blocked.events[0].data["runner"] == "blocked"
+    assert blocked.events[0].data["blocked_by"] == "other"
+    assert dead.after == blocked.after
+
+    last = task_in(Status.RUNNING, options_json='{"max_deaths":1}')
+    command = c.Expire({last.node or "": by})
+    ended = decide(last, Instruction("t", command, fence=3), NOW + 9)
+    assert isinstance(ended, Transition)
+    assert "is alive, but its event loop has been blocked for 20s by the handler of task other" in (
+        ended.after.error or ""
+    )
+    assert ended.events[-1].data["runner"] == "blocked"
 
 
 def test_too_many_deaths_make_a_dead_letter() -> None:

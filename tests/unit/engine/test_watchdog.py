@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import Status, Task, TaskQueue
 from holdfast.clock import SystemClock
+from holdfast.core.loop_block import LoopBlock
 from holdfast.engine.watchdog import Watchdog
 from tests.acceptance.apps.harness import eventually
 
@@ -29,6 +30,23 @@ class Heard(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if self._words in record.getMessage():
             self.came.set()
+
+
+class Noted:
+    """A keeper that notes the blocks in which it is called."""
+
+    def __init__(self) -> None:
+        self.blocks: list[LoopBlock] = []
+        self.twice = threading.Event()
+
+    def keep(self, block: LoopBlock) -> bool:
+        self.blocks.append(block)
+        if len(self.blocks) == 2:
+            self.twice.set()
+        return True
+
+    def end(self) -> None:
+        pass
 
 
 @pytest.fixture
@@ -62,30 +80,30 @@ async def test_the_end_of_a_block_is_logged(blocked: Heard) -> None:
     again = Heard("runs again")
     log = logging.getLogger("holdfast.engine")
     log.addHandler(again)
-    watchdog = Watchdog(SystemClock(), lambda _: "a test", patience_seconds=0.1, lease_seconds=1.0)
+    keeper = Noted()
+    watchdog = Watchdog(SystemClock(), lambda _: None, keeper, lease_seconds=0.3)
     watchdog.start()
     try:
+        assert keeper.twice.wait(SECONDS), "leases are kept again and again"
         assert blocked.came.wait(SECONDS)
         async with asyncio.timeout(SECONDS):
             await asyncio.to_thread(again.came.wait)
         assert watchdog.blocks >= 1
+        assert keeper.blocks[0].task_id == ""
+        assert keeper.blocks[0].seconds < keeper.blocks[1].seconds
     finally:
-        watchdog.stop()
+        await watchdog.stop()
         log.removeHandler(again)
 
 
-async def test_a_running_loop_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_running_loop_is_not_reported() -> None:
+    keeper = Noted()
     watchdog = Watchdog(
-        SystemClock(),
-        lambda _: "a running loop",
-        patience_seconds=30.0,
-        lease_seconds=90.0,
-        period_seconds=0.005,
+        SystemClock(), lambda _: None, keeper, lease_seconds=90.0, period_seconds=0.005
     )
     watchdog.start()
     turned = watchdog._turned_at
     await eventually(lambda: watchdog._turned_at > turned)
-    watchdog.stop()
+    await watchdog.stop()
     assert watchdog.blocks == 0
-    # Only its own reports: the thread of another test's watchdog may end late and log meanwhile.
-    assert "a running loop" not in caplog.text
+    assert not keeper.blocks

@@ -11,6 +11,7 @@ from holdfast.core.task import Priority, RunId, Status, Task
 from holdfast.engine.owned_run import CUT_OFF, OwnedRun
 from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.remote.leases import MARGIN_SECONDS, MARGIN_SHARE, Leases
+from holdfast.remote.requests import Renewal
 
 LEASES = st.floats(5.0, 3_600.0)
 STEPS = st.lists(
@@ -153,3 +154,21 @@ async def test_leases_of_runs_that_ended_are_forgotten() -> None:
     await worker.leases.tick()
     assert worker.leases.deadline(worker.run.run) is None
     worker.run.worker.cancel()  # type: ignore[union-attr]
+
+
+async def test_a_renewal_of_another_thread_counts_before_deadlines_are_judged() -> None:
+    """The event loop was blocked beyond the first lease, and a thread has renewed it meanwhile."""
+    clock = VirtualClock()
+    runs = OwnedRuns(clock, lambda *_: True, lambda _: None)
+    leases, run = Leases(clock, runs), owned("t")
+    runs.by_id[run.run] = run
+    leases.grant([run.run], clock.monotonic(), 9.0)
+    clock.pause(6.0)
+    sent_at = clock.monotonic()
+    leases.renewed_aside(Renewal(sent_at, {run.run}, 9.0))
+    clock.pause(6.0)
+    await leases.tick()
+    assert run.cancelled is None
+    clock.pause(6.0)
+    await leases.tick()
+    assert run.cancelled == CUT_OFF

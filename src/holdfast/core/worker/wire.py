@@ -198,6 +198,8 @@ class Renew(_Message, frozen=True, kw_only=True, tag="renew"):
     running: int = 0
     slots: int = 0
     position: str = ""
+    blocked_json: str = ""
+    """A `core.loop_block.LoopBlock`, while the event loop of the worker is blocked and a thread renews."""
 
 
 class CommandAck(_Message, frozen=True, kw_only=True, tag="commandAck"):

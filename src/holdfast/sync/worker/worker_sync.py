@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.clock import Clock
 from holdfast.core.hub_rules import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
+from holdfast.core.loop_block import reported_block
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.speaking import Voice
 from holdfast.core.task import DEFAULT_PROJECT, RunId, Status, Task
@@ -169,7 +170,9 @@ class WorkerSync:
             else:
                 lost.append(LostRun(task_id=held.task_id, fence=held.fence, reason=reason or ""))
         load = {"busy": renew.running, "workers": renew.slots, "lease_seconds": seconds}
-        info = msgspec.json.encode({**served, **load}).decode()
+        block = reported_block(renew.blocked_json)
+        blocked = {} if block is None else {"blocked": block}
+        info = msgspec.json.encode({**served, **load, **blocked}).decode()
         answer = await self.store.heartbeat(node, info, runs, seconds, guard=lambda: heard(voice))
         if answer.lost:
             again = await self.store.reads.get(sorted({run.task_id for run in answer.lost}))

@@ -362,18 +362,20 @@ class Claimed(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., fence: _Optional[int] = ..., lease_ms: _Optional[int] = ..., task_json: _Optional[str] = ..., checkpoint_json: _Optional[str] = ..., decisions_json: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class Renew(_message.Message):
-    __slots__ = ("held", "lease_ms", "running", "slots", "position")
+    __slots__ = ("held", "lease_ms", "running", "slots", "position", "blocked_json")
     HELD_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_JSON_FIELD_NUMBER: _ClassVar[int]
     held: _containers.RepeatedCompositeFieldContainer[Held]
     lease_ms: int
     running: int
     slots: int
     position: str
-    def __init__(self, held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., running: _Optional[int] = ..., slots: _Optional[int] = ..., position: _Optional[str] = ...) -> None: ...
+    blocked_json: str
+    def __init__(self, held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., running: _Optional[int] = ..., slots: _Optional[int] = ..., position: _Optional[str] = ..., blocked_json: _Optional[str] = ...) -> None: ...
 
 class Renewed(_message.Message):
     __slots__ = ("kept", "lease_ms", "position")
