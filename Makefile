@@ -69,6 +69,7 @@ lock: setup  ## resolve requirements/dev.txt again (UPGRADE=1 takes the newest v
 		--universal --python-version 3.11 --generate-hashes \
 		--extra postgres --extra redis --extra uvloop --extra metrics \
 		--extra gateway --extra grpc --extra client --extra ssh --extra celery --extra ed25519 \
+		--extra otel --extra django \
 		--group build --group docs --group test --group lint \
 		--no-emit-index-url --no-emit-find-links --no-emit-index-annotation \
 		--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)

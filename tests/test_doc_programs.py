@@ -35,7 +35,14 @@ def test_the_examples_of_the_testing_page_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["README.md", "docs/howto/tasks.md", "docs/howto/middleware.md", "docs/howto/hub.md"]
+    "path",
+    [
+        "README.md",
+        "docs/howto/tasks.md",
+        "docs/howto/middleware.md",
+        "docs/howto/hub.md",
+        "docs/howto/watching.md",
+    ],
 )
 def test_the_first_program_of_a_page_runs_as_it_stands(path: str, tmp_path: Path) -> None:
     """The program has a main guard, so a worker or a handler process can import it."""

@@ -45,6 +45,11 @@ async def test_runs_and_tasks_are_measured_by_type(url: str) -> None:
         assert metrics.value(meters.WRITE) >= 1
         assert metrics.value(meters.FEED_HEAD) == (await queue.position()).offset
         assert metrics.value(meters.BUS_MODE, mode="push") == 1
+        assert metrics.value(meters.ENQUEUED, type="send", queue="mail") == 4
+        assert metrics.value(meters.OUTCOME_SIZE) == metrics.value(meters.WRITE)
+        assert metrics.value(meters.CLAIM_SIZE) >= 1
+        for name in (meters.LEASES_LOST, meters.FENCED, meters.OUTAGES, meters.TROUBLES):
+            assert metrics.value(name) == 0
         await queue.cancel(later)
         await queue.discard_dead()
         await queue.get_stats()
@@ -53,6 +58,54 @@ async def test_runs_and_tasks_are_measured_by_type(url: str) -> None:
     assert (
         'holdfast_tasks_total{type="send",queue="mail",outcome="completed"} 3' in metrics.render()
     )
+
+
+async def test_what_an_engine_lost_is_counted_once(url: str) -> None:
+    metrics = Metrics(meters.FAMILIES)
+    queue = TaskQueue(url, meter=metrics)
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    @queue.task
+    async def work() -> None:
+        started.set()
+        await go_on.wait()
+
+    async with queue:
+        handle = await work.enqueue()
+        await started.wait()
+        await queue.cancel(handle)
+        engine = queue.parts.sessions.engine
+        assert engine is not None
+        await engine.heartbeat.step()
+        for _ in range(2):
+            await queue.get_stats()
+            assert metrics.value(meters.LEASES_LOST) == engine.heartbeat.lost == 1
+        go_on.set()
+
+
+async def test_the_lag_of_an_event_handler_is_that_of_the_slowest(url: str) -> None:
+    metrics = Metrics(meters.FAMILIES)
+    queue = TaskQueue(url, meter=metrics)
+    queue.register_handler("work", lambda payload: payload)
+    got, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: object) -> None:
+        got.set()
+        await go_on.wait()
+
+    async with queue.producer():
+        unsubscribe = queue.on_event(slow)
+        await queue.parts.sessions.here.subscriptions.started()
+        before = (await queue.position()).offset
+        for _ in range(3):
+            await queue.enqueue("work")
+        await got.wait()
+        await queue.get_stats()
+        assert metrics.value(meters.FEED_LAG) == (await queue.position()).offset - before == 3
+        go_on.set()
+        await unsubscribe()
+        await queue.get_stats()
+        assert metrics.value(meters.FEED_LAG) == 0
 
 
 async def test_gauges_follow_the_count_of_the_sweeper(url: str) -> None:
@@ -84,4 +137,4 @@ def test_families_are_named_as_the_others_are(family: Family) -> None:
     assert family.name.startswith("holdfast_")
     assert family.name.endswith("_total") == (family.kind is Kind.COUNTER)
     if family.kind is Kind.HISTOGRAM:
-        assert family.name.endswith("_seconds")
+        assert family.name.endswith(("_seconds", "_size"))

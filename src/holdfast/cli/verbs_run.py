@@ -36,8 +36,20 @@ RUN_VERBS: Final = (
         (
             "holdfast worker myapp:queue",
             "holdfast worker myapp:queue --processes 4 --queues mail",
+            "holdfast worker myapp:queue --metrics-port 9100",
         ),
         Kind.RUN,
+    ),
+    Verb(
+        "metrics",
+        "Serve the metrics of a store to Prometheus",
+        f"{HERE}.metrics:metrics",
+        (
+            "holdfast metrics --port 9100",
+            "holdfast metrics --url postgresql://localhost/app --host 0.0.0.0",
+        ),
+        Kind.RUN,
+        local="it reads a store: a gateway has /metrics itself",
     ),
     Verb(
         "server",

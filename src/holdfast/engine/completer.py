@@ -69,11 +69,11 @@ class Completer(Loop):
         clock: Clock,
         store: Outcomes,
         on_done: Callable[[Sequence[tuple[Task, Ruling]]], None],
-        on_written: Callable[[float], None] = lambda seconds: None,
+        on_written: Callable[[float, int], None] = lambda seconds, size: None,
         *,
         batch_max: int = BATCH_MAX,
     ) -> None:
-        """`on_written` gets the duration of each batch in seconds."""
+        """`on_written` gets the duration of each batch in seconds, and its size."""
         super().__init__(clock)
         self._store = store
         self._on_done = on_done
@@ -133,7 +133,7 @@ class Completer(Loop):
                     self._failed_writes.append(FailedWrite(*self._waiting.pop(0)))
                 self._size = max(1, len(batch) // 2)
                 continue
-            self._on_written(self.clock.monotonic() - started_at)
+            self._on_written(self.clock.monotonic() - started_at, len(batch))
             self._size = min(self._batch_max, self._size * 2)
             del self._waiting[: len(batch)]
             self._written(batch, rulings)

@@ -76,7 +76,7 @@ def compose(basis: Basis) -> Engine:
         minimum=config.min_workers,
         maximum=config.max_workers,
     )
-    dispatcher = _dispatcher(basis, loop_store, pool, executor)
+    dispatcher = _dispatcher(basis, loop_store, pool, executor, on_claimed=measures.claimed)
     announcer = Announcer(bus, runs, pool, dispatcher, measures=measures, on_ended=basis.on_ended)
     heartbeat = _heartbeat(basis, loop_store, runs, dispatcher, describe)
     sweeper = _sweeper(basis, loop_store, heartbeat, measure)
@@ -115,7 +115,14 @@ def _services(basis: Basis, store: Store, completer: Completer) -> ContextServic
     )
 
 
-def _dispatcher(basis: Basis, store: Store, pool: WorkerPool, executor: Executor) -> Dispatcher:
+def _dispatcher(
+    basis: Basis,
+    store: Store,
+    pool: WorkerPool,
+    executor: Executor,
+    *,
+    on_claimed: Callable[[int], None],
+) -> Dispatcher:
     config, handlers = basis.config, basis.handlers
 
     def refused() -> frozenset[str]:
@@ -136,6 +143,7 @@ def _dispatcher(basis: Basis, store: Store, pool: WorkerPool, executor: Executor
         queues=config.queues,
         projects=config.projects,
         ageing_seconds=config.ageing_seconds,
+        on_claimed=on_claimed,
     )
 
 

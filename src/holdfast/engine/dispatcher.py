@@ -73,8 +73,10 @@ class Dispatcher(Loop):
         queues: tuple[str, ...] | None = None,
         projects: tuple[str, ...] | None = None,
         ageing_seconds: float = AGEING_SECONDS,
+        on_claimed: Callable[[int], None] = lambda size: None,
     ) -> None:
-        """`refused` names the types that have a handler in this process but cannot run now."""
+        """`refused` names the types that have a handler in this process but cannot run now. `on_claimed`
+        gets the number of tasks of each claim."""
         super().__init__(clock)
         self._store = store
         self._bus = bus
@@ -94,6 +96,7 @@ class Dispatcher(Loop):
         self.ending = False
         """At most one claim a tick: a steady flow of short tasks must not delay a stop."""
         self.claiming = InProgress()
+        self._on_claimed = on_claimed
         self.claimed = 0
 
     @property
@@ -182,7 +185,7 @@ class Dispatcher(Loop):
         """Claims the first ready task, which is cheaper than a full claim. Returns whether there was one."""
         with self.claiming:
             tasks = (await self._store.claim(self.request(1, expected=1))).tasks
-            self.claimed += len(tasks)
+            self._count(len(tasks))
             self._state = claiming.after_first(self._state, len(tasks))
             self._pool.give(tasks)
         if tasks:
@@ -240,7 +243,7 @@ class Dispatcher(Loop):
                 return
             with self.claiming:
                 claimed = await self._store.by_id.claim_assigned(self.request(limit))
-                self.claimed += len(claimed.tasks)
+                self._count(len(claimed.tasks))
                 self._pool.give(claimed.tasks)
         if claimed.parked:
             self.wake()  # The next look reads when the limit that refused them opens.
@@ -271,9 +274,13 @@ class Dispatcher(Loop):
     def _took(self, claimed: Claimed, limit: int) -> None:
         """Updates the state and the counters after a claim."""
         self._state = claiming.after_claim(self._state, claimed, limit)
-        self.claimed += len(claimed.tasks)
+        self._count(len(claimed.tasks))
         if claimed.parked or claimed.look_again:
             self.wake()  # Other tasks may be ready behind the ones that a limit refused.
+
+    def _count(self, size: int) -> None:
+        self.claimed += size
+        self._on_claimed(size)
 
     async def _open_gates(self, opens_at: float | None) -> int:
         """Unparks tasks when a limit opens. Returns how many were unparked."""

@@ -25,7 +25,7 @@ from holdfast.engine.handlers import Isolation
 from holdfast.engine.heartbeat import Heartbeat
 from holdfast.engine.lease_keeper import KeptRuns, StoreKeeper
 from holdfast.engine.loop import Loop
-from holdfast.engine.meters import Counts, Measures
+from holdfast.engine.meters import Counts, EngineFigures, Measures
 from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.engine.pool import WorkerPool
 from holdfast.engine.runner import TaskRunner
@@ -199,12 +199,21 @@ class Engine:
         """Updates the gauges of the meter, if there is one."""
         self.measures.counted(counts)
         self.measures.worked(
-            workers=self.pool.workers,
-            busy=self.pool.busy,
-            restarts=self.supervisor.restarts,
-            expired=self.sweeper.expired_by_kind,
-            bus=self._bus,
+            EngineFigures(
+                workers=self.pool.workers,
+                busy=self.pool.busy,
+                restarts=self.supervisor.restarts,
+                deaf=self.runs.deaf,
+                abandoned=self.executor.abandoned_threads,
+                leases_lost=self.heartbeat.lost,
+                fenced=self.completer.fenced,
+                blocks=0 if self.watchdog is None else self.watchdog.blocks,
+                troubles=self.troubles,
+                outages=sum(loop.outages_seen for loop in self.loops),
+                expired={kind: self.sweeper.expired_by_kind[kind] for kind in ("engine", "node")},
+            )
         )
+        self.measures.hinted(self._bus)
 
     @property
     def troubles(self) -> int:

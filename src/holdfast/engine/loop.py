@@ -32,6 +32,8 @@ class Loop(ABC):
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.outages = 0
+        """Tries since the store became unavailable."""
+        self.outages_seen = 0
         self.ticking = asyncio.Lock()
         """Held during a tick."""
         self.is_looping = False
@@ -94,6 +96,7 @@ class Loop(ABC):
             pause = OUTAGE_SECONDS[min(self.outages, len(OUTAGE_SECONDS) - 1)]
             self.outages += 1
             if self.outages == 1:
+                self.outages_seen += 1
                 log.warning("%s: the store is unavailable, waiting for it: %s", self.name, error)
             self._wake.clear()
             return pause

@@ -10,10 +10,12 @@ store. Gauges are updated with the sweeper's count (every 5 to 40 s) and by `get
 
 from __future__ import annotations
 
+import platform
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
+from holdfast import __version__
 from holdfast.bus.port import Bus
 from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.task import EXECUTION_TYPE, Status, Task
@@ -37,6 +39,20 @@ BUS_MODE: Final = "holdfast_bus_mode"
 STUCK: Final = "holdfast_tasks_stuck"
 OLDEST: Final = "holdfast_queue_oldest_seconds"
 LATE: Final = "holdfast_late_results_total"
+ENQUEUED: Final = "holdfast_tasks_enqueued_total"
+CLAIM_SIZE: Final = "holdfast_claim_batch_size"
+OUTCOME_SIZE: Final = "holdfast_outcome_batch_size"
+LEASES_LOST: Final = "holdfast_leases_lost_total"
+FENCED: Final = "holdfast_fenced_writes_total"
+DEAF: Final = "holdfast_handlers_deaf"
+ABANDONED: Final = "holdfast_threads_abandoned"
+BLOCKS: Final = "holdfast_loop_blocks_total"
+TROUBLES: Final = "holdfast_engine_troubles_total"
+OUTAGES: Final = "holdfast_store_outages_total"
+FEED_LAG: Final = "holdfast_feed_lag_events"
+HINTS: Final = "holdfast_bus_hints_total"
+BUILD: Final = "holdfast_build_info"
+SIZE_BUCKETS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
 
 FAMILIES: Final = (
     Family(
@@ -76,6 +92,41 @@ FAMILIES: Final = (
         "Results that came after the run had lost its task, by who ran it: engine, worker, plugin, agent.",
         ("kind",),
     ),
+    Family(
+        ENQUEUED,
+        Kind.COUNTER,
+        "Tasks that this process has enqueued, a gateway for its callers too. A repeated request does not "
+        "count.",
+        ("type", "queue"),
+    ),
+    Family(
+        CLAIM_SIZE,
+        Kind.HISTOGRAM,
+        "Tasks that a claim of this process took; claims that found none do not count.",
+        buckets=SIZE_BUCKETS,
+    ),
+    Family(
+        OUTCOME_SIZE,
+        Kind.HISTOGRAM,
+        "Outcomes that were written in one transaction, or in one message to a gateway.",
+        buckets=SIZE_BUCKETS,
+    ),
+    Family(LEASES_LOST, Kind.COUNTER, "Runs of this process that lost their lease."),
+    Family(FENCED, Kind.COUNTER, "Writes of this process that a newer fence refused."),
+    Family(DEAF, Kind.GAUGE, "Handlers of this process that ignore their cancellation."),
+    Family(ABANDONED, Kind.GAUGE, "Threads of handlers that go on after their attempt has ended."),
+    Family(BLOCKS, Kind.COUNTER, "Times that a handler blocked the event loop of this process."),
+    Family(TROUBLES, Kind.COUNTER, "Unexpected errors of the engine, after which it went on."),
+    Family(OUTAGES, Kind.COUNTER, "Times that a loop of this process lost the store or gateway."),
+    Family(
+        FEED_LAG,
+        Kind.GAUGE,
+        "Events that the slowest event handler of this process (`on_event`) has not got yet.",
+    ),
+    Family(HINTS, Kind.COUNTER, "Hints that arrived, by topic: work or feed.", ("topic",)),
+    Family(
+        BUILD, Kind.GAUGE, "1, with the version and the database.", ("version", "python", "backend")
+    ),
 )
 LATE_EVENT: Final = "task.late"
 _OUTCOMES: Final = {
@@ -89,6 +140,34 @@ Counts = Iterable[tuple[str, str, int, str, int]]
 """(queue, type, priority, status, n)"""
 
 
+def describe_build(meter: Meter, backend: str) -> None:
+    """Sets the gauge of the build."""
+    python = platform.python_version()
+    meter.gauge(BUILD, 1, version=__version__, python=python, backend=backend)
+
+
+def count_hint(meter: Meter, hint: str) -> None:
+    """Counts a hint of a bus."""
+    meter.count(HINTS, topic=hint.partition(" ")[0])
+
+
+class EngineFigures(NamedTuple):
+    """What an engine knows of itself. Totals are since its start."""
+
+    workers: int
+    busy: int
+    restarts: int
+    deaf: int
+    abandoned: int
+    leases_lost: int
+    fenced: int
+    blocks: int
+    troubles: int
+    outages: int
+    expired: Mapping[str, int] = {}
+    """By kind."""
+
+
 class Measures:
     """Reports the measurements of one queue or engine to its meter. Remembers the gauges that it has set, so
     that it can set the gauge of an empty queue or type to 0."""
@@ -96,7 +175,7 @@ class Measures:
     def __init__(self, meter: Meter | None) -> None:
         self.has_meter = meter is not None
         self._meter = meter or NullMeter()
-        self._expired: Counter[str] = Counter()
+        self._totals: Counter[tuple[str, str]] = Counter()
         self._set: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
 
     def ended(self, answers: Sequence[tuple[Task, Ruling]]) -> None:
@@ -115,8 +194,13 @@ class Measures:
                 meter.observe(WAIT, max(0.0, task.started_at - task.due_at), **labels)
                 meter.observe(RUN, max(0.0, after.updated_at - task.started_at), **labels)
 
-    def written(self, seconds: float) -> None:
+    def written(self, seconds: float, size: int) -> None:
         self._meter.observe(WRITE, seconds)
+        self._meter.observe(OUTCOME_SIZE, size)
+
+    def claimed(self, size: int) -> None:
+        if size:
+            self._meter.observe(CLAIM_SIZE, size)
 
     def counted(self, counts: Counts) -> None:
         if not self.has_meter:
@@ -133,16 +217,27 @@ class Measures:
             self._meter.gauge(name, gauges[name, labels], **dict(labels))
         self._set |= gauges.keys()
 
-    def worked(
-        self, *, workers: int, busy: int, restarts: int, expired: Counter[str], bus: Bus
-    ) -> None:
-        self._meter.gauge(WORKERS, workers)
-        self._meter.gauge(BUSY, busy)
-        self._meter.gauge(RESTARTS, restarts)
-        for kind in ("engine", "node"):
-            self._meter.count(EXPIRED, expired[kind] - self._expired[kind], kind=kind)
-        self._expired = expired.copy()
-        self.hinted(bus)
+    def worked(self, figures: EngineFigures) -> None:
+        gauge = self._meter.gauge
+        gauge(WORKERS, figures.workers)
+        gauge(BUSY, figures.busy)
+        gauge(RESTARTS, figures.restarts)
+        gauge(DEAF, figures.deaf)
+        gauge(ABANDONED, figures.abandoned)
+        self._rise(LEASES_LOST, figures.leases_lost)
+        self._rise(FENCED, figures.fenced)
+        self._rise(BLOCKS, figures.blocks)
+        self._rise(TROUBLES, figures.troubles)
+        self._rise(OUTAGES, figures.outages)
+        for kind, total in figures.expired.items():
+            self._rise(EXPIRED, total, kind=kind)
+
+    def _rise(self, name: str, total: int, **labels: str) -> None:
+        """Counts what a total has grown by since the last time. The totals of an engine start at 0 with it,
+        those of the meter with the process."""
+        key = (name, labels.get("kind", ""))
+        self._meter.count(name, total - self._totals[key], **labels)
+        self._totals[key] = total
 
     def hinted(self, bus: Bus) -> None:
         """Reports how hints arrive."""

@@ -7,12 +7,10 @@ sampled every `SAMPLE_SECONDS`, gauges are read at a scrape. Never: a task, node
 from __future__ import annotations
 
 import asyncio
-import platform
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from holdfast import __version__
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock
 from holdfast.core.decision import Decision, DecisionState
@@ -20,7 +18,7 @@ from holdfast.core.exchange.item import Item
 from holdfast.core.exchange.item_wire import InvalidItem
 from holdfast.core.hub_rules import RULES
 from holdfast.core.intervention import Intervention, InterventionState
-from holdfast.engine.meters import LATE
+from holdfast.engine.meters import LATE, count_hint, describe_build
 from holdfast.errors import HoldfastError
 from holdfast.metrics import Family, Kind, Metrics
 from holdfast.store.store import Store
@@ -35,8 +33,6 @@ INTERVENTIONS: Final = "holdfast_interventions_total"
 INTERVENTION_SECONDS: Final = "holdfast_intervention_seconds"
 DECISIONS_OPEN: Final = "holdfast_decisions_open"
 DECISION_SECONDS: Final = "holdfast_decision_seconds"
-HINTS: Final = "holdfast_bus_hints_total"
-BUILD: Final = "holdfast_build_info"
 LONG_BUCKETS: Final = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0)
 """For people, and for nodes that are offline."""
 EVENT_BUCKETS: Final = (0.0, 1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0)
@@ -82,10 +78,6 @@ FAMILIES: Final = (
         ("outcome",),
         LONG_BUCKETS,
     ),
-    Family(HINTS, Kind.COUNTER, "Hints that arrived, by topic: work or feed.", ("topic",)),
-    Family(
-        BUILD, Kind.GAUGE, "1, with the version and the database.", ("version", "python", "backend")
-    ),
 )
 _CLEAN: Final = "PLUGIN_WINS"
 
@@ -102,9 +94,7 @@ class HubFigures:
         """When a node counts as live."""
         store.watch.intervention_stepped = self._intervened
         store.watch.decision_ended = self._decided
-        backend = "sqlite" if store.one_writer else "postgres"
-        labels = {"version": __version__, "python": platform.python_version(), "backend": backend}
-        metrics.gauge(BUILD, 1, **labels)
+        describe_build(metrics, "sqlite" if store.one_writer else "postgres")
 
     def pushed(self, items: Sequence[Item | InvalidItem], results: Sequence[ItemResult]) -> None:
         """Counts the items of a push that did not just win."""
@@ -147,7 +137,7 @@ class HubFigures:
                 await self.sample()
 
     def _hinted(self, hint: str) -> None:
-        self._metrics.count(HINTS, topic=hint.partition(" ")[0])
+        count_hint(self._metrics, hint)
 
     def _intervened(self, row: Intervention) -> None:
         labels = {"type": row.type.value, "state": row.state.value}

@@ -6,6 +6,7 @@ raises a typed error, and nothing is written. A full queue raises QueueFull.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,8 +17,10 @@ from holdfast.core.task import Task
 from holdfast.engine.declared import Declared
 from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.handlers import TypeConfig
+from holdfast.engine.meters import ENQUEUED
 from holdfast.engine.parameters import checked_payload
 from holdfast.errors import BatchTooLarge, InvalidInput, QueueFull
+from holdfast.metrics import Meter
 from holdfast.queue.pressure import Backpressure
 from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.settings import Settings, SettingsInForce
@@ -77,6 +80,17 @@ def _types(items: list[Mapping[str, Any]]) -> set[str]:
         raise
 
 
+def count_enqueued(meter: Meter, group: Sequence[Submission], inserted: Sequence[Inserted]) -> None:
+    """Counts new tasks by type and queue."""
+    new = Counter(
+        (submission.task.type, submission.task.queue)
+        for submission, answer in zip(group, inserted, strict=True)
+        if answer.created
+    )
+    for (type, queue), n in new.items():
+        meter.count(ENQUEUED, n, type=type, queue=queue)
+
+
 class Enqueued(NamedTuple):
     """A task that was enqueued."""
 
@@ -109,6 +123,7 @@ class Producer:
         self._pressure = pressure
         self._settings = settings
         self._source = source
+        self.meter: Meter | None = None
         self._models: dict[str, tuple[TypeConfig, Settings, Submission]] = {}
 
     async def enqueue(
@@ -174,6 +189,8 @@ class Producer:
             inserted = await new_tasks.insert_plain(submission)
         else:
             inserted = (await new_tasks.insert([submission], rows))[0]
+        if self.meter is not None:
+            count_enqueued(self.meter, [submission], [inserted])
         return Enqueued(submission, inserted, pressure)
 
     def _declared(self, type: str) -> Declared | None:
@@ -209,6 +226,8 @@ class Producer:
             inserted = await new_tasks.insert_in_tx(group, tx)
         else:
             inserted = await new_tasks.insert(group, rows)
+        if self.meter is not None:
+            count_enqueued(self.meter, group, inserted)
         return [
             TaskHandle(answer, pressure, self._source, self._declared(item["type"]))
             for answer, item in zip(inserted, items, strict=True)

@@ -91,6 +91,7 @@ class Feed:
         task = asyncio.create_task(self._call_back(handler, started), name="holdfast-on-event")
         subscriptions.tasks.add(task)
         task.add_done_callback(subscriptions.tasks.discard)
+        task.add_done_callback(lambda ended: subscriptions.reached.pop(ended, None))
         return Unsubscribe(task)
 
     async def drain(self, session: Session, resources: Resources) -> None:
@@ -113,10 +114,13 @@ class Feed:
 
     async def _call_back(self, handler: EventHandler, started: asyncio.Event) -> None:
         position = await self._first_position(started)
+        reached, me = self._sessions.here.subscriptions.reached, asyncio.current_task()
+        reached[me] = position.offset
         while True:
             try:
                 async for event in self.events(position):
                     await call_handler(event, handler)
+                    reached[me] = event.position.offset
                 return
             except FeedReset as error:
                 # The missed events are gone. The handler continues with those that are still stored.

@@ -43,7 +43,6 @@ class Parts:
         start_engine: StartEngine = START_ENGINE,
     ) -> None:
         handlers = definitions.handlers
-        self.meter = meter
         self.settings = SettingsInForce(settings)
         self.sessions = Sessions(make_resources, hindrance)
         types = KnownTypes(handlers, self.settings)
@@ -66,6 +65,10 @@ class Parts:
             self.schedules,
             self.feed,
             follow_ups=FollowUps(self.producer.enqueue_follow_up, self.tasks),
-            meter=meter,
             start_engine=start_engine,
         )
+        self.use_meter(meter)
+
+    def use_meter(self, meter: Meter | None) -> None:
+        """Reports to this meter, from the next start of workers on."""
+        self.meter = self.stats.meter = self.runtime.meter = self.producer.meter = meter

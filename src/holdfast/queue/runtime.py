@@ -47,7 +47,6 @@ class Runtime:
         feed: Feed,
         *,
         follow_ups: FollowUps,
-        meter: Meter | None = None,
         start_engine: StartEngine = START_ENGINE,
     ) -> None:
         self.start_engine = start_engine
@@ -57,7 +56,7 @@ class Runtime:
         self._schedules = schedules
         self._feed = feed
         self._follow_ups = follow_ups
-        self._meter = meter
+        self.meter: Meter | None = None
         self._hooks = StartedHooks()
 
     def define(self, handler: Handler, options: TypeOptions) -> None:
@@ -195,7 +194,7 @@ class Runtime:
                 make_scheduled=self._schedules.submission,
                 on_ended=session.ended,
                 on_failed=session.fail,
-                meter=self._meter,
+                meter=self.meter,
                 code_schedules=self._code_schedules,
                 follow_ups=self._follow_ups,
                 state=self._hooks.state,

@@ -69,13 +69,20 @@ class Statistics:
     def __init__(
         self, sessions: Sessions, nodes: Nodes, handlers: Handlers, meter: Meter | None
     ) -> None:
+        self.meter = meter
         self._sessions = sessions
         self._nodes = nodes
         self._handlers = handlers
-        self._meter = meter
         self._measures: meters.Measures | None = None
         self._waiting: set[str] = set()
         """Queues that had a due task: their gauge is set to 0 when they have none."""
+
+    async def measure(self) -> None:
+        """Sets the gauges of the meter, for a scrape."""
+        resources = await self._sessions.open()
+        if self.meter is not None:
+            rows = await resources.store.feed.counters()
+            await self._measure(resources.store, resources.bus, self.meter, rows)
 
     async def get(self) -> Stats:
         """Returns exact statistics, and sets the gauges of the meter."""
@@ -92,8 +99,8 @@ class Statistics:
             if status == Status.QUEUED:
                 by_priority[Priority(priority).name.lower()] += n
         engine = self._sessions.engine
-        if self._meter is not None:
-            await self._measure(resources.store, resources.bus, self._meter, rows)
+        if self.meter is not None:
+            await self._measure(resources.store, resources.bus, self.meter, rows)
         return Stats(
             queued=by_status[Status.QUEUED],
             running=by_status[Status.RUNNING],
@@ -138,4 +145,7 @@ class Statistics:
         for queue in self._waiting - due.keys():
             meter.gauge(meters.OLDEST, 0, queue=queue)
         self._waiting |= due.keys()
-        meter.gauge(meters.FEED_HEAD, (await store.feed.head()).offset)
+        head = (await store.feed.head()).offset
+        meter.gauge(meters.FEED_HEAD, head)
+        reached = min(self._sessions.here.subscriptions.reached.values(), default=head)
+        meter.gauge(meters.FEED_LAG, max(0, head - reached))

@@ -12,12 +12,14 @@ from holdfast.core.event import Position
 class Subscriptions:
     """The event handlers of one event loop. `feed.py` adds, drains and removes them."""
 
-    __slots__ = ("draining", "starting", "tasks")
+    __slots__ = ("draining", "reached", "starting", "tasks")
 
     def __init__(self) -> None:
         self.starting: set[asyncio.Event] = set()
         """Subscriptions that have no position yet. Each event is set when its subscription has one."""
         self.tasks: set[asyncio.Task[None]] = set()
+        self.reached: dict[asyncio.Task[None] | None, int] = {}
+        """The offset of the last event that each event handler has got."""
         self.draining: Position | None = None
         """Set by a stop: readers end at this position."""
 

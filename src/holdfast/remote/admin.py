@@ -118,6 +118,11 @@ class RemoteStatistics:
         self._handlers = handlers
         self._engine = engine
 
+    async def measure(self) -> None:
+        """Sets the gauges of this process. Those of the store are the gateway's."""
+        if (engine := self._engine()) is not None:
+            engine.measure()
+
     async def get(self) -> Stats:
         body = (await self._http.call("GET", path_of("stats"))).body
         engine = self._engine()

@@ -133,6 +133,7 @@ def compose_remote(basis: RemoteBasis) -> RemoteEngine:
             give_back=outcomes.give_back,
             shutdown_timeout=config.shutdown_timeout,
         ),
+        measures=measures,
     )
     owner.engine = engine
     return engine

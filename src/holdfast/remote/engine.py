@@ -17,6 +17,7 @@ from holdfast.engine.execute import Executor
 from holdfast.engine.handlers import Handlers, Isolation
 from holdfast.engine.lease_keeper import KeptRuns
 from holdfast.engine.loop import Loop
+from holdfast.engine.meters import EngineFigures, Measures
 from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.engine.pool import WorkerPool
 from holdfast.engine.runner import TaskRunner
@@ -46,6 +47,7 @@ class RemoteEngine:
     dispatcher: RemoteDispatcher
     heartbeat: RemoteHeartbeat
     drain: Drain
+    measures: Measures
     tls: ssl.SSLContext | None = None
     """For HTTPS, in place of the default."""
     watchdog: Watchdog | None = None
@@ -98,6 +100,23 @@ class RemoteEngine:
         await self.link.close()
         await self.supervisor.stop()
         await self.executor.close()
+
+    def measure(self) -> None:
+        """Updates the gauges of the meter, if there is one."""
+        self.measures.worked(
+            EngineFigures(
+                workers=self.pool.workers,
+                busy=self.pool.busy,
+                restarts=self.supervisor.restarts,
+                deaf=self.runs.deaf,
+                abandoned=self.executor.abandoned_threads,
+                leases_lost=self.heartbeat.lost + self.leases.ended,
+                fenced=self.completer.fenced,
+                blocks=0 if self.watchdog is None else self.watchdog.blocks,
+                troubles=self.troubles,
+                outages=sum(loop.outages_seen for loop in self.loops),
+            )
+        )
 
     def hurry(self) -> None:
         self.drain.hurry()

@@ -50,10 +50,9 @@ class RemoteParts:
             transport=wires.transport,
         )
         self.http = http
-        self.meter = meter
         self.settings = SettingsInForce(settings)
         self.runtime = self.sessions = RemoteRuntime(
-            gateways, http, self.settings, definitions, meter=meter, wires=wires
+            gateways, http, self.settings, definitions, wires=wires
         )
         runtime = self.runtime
         self.interventions = RemoteInterventions(http)
@@ -70,3 +69,8 @@ class RemoteParts:
             http, handlers, self.settings, self.tasks, lambda: runtime.is_stopping
         )
         runtime.follow_ups = FollowUps(self.producer.enqueue_follow_up, self.tasks)
+        self.use_meter(meter)
+
+    def use_meter(self, meter: Meter | None) -> None:
+        """Reports to this meter, from the next start of workers on."""
+        self.meter = self.runtime.meter = meter

@@ -48,7 +48,6 @@ class RemoteRuntime:
         settings: SettingsInForce,
         definitions: Definitions,
         *,
-        meter: Meter | None = None,
         wires: Wires | None = None,
     ) -> None:
         self._gateways = gateways
@@ -56,7 +55,7 @@ class RemoteRuntime:
         self._http = http
         self._settings = settings
         self._definitions = definitions
-        self._meter = meter
+        self.meter: Meter | None = None
         self._waiters: dict[asyncio.AbstractEventLoop, RemoteWaiters] = {}
         self._starting: asyncio.Lock | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -146,7 +145,7 @@ class RemoteRuntime:
             on_failed=self._fail,
             on_joined=self._joined,
             schedules=lambda: self._definitions.schedules,
-            meter=self._meter,
+            meter=self.meter,
             open_channel=self._wires.open_channel,
             follow_ups=self.follow_ups,
             state=self._hooks.state,

@@ -119,7 +119,7 @@ async def test_the_scrape_shows_waiting_tasks_hints_and_the_build(site: Site) ->
     assert 'holdfast_bus_mode{mode="p' in text
     assert 'holdfast_build_info{version="' in text
     for topic in ("work", "feed"):
-        assert site.services.metrics.value(figures.HINTS, topic=topic) >= 1
+        assert site.services.metrics.value(meters.HINTS, topic=topic) >= 1
 
 
 def test_the_latency_of_the_feed_has_the_buckets_of_its_target() -> None:

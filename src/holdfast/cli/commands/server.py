@@ -22,7 +22,7 @@ from holdfast.cli.worker.signals import INTERRUPTED, Stops
 from holdfast.config import FILE_NAME, find_url, read_tables
 from holdfast.core.token import TokenKind, make_token
 from holdfast.gateway.server import Listening, Server, check_extra, new_metrics, store_name
-from holdfast.gateway.settings import admin_token, server_settings
+from holdfast.gateway.settings import ServerSettings, admin_token, server_settings
 from holdfast.queue.queue import Queue
 from holdfast.store.backends import secret_ids
 
@@ -90,17 +90,19 @@ def server(
         settings = server_settings(tables, os.environ, {**flags, "admin_token": printed})
     log_to_stderr(log_level, settings.redaction(), log_format)
     metrics = new_metrics()
-    queue: Queue
-    if workers is not None:
-        queue = load_queue(workers)
-    else:
-        store_url = find_url(url, os.environ, Path.cwd()).value
-        queue = TaskQueue(
-            store_url, meter=metrics, redis=settings.redis, **settings.queue_settings()
-        )
+    queue = _queue(workers, url, settings)
+    queue.parts.use_meter(metrics)
     made = Server(queue, settings, metrics=metrics, loops=not no_loops, simulation=simulation)
     gc.set_threshold(*COLLECTIONS)
     return asyncio.run(_run(made, queue, printed))
+
+
+def _queue(workers: str | None, url: str | None, settings: ServerSettings) -> Queue:
+    """The queue of the application whose tasks also run here, or one on the store."""
+    if workers is not None:
+        return load_queue(workers)
+    store_url = find_url(url, os.environ, Path.cwd()).value
+    return TaskQueue(store_url, redis=settings.redis, **settings.queue_settings())
 
 
 def new_admin_token() -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
@@ -17,6 +18,7 @@ from holdfast.client.address import check_token
 from holdfast.core.redaction import Redaction
 
 PROCESSES_MAX = 256
+PORT_MAX = 65_535
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
 TOKEN_FILE_VARIABLE = "HOLDFAST_TOKEN_FILE"
 
@@ -26,6 +28,31 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class MetricsOptions:
+    """Where a worker serves its metrics."""
+
+    metrics_port: Annotated[
+        int | None,
+        Parameter(help="Serve /metrics and /healthz; the second process takes the next port."),
+    ] = None
+    metrics_host: Annotated[str, Parameter(help="The address of the metrics.")] = "127.0.0.1"
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        return None if self.metrics_port is None else (self.metrics_host, self.metrics_port)
+
+    def check(self, processes: int) -> None:
+        """Usage for a port that does not exist."""
+        last = PORT_MAX + 1 - processes
+        if self.metrics_port is not None and not 0 <= self.metrics_port <= last:
+            raise Usage(f"--metrics-port is {self.metrics_port}: give 0 to {last}")
+
+
+NO_METRICS: Final = MetricsOptions()
 
 
 def worker(
@@ -61,6 +88,7 @@ def worker(
             help="A file with the token. A join token in it becomes the node's credential.",
         ),
     ] = None,
+    scraped: MetricsOptions = NO_METRICS,
     log_level: LogLevel = LogLevel.INFO,
     log_format: LogFormat = LogFormat.TEXT,
 ) -> int:
@@ -69,6 +97,7 @@ def worker(
     The options replace what the queue was made with. The working folder is importable.
     """
     _check(processes, project, gateway)
+    scraped.check(processes)
     kept = _token_file(token_file, token, gateway, processes)
     if kept is not None:
         token = kept.read()
@@ -92,11 +121,10 @@ def worker(
 
         settings = {name: value for name, value in given.values() if value is not None}
         keep = None if kept is None else kept.keep
-        return serve(target, settings, gateway=gateway, token=token, keep_credential=keep)
+        return serve(target, settings, (gateway, token, keep), scraped.address)
     options: dict[str, Any] = {option: value for option, (_, value) in given.items()}
-    options |= {"--gateway": gateway, "--log-level": log_level.value}
-    options["--log-format"] = log_format.value
-    return _supervised(target, options, token, processes)
+    options |= {"--gateway": gateway, "--log-level": log_level, "--log-format": log_format}
+    return _supervised(target, options, token, processes, scraped)
 
 
 def _check(processes: int, project: str | None, gateway: str | None) -> None:
@@ -110,7 +138,13 @@ def _check(processes: int, project: str | None, gateway: str | None) -> None:
         )
 
 
-def _supervised(target: str, options: dict[str, Any], token: str | None, processes: int) -> int:
+def _supervised(
+    target: str,
+    options: dict[str, Any],
+    token: str | None,
+    processes: int,
+    scraped: MetricsOptions,
+) -> int:
     """Runs several processes with these options."""
     from holdfast.cli.worker.supervise import supervise
 
@@ -118,7 +152,8 @@ def _supervised(target: str, options: dict[str, Any], token: str | None, process
     if token is not None:
         # Not as an argument: other users of the machine see those.
         os.environ[TOKEN_VARIABLE] = token
-    return supervise([target, *given], processes)
+    given.append(f"--metrics-host={scraped.metrics_host}")
+    return supervise([target, *given], processes, scraped.metrics_port)
 
 
 def _seconds(text: str | None, option: str) -> float | None:

@@ -11,12 +11,13 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any, Final
+from contextlib import AsyncExitStack, suppress
+from typing import Any, Final, TypeAlias
 
 from holdfast.app import sqlite_path, use_gateway
 from holdfast.cli.load import load_queue
 from holdfast.cli.problem import report
+from holdfast.cli.scrapes import metered, serving
 from holdfast.cli.session import shown_store
 from holdfast.cli.worker import ending
 from holdfast.cli.worker.signals import INTERRUPTED, PARENT_VARIABLE, Stops
@@ -28,26 +29,29 @@ from holdfast.queue.queue import Queue
 
 GATEWAY_SECONDS_MAX: Final = 10.0
 """The longest pause before a worker that starts tries its gateway again."""
+Link: TypeAlias = tuple[str | None, str | None, Callable[[str], None] | None]
+"""A gateway, its token, and what keeps the credential that a join token has made."""
+NO_LINK: Final[Link] = (None, None, None)
 log = logging.getLogger("holdfast.worker")
 
 
 def serve(
     target: str,
     settings: dict[str, Any],
-    *,
-    gateway: str | None = None,
-    token: str | None = None,
-    keep_credential: Callable[[str], None] | None = None,
+    link: Link = NO_LINK,
+    scraped: tuple[str, int] | None = None,
 ) -> int:
-    """Loads the queue and runs it in this process, with its store or through a gateway."""
+    """Loads the queue and runs it in this process, with its store or through a gateway. `scraped`: address
+    and port of its metrics."""
     queue = load_queue(target)
+    gateway, token, keep_credential = link
     if gateway is not None:
         use_gateway(queue, gateway, token, keep_credential)
     if PARENT_VARIABLE in os.environ:
         _check_shared(target, queue)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
-            code = runner.run(_run(target, queue, settings))
+            code = runner.run(_run(target, queue, settings, scraped))
         except Exception as error:
             code = report(error, [])
         ending.begin(code, runner.get_loop())
@@ -64,14 +68,34 @@ def _check_shared(target: str, queue: Queue) -> None:
         )
 
 
-async def _run(target: str, queue: Queue, settings: dict[str, Any]) -> int:
+async def _run(
+    target: str, queue: Queue, settings: dict[str, Any], scraped: tuple[str, int] | None
+) -> int:
     stops = Stops()
+    metrics = None if scraped is None else metered(queue)
     if not await _started(queue, settings, stops):
         return 0
-    types = queue.definitions.handlers.types()
-    if not types:
+    if not queue.definitions.handlers.types():
         await queue.stop()
         raise BadConfig(f"'{target}' has no tasks: define some with @queue.task in its module")
+    async with AsyncExitStack() as beside:
+        if scraped is not None and metrics is not None:
+            try:
+                port = await beside.enter_async_context(serving(queue, metrics, *scraped))
+            except BadConfig:
+                await queue.stop()
+                raise
+            log.info("metrics on http://%s:%d/metrics", scraped[0], port)
+        failure = await _work(queue, settings, stops)
+    if failure is not None:
+        raise failure
+    log.info("stopped")
+    return INTERRUPTED if stops.fast.is_set() else 0
+
+
+async def _work(queue: Queue, settings: dict[str, Any], stops: Stops) -> EngineFailed | None:
+    """Runs tasks until a stop or a failure, which it returns."""
+    types = queue.definitions.handlers.types()
     url = str(getattr(queue, "url", "?"))
     log.info(
         "ready: pid %d, %s %s, tasks %s",
@@ -83,10 +107,7 @@ async def _run(target: str, queue: Queue, settings: dict[str, Any]) -> int:
     await _warn_of_queues(queue, settings.get("queues") or ())
     failure = await _until_stopped(queue, stops)
     await _stop(queue, stops)
-    if failure is not None:
-        raise failure
-    log.info("stopped")
-    return INTERRUPTED if stops.fast.is_set() else 0
+    return failure
 
 
 async def _warn_of_queues(queue: Queue, given: Sequence[str]) -> None:

@@ -30,17 +30,25 @@ UNAVAILABLE: Final = StoreUnavailable.exit_code
 log = logging.getLogger("holdfast.worker")
 
 
-def supervise(arguments: list[str], processes: int) -> int:
-    """Runs `holdfast worker` with these arguments in `processes` processes."""
-    return asyncio.run(Parent(arguments, processes, SystemClock()).run())
+def supervise(arguments: list[str], processes: int, metrics_port: int | None = None) -> int:
+    """Runs `holdfast worker` with these arguments in `processes` processes. They serve their metrics on this
+    port and the following ones."""
+    return asyncio.run(Parent(arguments, processes, SystemClock(), metrics_port).run())
 
 
 class Parent:
     """Restarts its children until a stop signal."""
 
-    def __init__(self, arguments: list[str], processes: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        arguments: list[str],
+        processes: int,
+        clock: Clock,
+        metrics_port: int | None = None,
+    ) -> None:
         self._command = [sys.executable, "-m", "holdfast", "worker", *arguments]
         self._count = processes
+        self._metrics_port = metrics_port
         self._clock = clock
         self._children: dict[int, Process] = {}
         self._code = 0
@@ -88,8 +96,10 @@ class Parent:
             await self._clock.wait(self._ending, pause)
 
     async def _start(self, slot: int, pipe: int) -> Process:
+        port = self._metrics_port
         child = await asyncio.create_subprocess_exec(
             *self._command,
+            *([] if port is None else [f"--metrics-port={port and port + slot - 1}"]),
             pass_fds=(pipe,),
             env={**os.environ, PARENT_VARIABLE: str(pipe)},
             process_group=0,  # Ctrl-C reaches the parent only, which forwards it once
