@@ -89,14 +89,23 @@ def states(cli: Cli) -> list[Path]:
 def test_the_sample_has_everything_that_a_person_can_try(cli: Cli) -> None:
     with running(cli) as dev:
         groups = dev.items("/dead-letters/groups")
-        assert [(one["type"], one["count"]) for one in groups] == [("email.send", 12)]
+        assert [(one["type"], one["count"]) for one in groups] == [
+            ("email.send", 12),
+            ("order.charge", 3),
+        ]
         (decision,) = dev.items("/decisions?q=state:open")
         assert decision["question"].startswith("Close 2026-10")
         (conflict,) = dev.items("/conflicts?q=state:open")
         assert conflict["client_id"] == "price-list"
         paused = [one for one in dev.items("/queues") if one["paused_at"]]
         assert [(one["name"], one["paused_by"]) for one in paused] == [("reports", "user:mira")]
-        assert [one["name"] for one in dev.items("/schedules")] == ["report.nightly"]
+        assert sorted(one["name"] for one in dev.items("/schedules")) == [
+            "cart.reminder",
+            "newsletter.weekly",
+            "report.nightly",
+        ]
+        (operation,) = dev.items("/operations")
+        assert (operation["action"], operation["total"]) == ("abort", 8)
         (block,) = dev.items("/blocks")
         assert block["host"] == "sim-0042"
         (approval,) = dev.items("/approvals")
@@ -149,7 +158,7 @@ def test_a_kept_store_goes_on_and_a_taken_port_is_named(cli: Cli) -> None:
     assert (folder / "holdfast.db").exists()
     with running(cli, "--hosts", "0", "--url", store) as dev:
         assert dev.word("sample") == "goes"
-        assert [one["count"] for one in dev.items("/dead-letters/groups")] == [12]
+        assert [one["count"] for one in dev.items("/dead-letters/groups")] == [12, 3]
         assert dev.stop() == 0
     assert states(cli) == [folder]
 

@@ -7,8 +7,8 @@ import { signal } from "@preact/signals";
 import { render, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { enter, signedIn, type Problem } from "./lib/api";
-import { place, url } from "./lib/place";
-import { short } from "./lib/format";
+import { named, place, url } from "./lib/place";
+import { clean, short } from "./lib/format";
 import { Login } from "./screens/login";
 import { ActDialog } from "./ui/act";
 import { ConfirmDialog } from "./ui/confirm";
@@ -72,6 +72,7 @@ function Shown({ name, rest }: { name: string; rest: string }): JSX.Element {
   return <div class="page"><Skeleton rows={8} /></div>;
 }
 const WITH_CRUMBS = new Set(["tasks", "nodes"]);
+const FLEET_PAGES: Record<string, string> = { hosts: "Hosts", groups: "Groups", blocks: "Blocks" };
 
 function App(): JSX.Element {
   const [wrong, setWrong] = useState<Problem | null>(null);
@@ -83,15 +84,19 @@ function App(): JSX.Element {
   const [, name = "", ...parts] = place.value.path.split("/");
   const rest = decodeURIComponent(parts.join("/"));
   const screen = SCREENS[name];
+  const [part = "", ...inside] = name === "fleet" ? rest.split("/") : [];
+  const own = named.value.path === place.value.path ? named.value.name : "";
+  const isOne = rest !== "" && (WITH_CRUMBS.has(name) || (inside.length > 0 && part !== "hosts"));
+  const page = FLEET_PAGES[part] ?? screen?.title ?? "Not found";
+  const what = part === "hosts" && inside.length ? inside.join("/") : isOne ? own || short(rest) : part === "new" ? "New command" : "";
   useEffect(() => {
-    document.title = `${rest && WITH_CRUMBS.has(name) ? `${short(rest)} · ` : ""}${screen?.title ?? "Holdfast"} · Holdfast`;
-  }, [name, rest]);
+    document.title = `${what ? `${clean(what)} · ` : ""}${page} · Holdfast`;
+  }, [what, page]);
   if (wrong) return <main class="login"><div class="panel"><Wrong error={wrong} retry={begin} /></div></main>;
   if (signedIn.value === null) return <main class="login" aria-busy="true" />;
   if (!signedIn.value) return <Login />;
-  const [part = "", ...inside] = name === "fleet" ? rest.split("/") : [];
-  const [up, fleet] = part === "hosts" && inside.length ? [["Hosts", "/fleet/hosts"], inside.join("/")] : part === "hosts" || part === "groups" || part === "blocks" ? [null, { hosts: "Hosts", groups: "Groups", blocks: "Blocks" }[part]] : part ? [["Jobs", "/fleet"], part === "new" ? "New command" : short(rest)] : [null, ""];
-  const title = fleet ? <>{up && <><a class="upl" href={url(up[1] ?? "/fleet")}><span>{up[0]}</span></a><Icon is="right" size={12} /></>}<b class="cut"><Text>{fleet}</Text></b></> : rest && WITH_CRUMBS.has(name) ? <><a class="upl" href={url(`/${name}`)}><span>{screen?.title}</span></a><Icon is="right" size={12} /><b class="cut m"><Text>{short(rest)}</Text></b></> : <b>{screen?.title ?? "Not found"}</b>;
+  const up = part === "hosts" ? "/fleet/hosts" : name === "fleet" ? "/fleet" : `/${name}`;
+  const title = what ? <><a class="upl" href={url(up)}><span>{page}</span></a><Icon is="right" size={12} /><b class={`cut ${isOne && !own ? "m" : ""}`}><Text>{what}</Text></b>{isOne && own && !own.includes(short(rest)) && <span class="m dim cid">{short(rest)}</span>}</> : <b>{page}</b>;
   return (
     <>
       <Shell title={title}>{screen ? <Shown name={name} rest={rest} /> : <div class="page"><Empty sign="search" title="There is no such page" act={<a class="btn" href={url("/")}>To the overview</a>} /></div>}</Shell>

@@ -29,6 +29,9 @@ export function dur(seconds: number | null | undefined, short = false): string {
   return `${sign}${whole} ${unit} ${rest} ${next[0]}`;
 }
 
+/** A duration that somebody has set: whole seconds stay whole. */
+export const spanText = (seconds: number): string => (seconds >= 1 && seconds < 10 && Number.isInteger(seconds) ? `${seconds} s` : dur(seconds));
+
 /** How far the server's clock is ahead of this machine's, in milliseconds. */
 export const skew = signal(0);
 export const serverNow = (): number => second.value + skew.value;

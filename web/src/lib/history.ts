@@ -1,6 +1,6 @@
 // What the events of a task tell: the path through its statuses, its attempts by fence, its versions.
-import { capital, clean, dur, person, plural, short } from "./format";
-import type { Event } from "./types";
+import { capital, clean, dur, nodeName, num, person, plural, short } from "./format";
+import type { Event, Task } from "./types";
 
 export interface Step {
   status: string;
@@ -57,6 +57,15 @@ export function path(events: Event[]): Step[] {
   return steps;
 }
 
+/** The events with the beginning that the store no longer keeps: it has the latest of a task with many. */
+export function whole(task: Task, events: Event[]): Event[] {
+  if (events.some((event) => event.kind === "task.enqueued")) return events;
+  const made = (kind: string, at: string, data: Record<string, unknown>): Event => ({ position: "", kind, at, task_id: task.id, type: task.type, project: task.project, version: null, data });
+  const node = task.node ?? events.map((event) => event.data.node).find(Boolean) ?? "";
+  const isRun = task.started_at !== null && !events.some((event) => event.kind === "task.started");
+  return [made("task.enqueued", task.created_at, { queue: task.queue }), ...(isRun ? [made("task.started", task.started_at ?? "", { node, attempt: task.attempts, fence: task.fence })] : []), ...events];
+}
+
 const ENDS: Record<string, string> = {
   "task.completed": "completed", "task.failed": "failed", "task.dead": "failed", "task.lost": "lost", "task.released": "released",
   "task.snoozed": "snoozed", "task.paused": "paused", "task.aborted": "aborted", "task.forced": "forced",
@@ -83,6 +92,20 @@ export function runs(events: Event[]): Run[] {
   return all;
 }
 
+/** A result in a line. That of a command is its exit code. */
+const outcome = (result: unknown): string => {
+  const code = (result as { exit_code?: unknown } | null)?.exit_code;
+  return typeof code === "number" ? `exit ${code}` : text(result);
+};
+
+/** The few words about an event that fit beside it; the whole is in its tip. */
+export function brief(event: Event): string {
+  const data = event.data;
+  if (event.kind === "task.completed" && data.duration != null) return `in ${dur(Number(data.duration))}`;
+  if (event.kind === "task.started") return nodeName(text(data.node)) || about(event);
+  return about(event) || words(event.kind);
+}
+
 /** One line about an event. */
 export function about(event: Event): string {
   const data = event.data;
@@ -91,10 +114,11 @@ export function about(event: Event): string {
     case "task.enqueued": return [data.waiting_on ? `waits for ${text(data.waiting_on)} tasks` : `in ${text(data.queue)}`, data.priority === "normal" ? "" : text(data.priority), data.due_at ? "not due yet" : ""].filter(Boolean).join(", ");
     case "task.started": return `attempt ${text(data.attempt)}, fence ${text(data.fence)}`;
     case "task.progress": return progress?.note || progress?.phase || (progress?.done != null ? `${Math.round(progress.done * 100)} %` : "");
-    case "task.completed": return [data.duration != null ? `in ${dur(Number(data.duration))}` : "", data.result !== undefined ? text(data.result) : ""].filter(Boolean).join(", ");
+    case "task.completed": return [data.duration != null ? `in ${dur(Number(data.duration))}` : "", data.result !== undefined ? outcome(data.result) : ""].filter(Boolean).join(", ");
     case "task.failed": return `${text(data.error)}${data.will_retry ? "" : ", no attempt left"}`;
     case "task.dead": return `${text(data.error)} after ${plural(Number(data.attempts ?? 0), "attempt")}`;
     case "task.late": return `fence ${text(data.fence)} refused, now ${text(data.current_fence)}`;
+    case "job.progress": return `${num(Number(data.ended))} of ${plural(Number(data.hosts), "host")}, wave ${text(data.wave)}`;
     case "task.lost": return `death ${text(data.deaths)}`;
     case "task.output": return `${text(data.size)} bytes on ${text(data.stream)}`;
     case "checkpoint.created": return [text(data.type), text(data.note)].filter(Boolean).join(": ");
@@ -115,16 +139,16 @@ export function about(event: Event): string {
 /** Who did it. */
 export function by(event: Event): string {
   const { actor, node } = event.data;
-  return actor ? person(text(actor)) : node ? text(node) : "";
+  return actor ? person(text(actor)) : node ? nodeName(text(node)) : "";
 }
 
 /** What an event is about, if it is no task. */
 export const subject = (event: Event): string =>
-  event.task_id ? `${event.type ?? "task"} ${short(event.task_id)}` : text(event.data.schedule ?? event.data.queue ?? event.data.node ?? event.data.resource ?? event.data.name ?? event.data.operation_id ?? "");
+  event.task_id ? `${event.type ?? "task"} ${short(event.task_id)}` : text(event.data.schedule ?? event.data.queue ?? event.data.node ?? event.data.resource ?? event.data.name ?? event.data.operation_id ?? (typeof event.data.job === "string" ? `job ${short(event.data.job)}` : ""));
 
 export function markOf(kind: string): [string, "person" | "work" | "good" | "hold" | "warn" | "bad" | "doubt" | "idle" | "off" | "dim"] {
   if (kind === "task.completed" || kind === "schedule.fired") return ["completed", "good"];
-  if (kind === "task.started" || kind === "task.progress" || kind === "task.metrics" || kind === "task.output" || kind === "task.unstuck" || kind.startsWith("task.checkpoint") || kind === "checkpoint.created") return ["running", "work"];
+  if (kind === "task.started" || kind === "task.progress" || kind === "job.progress" || kind === "task.metrics" || kind === "task.output" || kind === "task.unstuck" || kind.startsWith("task.checkpoint") || kind === "checkpoint.created") return ["running", "work"];
   if (kind === "task.failed" || kind === "task.dead") return ["failed", "bad"];
   if (kind === "task.paused" || kind === "task.held" || kind === "queue.paused" || kind === "schedule.paused" || kind === "node.state") return ["paused", "hold"];
   if (kind === "task.stuck") return ["stuck", "warn"];
@@ -137,4 +161,5 @@ export function markOf(kind: string): [string, "person" | "work" | "good" | "hol
   return ["queued", "idle"];
 }
 
-export const words = (kind: string): string => capital(clean(kind));
+/** A kind as words: "Job progress". */
+export const words = (kind: string): string => capital(clean(kind.replace(/^task\./, "").replace(/[._]/g, " ")));

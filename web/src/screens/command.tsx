@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, post, type Page, type Problem } from "../lib/api";
 import { digestShort, gathered, isOver, type HostGroup, type Job, type JobAnswer, type Selection } from "../lib/fleet";
-import { clean, dur, num, plural, time } from "../lib/format";
+import { clean, num, plural, spanText, time } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, param, setParams, withParams } from "../lib/place";
 import { keepReason } from "../lib/prefs";
@@ -217,7 +217,7 @@ function Planned({ plan, form, runs, needs }: { plan: JobAnswer; form: Form; run
         const from = start;
         start += size;
         const word = n === 0 && waves.length > 1 ? "Canary" : n === waves.length - 1 && n > 0 ? "Rest" : `Wave ${n + 1}`;
-        return <li><span class="num1">{n + 1}</span><b class="strong">{word}</b><span>{num(size)}</span><Scale from={from} size={size} of={plan.hosts} /><small>{n === 0 ? (waves.length > 1 ? "any failure stops it" : "all together") : form.gate === "ask" ? <span class="person">asks a person first</span> : Number(form.rest) ? `goes on by itself after ${dur(Number(form.rest))} of rest` : "goes on by itself"}</small></li>;
+        return <li><span class="num1">{n + 1}</span><b class="strong">{word}</b><span>{num(size)}</span><Scale from={from} size={size} of={plan.hosts} /><small>{n === 0 ? (waves.length > 1 ? "any failure stops it" : "all together") : form.gate === "ask" ? <span class="person">asks a person first</span> : Number(form.rest) ? `goes on by itself after ${spanText(Number(form.rest))} of rest` : "goes on by itself"}</small></li>;
       })}</ol>
       {plan.excluded.length > 0 && <div><p class="lab">Left out <span class="dim">{num(plan.excluded.length)}{gathered(plan.excluded).length > 8 ? ", the first reasons" : ""}</span></p><LeftOut excluded={plan.excluded} /></div>}
       <p class={`banner ${needs ? "person" : ""}`}><Icon is={needs ? "decision" : "completed"} of={needs ? "person" : "good"} /><span>{needs ? "It needs the approval of another person before its first wave." : "It needs no approval: the first wave starts at once."}</span></p>

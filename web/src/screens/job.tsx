@@ -3,10 +3,10 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { ask, get, type Page } from "../lib/api";
 import { amount, barOf, commandOf, countLooks, digestShort, FAMILY_OF, isEnded, isOver, isPaused, jobApi, jobMark, jobPath, jobWhy, lookOf, LOOKS, MEANING, nameOf, signOf, waitsForVotes, type Counts, type Execution, type Folded, type Job as JobView, type Look, type Matrix as Cells, type OutputGroup, type Wave } from "../lib/fleet";
-import { age, bytes, capital, dur, num, percent, person, plural, short, time } from "../lib/format";
+import { age, bytes, capital, dur, num, percent, person, plural, short, spanText, time } from "../lib/format";
 import { screenKeys } from "../lib/keys";
 import { useLoad } from "../lib/load";
-import { param, setParams, url } from "../lib/place";
+import { nameHere, param, setParams, url } from "../lib/place";
 import { ApprovalPanel, LeftOut } from "../ui/approval";
 import { Icon, type Family } from "../ui/marks";
 import { looksOf, Matrix } from "../ui/matrix";
@@ -27,6 +27,7 @@ export function Job({ id }: { id: string }): JSX.Element {
 }
 
 function Body({ job }: { job: JobView }): JSX.Element {
+  useLayoutEffect(() => nameHere(nameOf(job)), [job.id]);
   const over = isOver(job);
   const names = useLoad((signal) => get<Cells>(`/jobs/${job.id}/matrix?names=true`, signal), `names ${job.id}`, 600_000);
   const live = useLoad((signal) => get<Cells>(`/jobs/${job.id}/matrix`, signal), `cells ${job.id} ${over}`, over ? REST_MS * 5 : LIVE_MS);
@@ -205,11 +206,11 @@ function waveLine(wave: Wave, job: JobView): ComponentChildren {
   const done = Object.values(wave.counts).reduce((a, b) => a + b, 0);
   const parts = BUCKETS.filter(([key]) => wave.counts[key]).map(([key, , word]) => `${num(wave.counts[key] ?? 0)} ${word}`);
   const bake = job.rollout.bake_seconds;
-  if (wave.state === "closed") return `${done === wave.counts.success ? "All succeeded" : parts.join(", ")}${bake ? ` · rests ${dur(bake)}` : ""}`;
+  if (wave.state === "closed") return `${done === wave.counts.success ? "All succeeded" : parts.join(", ")}${bake ? ` · rests ${spanText(bake)}` : ""}`;
   if (wave.state === "open") return `${num(done)} of ${num(wave.size)} done${parts.length > 1 ? ` · ${parts.slice(1).join(", ")}` : ""}`;
   if (wave.state === "asked") return <span class="person">Waits for a person to open it</span>;
   if (isOver(job) || job.halt) return "Not reached";
-  return job.rollout.gate === "ask" && wave.n > 1 ? `Asks a person when wave ${wave.n - 1} has ended` : bake && wave.n > 1 ? `Goes on by itself after ${dur(bake)} of rest` : "Waits";
+  return job.rollout.gate === "ask" && wave.n > 1 ? `Asks a person when wave ${wave.n - 1} has ended` : bake && wave.n > 1 ? `Goes on by itself after ${spanText(bake)} of rest` : "Waits";
 }
 function Waves({ job, asks, counts }: { job: JobView; asks: Wave | undefined; counts: Counts }): JSX.Element {
   return (
@@ -236,7 +237,7 @@ function Budgets({ job }: { job: JobView }): JSX.Element {
 
 function About({ job }: { job: JobView }): JSX.Element {
   return (
-    <section><h2>About</h2><dl class="kv"><dt>id</dt><dd class="m">{short(job.id)}<Copy text={job.id} name="Copy the id" /></dd>{job.external_id && <><dt>name</dt><dd><Text>{job.external_id}</Text></dd></>}<dt>type</dt><dd><Text>{job.command_type}</Text>{job.idempotent ? ", may be repeated" : ""}</dd><dt>timeout</dt><dd>{dur(job.exec_timeout_seconds)}</dd>{job.not_after && !isOver(job) && <><dt>expires</dt><dd><Time at={job.not_after} /></dd></>}<dt>digest</dt><dd class="m">{digestShort(job.digest)}<Copy text={job.digest} name="Copy the digest" /></dd>{job.reason && <><dt>reason</dt><dd><Text>{job.reason}</Text></dd></>}{job.parent_job_id && <><dt>retry of</dt><dd><a class="lnk m" href={url(`/fleet/jobs/${job.parent_job_id}`)}>{short(job.parent_job_id)}</a></dd></>}{Object.keys(job.env).length > 0 && <><dt>environment</dt><dd class="m"><Text>{Object.entries(job.env).map(([name, value]) => `${name}=${value}`).join(" ")}</Text></dd></>}</dl>
+    <section><h2>About</h2><dl class="kv"><dt>id</dt><dd class="m">{short(job.id)}<Copy text={job.id} name="Copy the id" /></dd>{job.external_id && <><dt>name</dt><dd><Text>{job.external_id}</Text></dd></>}<dt>type</dt><dd><Text>{job.command_type}</Text>{job.idempotent ? ", may be repeated" : ""}</dd><dt>timeout</dt><dd>{spanText(job.exec_timeout_seconds)}</dd>{job.not_after && !isOver(job) && <><dt>expires</dt><dd><Time at={job.not_after} /></dd></>}<dt>digest</dt><dd class="m">{digestShort(job.digest)}<Copy text={job.digest} name="Copy the digest" /></dd>{job.reason && <><dt>reason</dt><dd><Text>{job.reason}</Text></dd></>}{job.parent_job_id && <><dt>retry of</dt><dd><a class="lnk m" href={url(`/fleet/jobs/${job.parent_job_id}`)}>{short(job.parent_job_id)}</a></dd></>}{Object.keys(job.env).length > 0 && <><dt>environment</dt><dd class="m"><Text>{Object.entries(job.env).map(([name, value]) => `${name}=${value}`).join(" ")}</Text></dd></>}</dl>
       {job.excluded.length > 0 && <><h3 class="gap pb">Left out when it was made</h3><LeftOut excluded={job.excluded} /></>}
       <div class="gap"><Command>{`holdfast job show ${job.external_id ?? job.id}`}</Command></div></section>
   );
@@ -245,17 +246,24 @@ function About({ job }: { job: JobView }): JSX.Element {
 // -- output ------------------------------------------------------------------------------------------
 
 function Outputs({ job, ended }: { job: JobView; ended: number }): JSX.Element {
-  const stream = param("stream") === "stderr" ? "stderr" : "stdout";
+  const asked = param("stream");
   const [all, setAll] = useState(20);
-  const loaded = useLoad((signal) => get<Folded>(`/jobs/${job.id}/output?stream=${stream}&limit=${all}`, signal), `output ${job.id} ${stream} ${all} ${isOver(job)}`, isOver(job) ? 30_000 : 3_000);
+  const loaded = useLoad(async (signal) => {
+    const of = (name: string) => get<Folded>(`/jobs/${job.id}/output?stream=${name}&limit=${all}`, signal);
+    const first = await of(asked === "stderr" ? asked : "stdout");
+    // A command that is silent when all is well has its errors only: they are shown then, unless asked otherwise.
+    const errors = asked === "" && ended > 0 && first.groups.length === 0 ? await of("stderr") : null;
+    return errors?.groups.length ? { ...errors, stream: "stderr" } : { ...first, stream: asked === "stderr" ? asked : "stdout" };
+  }, `output ${job.id} ${asked} ${all} ${isOver(job)}`, isOver(job) ? 30_000 : 3_000);
   const found = loaded.data;
+  const stream = found?.stream === "stderr" ? "stderr" : "stdout";
   const most = found?.groups[0];
   return (
-    <section class="gapl"><div class="sec wrapf"><h2>Output</h2><span class="sub">{found && most ? (found.differing ? `${num(most.count)} the same, ${num(found.differing)} differ` : `${num(most.count)} the same`) : ""}</span><span class="sp" /><Seg label="Stream" value={stream} options={[["stdout", "Output"], ["stderr", "Errors"]]} onPick={(value) => setParams({ stream: value === "stderr" ? value : null })} /></div>
-      <div class="wrap"><Shown of={loaded} rows={3}>{(folded) => folded.groups.length === 0 ? <Empty sign="command" title={ended ? `Nothing was written to ${stream}` : "No output yet"}>{ended ? <>The other stream may have some.</> : "The output of each host comes here when it has ended, with equal ones once."}</Empty> : (
+    <section class="gapl"><div class="sec wrapf"><h2>Output</h2><span class="sub">{found && most ? (found.differing ? `${num(most.count)} the same, ${num(found.differing)} differ` : `${num(most.count)} the same`) : ""}</span><span class="sp" /><Seg label="Stream" value={stream} options={[["stdout", "Output"], ["stderr", "Errors"]]} onPick={(value) => setParams({ stream: value })} /></div>
+      <div class="wrap"><Shown of={loaded} rows={3}>{(folded) => folded.groups.length === 0 ? <Empty sign="command" title={ended ? `Nothing was written to ${stream}` : "No output yet"}>{ended ? asked === "" ? "Its hosts were silent on both streams." : "The other stream may have some." : "The output of each host comes here when it has ended, with equal ones once."}</Empty> : (
         <ul class="fold">{folded.groups.map((group, n) => <Group key={group.sha256} group={group} most={folded.groups[0]} n={n} total={job.hosts} />)}
           {folded.more_groups > 0 && <li><b class="sub">{plural(folded.more_groups, "group")}</b><span /><Button small onClick={() => setAll((limit) => Math.min(1000, limit * 5))}>Show more</Button></li>}
-          {folded.missing_count > 0 && <li><b class="dim">{plural(folded.missing_count, "host")}</b><span class="dim cut">no {stream === "stdout" ? "output" : "errors"} yet · <span class="m"><Text>{folded.missing}</Text></span></span></li>}</ul>
+          {folded.missing_count > 0 && <li><b class="dim">{plural(folded.missing_count, "host")}</b><span class="dim cut">{stream === "stdout" ? "no output yet" : "no errors"} · <span class="m"><Text>{folded.missing}</Text></span></span></li>}</ul>
       )}</Shown></div></section>
   );
 }

@@ -1,7 +1,7 @@
 // Locks: who holds what, until when, who waits; and a revocation that shows the fence now and then.
 import type { JSX } from "preact";
 import { get, q, type Page } from "../lib/api";
-import { dur, num, person, plural } from "../lib/format";
+import { dur, nodeName, num, person, plural } from "../lib/format";
 import { second } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { param, setParams, url } from "../lib/place";
@@ -11,19 +11,26 @@ import { Icon } from "../ui/marks";
 import { Button, Command, Empty, Lease, Shown, Text, Time, Title, scrollable } from "../ui/parts";
 
 const LIMIT = 200;
+/** The slot of a host: it is held while a command runs there, or may still run. */
+const SLOT = "host:";
+const shown = (resource: string): string => (resource.startsWith(SLOT) ? `${SLOT}${nodeName(resource.slice(SLOT.length))}` : resource);
+
 export function Locks(): JSX.Element {
   const after = param("after");
   const loaded = useLoad(async (signal) => ({ ...(await get<Page<LockRow>>(`/locks?limit=${LIMIT}${after ? `&after=${q(after)}` : ""}`, signal)), readAt: Date.now() }), `locks ${after}`);
   const name = param("name");
   const rows = loaded.data?.items ?? [];
   const since = loaded.data ? (second.value - loaded.data.readAt) / 1000 : 0;
+  const isSlot = (lock: LockRow): boolean => lock.resource.startsWith(SLOT);
+  const slots = rows.filter(isSlot);
+  const open = slots.length === 1 || param("slots") !== "" || name.startsWith(SLOT);
   return (
     <div class={name ? "split" : "one"}>
       <div class="page">
         <Title sub="A lock ends unless its holder renews it. Each grant has a higher fence, so a late writer is refused.">{!loaded.data ? "Locks" : rows.length === 0 ? "No locks are held" : `${loaded.data.next ? `${num(rows.length)}+ locks` : plural(rows.length, "lock")} held`}</Title>
-        <Shown of={loaded}>{(page) => rows.length === 0 ? <div class="wrap"><Empty sign="locks" title="No locks are held" command="holdfast lock list">A program takes one with <code>async with locks.lock("name")</code>.</Empty></div> : (
-          <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>Lock</th><th>Holder</th><th class="n">Fence</th><th>Ends in</th><th class="n">Held for</th></tr></thead><tbody>
-            {rows.map((lock) => <tr data-row class={lock.resource === name ? "open" : ""} onClick={() => setParams({ name: lock.resource === name ? null : lock.resource })}><td class="m"><a href={url(`/locks?name=${q(lock.resource)}`)}><Text>{lock.resource}</Text></a></td><td><Text>{lock.owner ?? "–"}</Text></td><td class="n m">{num(lock.fence)}</td><td>{lock.remaining_seconds !== null && <Lease left={lock.remaining_seconds - since} whole={lock.ttl_seconds ?? 30} />}</td><td class="n">{dur(Math.max(0, (lock.held_seconds ?? 0) + since), true)}</td></tr>)}</tbody></table>
+        <Shown of={loaded}>{(page) => rows.length === 0 ? <div class="wrap"><Empty sign="locks" title="No locks are held">A program takes one with <code>async with locks.lock("name")</code>.</Empty></div> : (
+          <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>Lock</th><th class="c2">Holder</th><th class="n">Fence</th><th>Ends in</th><th class="n">Held for</th></tr></thead><tbody>
+            {[...rows.filter((lock) => !isSlot(lock)), ...(slots.length > 1 ? [null] : []), ...(open ? slots : [])].map((lock) => lock === null ? <tr class="note"><td colSpan={5}><button type="button" class="row foldrow" aria-expanded={open} onClick={() => setParams({ slots: param("slots") ? null : "open" })}><Icon is={open ? "down" : "right"} size={12} /><b class="strong">Host slots</b><span class="dim">{num(slots.length)}</span><span class="sub">held while a command runs on a host, or may still run</span></button></td></tr> : <tr data-row class={lock.resource === name ? "open" : ""} onClick={() => setParams({ name: lock.resource === name ? null : lock.resource })}><td class="m"><a href={url(`/locks?name=${q(lock.resource)}`)}><Text>{shown(lock.resource)}</Text></a></td><td class="c2"><Text>{lock.owner ?? "–"}</Text></td><td class="n m">{num(lock.fence)}</td><td>{lock.remaining_seconds !== null && <Lease left={lock.remaining_seconds - since} whole={lock.ttl_seconds ?? 30} />}</td><td class="n">{dur(Math.max(0, (lock.held_seconds ?? 0) + since), true)}</td></tr>)}</tbody></table>
             <div class="tfoot"><span>The page counts down from a duration; the store's clock decides.</span><span class="sp" /><Button small off={after ? undefined : "This is the first page."} onClick={() => history.back()}>Before</Button><Button small off={page.next ? undefined : "There are no more."} onClick={() => setParams({ after: page.next }, false)}>Next</Button></div></div>
         )}</Shown>
       </div>

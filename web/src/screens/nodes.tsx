@@ -1,11 +1,11 @@
 // Nodes: one row a node, with what it holds and when it was last heard; and one node alone.
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { get, post, q, type Page, type Problem } from "../lib/api";
-import { dur, num, plural, short } from "../lib/format";
+import { dur, nodeName, num, plural, short } from "../lib/format";
 import { second } from "../lib/live";
 import { useLoad } from "../lib/load";
-import { go, param, setParams, url } from "../lib/place";
+import { go, nameHere, param, setParams, url } from "../lib/place";
 import type { Event, Node as NodeView, TaskRow } from "../lib/types";
 import { line } from "../lib/why";
 import { about, markOf } from "../lib/history";
@@ -25,6 +25,8 @@ export function nodeState(node: NodeView): [string, Sign, Family] {
   if (node.state === "cordoned") return ["cordoned", "aborted", "off"];
   return ["live", "completed", "good"];
 }
+/** The name that people know a node by: an agent is known by its host. */
+export const nameOfNode = (node: NodeView): string => (typeof node.labels?.host === "string" ? node.labels.host : nodeName(node.id));
 const RANK: Record<string, number> = { warn: 0, doubt: 1, hold: 2, off: 3, good: 4, idle: 5 };
 
 type Which = "live" | "all" | "off" | "agents";
@@ -50,14 +52,14 @@ export function Nodes(): JSX.Element {
         {!loaded.data ? "Nodes" : every.length === 0 ? "No nodes" : `${num(good.length)} of ${plural(all.filter((node) => node.live).length, "node")} on time${agents.length ? `, ${num(agentsLive)} of ${plural(agents.length, "agent")}` : ""}`}</Title>
       <Shown of={loaded}>{() => every.length === 0 ? <div class="wrap"><Empty sign="nodes" title="No nodes" command="holdfast worker MODULE:QUEUE">A process that runs tasks is a node while it lives.</Empty></div> : (
         <><div class="row"><Seg label="Which nodes" value={which} onPick={(value) => setParams({ show: value === "live" ? null : value })} options={[["live", `Live ${all.filter((node) => node.live).length}`], ["off", "Not as it should be"], ["all", `All ${num(all.length)}`], ...(agents.length ? [["agents", `Agents ${num(agents.length)}`] as [Which, string]] : [])]} /></div>
-          <div class="wrap gap scroll" ref={scrollable}><table class="t"><thead><tr><th>Node</th><th>State</th><th class="n">Heard</th><th>Slots</th><th class="n c2">Leases</th><th class="n c2">Behind</th><th class="n c3">Start</th><th class="whyc c2">Serves</th><th class="n">Troubles</th></tr></thead><tbody>
+          <div class="wrap gap scroll" ref={scrollable}><table class="t"><thead><tr><th>Node</th><th>State</th><th class="n">Heard</th><th class="c2">Slots</th><th class="n c2">Leases</th><th class="n c2">Behind</th><th class="n c3">Start</th><th class="whyc c2">Serves</th><th class="n c2">Troubles</th></tr></thead><tbody>
             {shown.map((node) => {
               const [word, sign, of] = nodeState(node);
               return (
-                <tr data-row key={node.id} onClick={(event) => !(event.target as HTMLElement).closest("a") && go(`/nodes/${q(node.id)}`)}><td><a class="strong" href={url(`/nodes/${q(node.id)}`)}><Text>{node.id.length > 28 ? `${node.id.slice(0, 12)}…${node.id.slice(-8)}` : node.id}</Text></a> <span class="sub sm">{node.kind ?? "worker"}</span></td>
+                <tr data-row key={node.id} onClick={(event) => !(event.target as HTMLElement).closest("a") && go(`/nodes/${q(node.id)}`)}><td><a class="strong" href={url(`/nodes/${q(node.id)}`)}><Text>{nameOfNode(node)}</Text></a> <span class="sub sm">{node.kind ?? "worker"}</span></td>
                   <td><span class="st"><Icon is={sign} of={of} /><span>{word}</span></span></td><td class={`n ${of === "warn" ? "warn" : ""}`}>{node.seen_seconds_ago === null ? "–" : dur(node.seen_seconds_ago + since, true)}</td>
-                  <td>{node.workers ? <span class="lease"><Meter parts={[[node.busy, "work"]]} total={node.workers} /><span>{node.busy} of {node.workers}</span></span> : <span class="dim">–</span>}</td>
-                  <td class="n c2"><N value={node.running ?? node.busy} /></td><td class="n c2"><N value={node.lag_events} /></td><td class="n c3"><N value={node.incarnation} /></td><td class="whyc c2 sub"><Text>{node.queues.join(", ") || labels(node)}</Text></td><td class={`n ${node.troubles ? "warn" : ""}`}><N value={node.troubles} /></td></tr>
+                  <td class="c2">{node.workers ? <span class="lease"><Meter parts={[[node.busy, "work"]]} total={node.workers} /><span>{node.busy} of {node.workers}</span></span> : <span class="dim">–</span>}</td>
+                  <td class="n c2"><N value={node.running ?? node.busy} /></td><td class="n c2"><N value={node.lag_events} /></td><td class="n c3"><N value={node.incarnation} /></td><td class="whyc c2 sub"><Text>{node.queues.join(", ") || labels(node)}</Text></td><td class={`n c2 ${node.troubles ? "warn" : ""}`}><N value={node.troubles} /></td></tr>
               );
             })}</tbody></table>
             {shown.length === 0 && <Empty sign="nodes" title="None here">All nodes are as they should be.</Empty>}
@@ -100,6 +102,7 @@ const ACTS: [string, string, string, string, boolean][] = [
 
 function Whole({ node, tasks, events, readAt }: One): JSX.Element {
   const [word, sign, of] = nodeState(node);
+  useLayoutEffect(() => nameHere(nameOfNode(node)), [node.id]);
   const since = (second.value - readAt) / 1000;
   const heard = (node.seen_seconds_ago ?? 0) + since;
   const registered = node.kind !== null;
@@ -108,7 +111,7 @@ function Whole({ node, tasks, events, readAt }: One): JSX.Element {
     more: <ul class="dry"><li><Icon is="running" of="work" /><span>leases that it holds</span><b>{tasks.length}</b><small>{tasks.length ? `${verb === "revoke" ? "They end now, with a higher fence" : verb === "drain" ? "They may end" : "They go on, or end after"} ${verb === "revoke" ? "" : "their lease"}.` : "Nothing runs there."}</small></li>{!node.live && <li><Icon is="late" of="warn" /><span>the node is silent</span><b>{dur(heard, true)}</b><small>It hears this when it comes back.</small></li>}</ul> });
   return (
     <>
-      <div class="ttl"><div class="min"><h1 class="row"><Icon is={sign} of={of} size={20} /><Text>{node.id}</Text></h1><p class="ids sub">{node.kind ?? "worker in a process"}{node.project ? ` · project ${node.project}` : ""}<Copy text={node.id} name="Copy the id" /></p></div><span class="sp" />
+      <div class="ttl"><div class="min"><h1 class="row"><Icon is={sign} of={of} size={20} /><Text>{nameOfNode(node)}</Text></h1><p class="ids sub">{nameOfNode(node) !== node.id && <span class="m dim">{node.id}</span>}{node.kind ?? "worker in a process"}{node.project ? ` · project ${node.project}` : ""}<Copy text={node.id} name="Copy the id" /></p></div><span class="sp" />
         <div class="row wrapf">{registered ? acts.map((one) => <Button rank={one[4] ? "dan" : ""} right="nodes.manage" name={one[1]} onClick={() => confirm(question(one))}>{one[1]}…</Button>) : <span class="sub sm">A worker with the database: stop its process to drain it.</span>}</div></div>
       <div class="why"><Icon is={sign} of={of} /><div><p class="strong">It is {word}{node.live ? `, heard ${dur(heard, true)} ago` : ""}{tasks.length ? `, and holds ${plural(tasks.length, "lease")}` : ", and holds no lease"}.</p>
         <p>{word === "late" ? "Its tasks run elsewhere when their leases end; a write after that is refused by its fence." : word === "gone" ? "Its leases have ended." : `A heartbeat is expected each ${dur(node.lease_seconds ?? 20)}; after three of them it counts as gone.`}</p></div></div>

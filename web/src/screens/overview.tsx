@@ -2,15 +2,15 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { everywhere, get, may, type Page } from "../lib/api";
-import { age, dur, num, percent, person, plural, short, tight, time } from "../lib/format";
+import { age, clean, dur, num, percent, person, plural, short, tight, time } from "../lib/format";
 import { endedBar, isOver, isPaused, jobMark, jobPath, jobWhy, nameOf, notWell, waitsForVotes, type HostRow, type JobRow, type OpenApproval } from "../lib/fleet";
-import { about, markOf } from "../lib/history";
+import { about, brief, markOf, words } from "../lib/history";
 import { mark, paused, watch } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { url, withParams } from "../lib/place";
 import type { ConflictRow, DecisionRow, Event, Group, Node, Operation, Queue, Stats, TaskRow } from "../lib/types";
 import { Icon, type Family, type Sign } from "../ui/marks";
-import { Button, Empty, Meter, Shown, Text, Title } from "../ui/parts";
+import { Button, Empty, Meter, Shown, Skeleton, Text, Title } from "../ui/parts";
 import { beginOf, Chart, Spark } from "../ui/chart";
 import { nodeState } from "./nodes";
 import { EXTERNAL } from "./queues";
@@ -114,7 +114,8 @@ function Body({ board }: { board: Board }): JSX.Element {
   const inUnit = (value: number): string => shownRate(unit === "s" ? value : value * 60);
   const failedHour = sum(flow, "task.failed");
   const endedHour = sum(flow, "task.completed") + failedHour;
-  const live = board.nodes.filter((node) => nodeState(node)[2] === "good").length;
+  const there = board.nodes.filter((node) => node.live);
+  const live = there.filter((node) => nodeState(node)[2] === "good").length;
   const oldest = Math.max(0, ...board.queues.map((queue) => (queue.paused_at || queue.name === EXTERNAL ? 0 : queue.oldest_due_seconds ?? 0)));
   const active = ["running", "queued", "blocked", "paused", "stuck"].reduce((n, status) => n + Number(board.stats[status] ?? 0), 0);
   const isEmpty = active === 0 && Number(board.stats.completed ?? 0) === 0 && all.length === 0;
@@ -125,7 +126,7 @@ function Body({ board }: { board: Board }): JSX.Element {
         <a href={url("/queues")}><h3>Flow</h3><span class="v">{flow ? inUnit(per("task.enqueued")) : num(Number(board.stats.running ?? 0))}<small>{flow ? `/${unit} in` : "running"}</small></span><span class="sm sub">{flow ? `${inUnit(per("task.completed"))}/${unit} out · ` : ""}{oldest > 1 ? `oldest waits ${dur(oldest, true)}` : "nothing waits"}</span>{flow && <span class="ch"><Spark values={(flow.series["task.enqueued"] ?? []).slice(beginOf(flow))} of="idle" /></span>}</a>
         <a href={url("/dead-letters")}><h3>Failures</h3><span class="v">{flow ? (endedHour ? percent(failedHour / endedHour) : "0 %") : num(Number(board.stats.dead_letter_count ?? 0))}<small>{flow ? "in 1 h" : "dead letters"}</small></span><span class="sm sub">{plural(Number(board.stats.dead_letter_count ?? 0), "dead letter")}, {plural(board.groups.length, "cause")}</span>{flow && <span class="ch"><Spark values={(flow.series["task.failed"] ?? []).slice(beginOf(flow))} of="bad" /></span>}</a>
         <a href={url("/inbox")}><h3>Waiting for a person</h3><span class="v">{num(board.decisions.length + board.conflicts.length + board.approvals.length)}</span><span class="sm sub">{board.approvals.length ? `${plural(board.approvals.length, "approval")} · ` : ""}{plural(board.decisions.length, "decision")} · {plural(board.conflicts.length, "conflict")}</span>{board.decisions.length + board.conflicts.length > 0 && <span class="ch"><Icon is="decision" of="person" /></span>}</a>
-        <a href={url("/nodes")}><h3>Nodes</h3><span class="v">{num(live)}<small>of {num(board.nodes.length)} on time</small></span><span class="sm sub">{plural(board.nodes.reduce((n, node) => n + (node.busy ?? 0), 0), "slot")} busy</span><span class="ch hb">{board.nodes.slice(0, 16).map((node) => <i class={nodeState(node)[2] === "good" ? "" : "l"} />)}</span></a>
+        <a href={url("/nodes")}><h3>Nodes</h3><span class="v">{num(live)}<small>of {num(there.length)} on time</small></span><span class="sm sub">{plural(there.reduce((n, node) => n + (node.busy ?? 0), 0), "slot")} busy</span><span class="ch hb">{there.slice(0, 16).map((node) => <i class={nodeState(node)[2] === "good" ? "" : "l"} />)}</span></a>
         <a href={url("/tasks?q=status:running,queued,blocked,paused,stuck")}><h3>Under way</h3><span class="v">{tight(active)}</span><span class="sm sub">{num(Number(board.stats.running ?? 0))} run · {num(Number(board.stats.queued ?? 0))} queued · {num(Number(board.stats.blocked ?? 0))} blocked</span></a>
       </div>
       <div class="cols">
@@ -178,24 +179,24 @@ function UnderWay({ runs, jobs }: { runs: Operation[]; jobs: JobRow[] }): JSX.El
 }
 
 const FEED_ROWS = 7;
-const LOUD = new Set(["task.progress", "task.output", "task.metrics", "task.enqueued", "node.load"]);
+const LOUD = new Set(["task.progress", "task.output", "task.metrics", "task.enqueued", "task.unblocked", "node.load"]);
 /** The latest events, as the feed brings them. */
 function Feed(): JSX.Element | null {
-  const [rows, setRows] = useState<Event[]>([]);
+  const [rows, setRows] = useState<Event[] | null>(null);
   useEffect(() => {
     if (!may("events.read") || !everywhere()) return;
     let waiting: Event[] = [];
     const draw = () => {
       if (waiting.length && !paused.peek()) {
-        setRows((old) => [...waiting.reverse(), ...old].slice(0, FEED_ROWS));
+        setRows((old) => [...waiting.reverse(), ...(old ?? [])].slice(0, FEED_ROWS));
         waiting = [];
       }
     };
     void get<Stats>("/stats").then(async (stats) => {
       const [epoch, offset] = String(stats.feed_head).split(":");
       const page = await get<Page<Event>>(`/events?limit=60&after=${epoch}:${Math.max(0, Number(offset) - 60)}`);
-      setRows((old) => (old.length ? old : page.items.filter((event) => !LOUD.has(event.kind)).reverse().slice(0, FEED_ROWS)));
-    }).catch(() => undefined);
+      setRows((old) => (old?.length ? old : page.items.filter((event) => !LOUD.has(event.kind)).reverse().slice(0, FEED_ROWS)));
+    }).catch(() => setRows((old) => old ?? []));
     const end = watch("project:all", (frame) => {
       const payload = (frame.payload ?? {}) as Record<string, unknown>;
       const kind = frame.kind ?? frame.type;
@@ -212,9 +213,9 @@ function Feed(): JSX.Element | null {
   if (!everywhere()) return null;
   return (
     <><div class="sec"><h2>Feed</h2><span class="sp" /><a class="sub" href={url("/events")}>Open</a></div>
-      {rows.length === 0 ? <p class="dim">{mark.value === "live" ? "Quiet." : "Waits for the feed."}</p> : <ul class="feed">{rows.map((event) => {
+      {!rows ? <Skeleton rows={FEED_ROWS} /> : rows.length === 0 ? <p class="dim">{mark.value === "live" ? "Quiet." : "Waits for the feed."}</p> : <ul class="feed">{rows.map((event) => {
         const [sign, of] = markOf(event.kind);
-        return <li key={event.position}><span class="m dim">{time(event.at)}</span><Icon is={sign as Sign} of={of} size={12} /><span class="cut">{event.task_id ? <a class="strong" href={url(`/tasks/${event.task_id}`)}><Text>{event.type ?? event.kind}</Text></a> : <b class="strong">{event.kind}</b>} <span class="m dim">{event.task_id ? short(event.task_id) : ""}</span></span><span class="sub cut"><Text>{about(event) || event.kind}</Text></span></li>;
+        return <li key={event.position}><span class="m dim">{time(event.at)}</span><Icon is={sign as Sign} of={of} size={12} /><span class="cut">{event.task_id ? <a class="strong" href={url(`/tasks/${event.task_id}`)}><Text>{event.type ?? event.kind}</Text></a> : <b class="strong"><Text>{words(event.kind)}</Text></b>} <span class="m dim">{event.task_id ? short(event.task_id) : ""}</span></span><span class="sub cut" title={clean(about(event))}><Text>{brief(event)}</Text></span></li>;
       })}</ul>}</>
   );
 }

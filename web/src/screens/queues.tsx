@@ -33,7 +33,7 @@ function Body({ queues, nodes }: { queues: Queue[]; nodes: Node[] }): JSX.Elemen
     <>
       <Title sub={worst ? <>The oldest due task waits {dur(worst.oldest_due_seconds, true)}, in <Text>{worst.name}</Text>.</> : "No due task waits outside a paused queue."}>
         {plural(queues.length, "queue")}{held.length ? `, ${held.length} paused` : ""}{behind.length ? `, ${behind.length} ${behind.length === 1 ? "falls" : "fall"} behind` : ""}</Title>
-      <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>Queue</th><th>State</th><th class="n">Waits</th><th class="n c2">Blocked</th><th class="n">Runs</th><th class="n c2">Paused</th><th class="n c2">Failed</th><th class="n">Oldest</th><th class="c2">Served by</th><th class="n" /></tr></thead>
+      <div class="wrap scroll" ref={scrollable}><table class="t qt"><thead><tr><th>Queue</th><th>State</th><th class="n">Waits</th><th class="n c2">Blocked</th><th class="n">Runs</th><th class="n c2">Paused</th><th class="n c2">Failed</th><th class="n">Oldest</th><th class="c2">Served by</th><th class="n" /></tr></thead>
         <tbody>{queues.map((queue) => <Row queue={queue} nodes={nodes} />)}</tbody></table></div>
     </>
   );

@@ -12,9 +12,12 @@ import { Webhooks } from "./webhooks";
 
 const TABS: [string, string, Sign][] = [["", "Doctor", "overview"], ["tokens", "Tokens", "key"], ["roles", "Roles", "person"], ["webhooks", "Webhooks", "link"], ["projects", "Projects", "queues"], ["about", "About", "info"]];
 
+/** On a phone the tabs scroll: the chosen one is in view. */
+const inView = (link: HTMLElement | null): void => link?.scrollIntoView({ block: "nearest", inline: "center" });
+
 export function Settings({ tab }: { tab: string }): JSX.Element {
   return (
-    <div class="setg"><nav class="subnav" aria-label="Settings">{TABS.map(([name, word, sign]) => <a href={url(`/settings${name ? `/${name}` : ""}`)} aria-current={tab === name ? "page" : undefined}><Icon is={sign} />{word}</a>)}</nav>
+    <div class="setg"><nav class="subnav" aria-label="Settings">{TABS.map(([name, word, sign]) => <a href={url(`/settings${name ? `/${name}` : ""}`)} aria-current={tab === name ? "page" : undefined} ref={tab === name ? inView : undefined}><Icon is={sign} />{word}</a>)}</nav>
       <div class="page">{tab === "tokens" ? <Tokens /> : tab === "roles" ? <Roles /> : tab === "webhooks" ? <Webhooks /> : tab === "projects" ? <Projects /> : tab === "about" ? <About /> : <DoctorPage />}</div></div>
   );
 }
@@ -37,7 +40,7 @@ function DoctorPage(): JSX.Element {
   const rank = (check: Check) => ["bad", "warn", "good"].indexOf(LEVEL[check.level]?.[1] ?? "good");
   return (
     <><Title acts={<Button rank="pri" onClick={loaded.reload}>Check now</Button>} sub={loaded.data ? `${plural(items.length, "check")}, looked at ${time(loaded.data.at)}. A check never changes anything.` : undefined}>{!loaded.data ? "Doctor" : bad ? `${plural(bad, "thing")} ${bad === 1 ? "is" : "are"} broken` : `Nothing is broken${look ? `, ${plural(look, "thing")} to look at` : ""}`}</Title>
-      <Shown of={loaded}>{() => <ul class="wrap doctor">{[...items].sort((a, b) => rank(a) - rank(b)).map((check) => { const [sign, of] = LEVEL[check.level] ?? ["queued", "idle"]; const isOk = check.level === "ok"; const fix = isOk ? undefined : FIX[check.name]; const run = isOk ? undefined : commandIn(check.text); return <li class={isOk ? "" : "odd"}><Icon is={sign} of={of} /><b class="strong">{check.name}</b><span class={isOk ? "sub" : ""}><Text>{check.text}</Text></span>{fix && <a class="btn sm" href={url(fix[0])}>{fix[1]}</a>}{run && <code class="well one run"><Text>{run}</Text><Copy text={run} name="Copy the command" /></code>}</li>; })}</ul>}</Shown>
+      <Shown of={loaded}>{() => <ul class="wrap doctor">{[...items].sort((a, b) => rank(a) - rank(b)).map((check) => { const [sign, of] = LEVEL[check.level] ?? ["queued", "idle"]; const isOk = check.level === "ok"; const fix = isOk ? undefined : FIX[check.name]; const run = isOk ? undefined : commandIn(check.text); return <li class={isOk ? "" : "odd"}><Icon is={sign} of={of} /><b class="strong">{check.name}</b><span class={isOk ? "sub" : ""}><Text>{run ? check.text.replace(/[;:,]? see holdfast .*$/, "") : check.text}</Text></span>{fix && <a class="btn sm" href={url(fix[0])}>{fix[1]}</a>}{run && <code class="well one run"><Text>{run}</Text><Copy text={run} name="Copy the command" /></code>}</li>; })}</ul>}</Shown>
       <div class="gap"><Command>holdfast doctor</Command></div></>
   );
 }

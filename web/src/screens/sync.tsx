@@ -9,7 +9,7 @@ import type { Node, Project } from "../lib/types";
 import { confirm } from "../ui/confirm";
 import { Icon } from "../ui/marks";
 import { Button, Empty, Seg, Shown, Text, Title, scrollable } from "../ui/parts";
-import { nodeState } from "./nodes";
+import { nameOfNode, nodeState } from "./nodes";
 import { N } from "./queues";
 
 interface SyncStatus {
@@ -60,12 +60,15 @@ function Body({ status, peers, readAt }: { status: SyncStatus; peers: Node[]; re
       <div class="answers gap">{figures.map(([name, value, note]) => <div><h3>{name}</h3><span class="v">{value}</span><span class="sm sub cut">{note}</span></div>)}</div>
       <div class="sec"><h2>Peers</h2><span class="sub">{num(peers.length)}</span></div>
       {peers.length === 0 ? <div class="wrap"><Empty sign="sync" title="No peers" command="holdfast node join-token">Nodes that work offline register with a join token and exchange their changes here.</Empty></div> : (
-        <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>Peer</th><th>Link</th><th class="n">Heard</th><th class="n">Behind</th><th class="n c2">Runs</th><th class="n c2">Start</th><th class="whyc c2">Can</th></tr></thead><tbody>
-          {peers.map((peer) => { const [word, sign, of] = nodeState(peer); return <tr data-row><td><a class="strong" href={url(`/nodes/${q(peer.id)}`)}><Text>{peer.id.length > 28 ? `${peer.id.slice(0, 12)}…${peer.id.slice(-8)}` : peer.id}</Text></a> <span class="sub sm">{peer.kind}</span></td><td><span class="st"><Icon is={sign} of={of} /><span>{word}</span></span></td><td class="n">{peer.seen_seconds_ago === null ? "–" : dur(peer.seen_seconds_ago + since, true)}</td><td class="n"><N value={peer.lag_events} /></td><td class="n c2"><N value={peer.running} /></td><td class="n c2"><N value={peer.incarnation} /></td><td class="whyc c2 sub">{peer.capabilities?.join(", ")}</td></tr>; })}</tbody></table></div>
+        <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>Peer</th><th>Link</th><th class="n">Heard</th><th class="n c2">Behind</th><th class="n c2">Runs</th><th class="n c2">Start</th><th class="whyc c2">Can</th></tr></thead><tbody>
+          {peers.map((peer) => { const [word, sign, of] = nodeState(peer); return <tr data-row><td><a class="strong" href={url(`/nodes/${q(peer.id)}`)}><Text>{nameOfNode(peer)}</Text></a> <span class="sub sm">{peer.kind}</span></td><td><span class="st"><Icon is={sign} of={of} /><span>{word}</span></span></td><td class="n">{peer.seen_seconds_ago === null ? "–" : dur(peer.seen_seconds_ago + since, true)}</td><td class="n c2"><N value={peer.lag_events} /></td><td class="n c2"><N value={peer.running} /></td><td class="n c2"><N value={peer.incarnation} /></td><td class="whyc c2 sub">{peer.capabilities?.join(", ")}</td></tr>; })}</tbody></table></div>
       )}
     </>
   );
 }
+
+/** An agent of the fleet joins by itself and exchanges no tasks. */
+const isAgent = (entry: LogEntry): boolean => entry.taskId === null && /^hst_[0-9a-f]{32}$/.test(entry.nodeId);
 
 const OUTCOMES = ["", "accepted", "conflict", "duplicate", "rejected"] as const;
 const PAGE = 50;
@@ -78,7 +81,7 @@ function Log({ project }: { project: string }): JSX.Element {
     let after: string | null = null;
     for (let page = 0; page < 20; page++) {
       const found: { entries: LogEntry[]; nextCursor: string | null } = await v2(`/log/${q(project)}?limit=1000${filter}${after ? `&after=${q(after)}` : ""}`, signal);
-      all = [...all, ...found.entries].slice(-PAGE);
+      all = [...all, ...found.entries.filter((entry) => !isAgent(entry))].slice(-PAGE);
       after = found.nextCursor;
       if (!after) break;
     }
@@ -88,8 +91,8 @@ function Log({ project }: { project: string }): JSX.Element {
     <>
       <div class="sec"><h2>Log</h2><span class="sub">what nodes sent, and how it was judged</span><span class="sp" /><Seg label="Outcome" value={outcome as (typeof OUTCOMES)[number]} onPick={(value) => setParams({ outcome: value })} options={OUTCOMES.map((name) => [name, name || "all"])} /></div>
       <Shown of={loaded} rows={4}>{(entries) => entries.length === 0 ? <div class="wrap"><Empty sign="sync" title="Nothing was exchanged">{outcome ? "No entry has this outcome." : "Each push, pull and claim of a node leaves a line here."}</Empty></div> : (
-        <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th class="n">Clock</th><th>At</th><th>Node</th><th>Op</th><th>Outcome</th><th>Task</th><th class="whyc">Versions</th></tr></thead><tbody>
-          {entries.map((entry) => { const bad = entry.outcome === "rejected" || entry.error !== null; return <tr><td class="n m dim">{num(entry.clock)}</td><td><span title={entry.at}>{time(entry.at)}</span></td><td class="m"><Text>{nodeName(entry.nodeId)}</Text></td><td>{entry.op}</td><td><span class="st"><Icon is={entry.outcome === "conflict" ? "conflict" : bad ? "aborted" : "check"} of={entry.outcome === "conflict" ? "person" : bad ? "doubt" : "good"} size={12} /><span>{entry.outcome}</span></span></td><td class="m"><Text>{entry.taskId ?? "–"}</Text></td><td class="whyc"><Text>{[entry.fromVersion !== null || entry.toVersion !== null ? `${entry.fromVersion ?? 0} → ${entry.toVersion ?? "–"}` : "", entry.resolution ?? "", entry.error ?? ""].filter(Boolean).join(" · ")}</Text></td></tr>; })}</tbody></table>
+        <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th class="n c2">Clock</th><th class="c2">At</th><th>Node</th><th>Op</th><th>Outcome</th><th class="c2">Task</th><th class="whyc c2">Versions</th></tr></thead><tbody>
+          {entries.map((entry) => { const bad = entry.outcome === "rejected" || entry.error !== null; return <tr><td class="n m dim c2">{num(entry.clock)}</td><td class="c2"><span title={entry.at}>{time(entry.at)}</span></td><td class="m"><Text>{nodeName(entry.nodeId)}</Text></td><td>{entry.op}</td><td><span class="st"><Icon is={entry.outcome === "conflict" ? "conflict" : bad ? "aborted" : "check"} of={entry.outcome === "conflict" ? "person" : bad ? "doubt" : "good"} size={12} /><span>{entry.outcome}</span></span></td><td class="m c2"><Text>{entry.taskId ?? "–"}</Text></td><td class="whyc c2"><Text>{[entry.fromVersion !== null || entry.toVersion !== null ? `${entry.fromVersion ?? 0} → ${entry.toVersion ?? "–"}` : "", entry.resolution ?? "", entry.error ?? ""].filter(Boolean).join(" · ")}</Text></td></tr>; })}</tbody></table>
           <div class="tfoot">The latest {entries.length}, newest first</div></div>
       )}</Shown>
     </>

@@ -4,11 +4,11 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ask, get, post, Problem, type Page } from "../lib/api";
 import { age, bytes, capital, clean, clock, dur, num, person, serverNow, short, until } from "../lib/format";
 import { EXECUTION, jobOf } from "../lib/fleet";
-import { about, by, markOf, path, runs, type Run } from "../lib/history";
+import { about, by, markOf, path, runs, whole, type Run } from "../lib/history";
 import { screenKeys } from "../lib/keys";
 import { second } from "../lib/live";
 import { useLoad } from "../lib/load";
-import { go, param, setParams, url } from "../lib/place";
+import { go, nameHere, param, setParams, url } from "../lib/place";
 import type { Checkpoint, Event, Intervention, Task as TaskView, Why } from "../lib/types";
 import { act, KINDS, verbsOf, verbsOfExecution, type Verb } from "../ui/act";
 import { familyOf, Icon, Status, type Sign } from "../ui/marks";
@@ -40,7 +40,9 @@ export function Task({ id }: { id: string }): JSX.Element {
   return <div class="page task"><Shown of={loaded} rows={10}>{(whole) => <Body {...whole} reload={loaded.reload} />}</Shown></div>;
 }
 
-function Body({ task, why, events, readAt, reload }: Whole & { reload: () => void }): JSX.Element {
+function Body({ task, why, events: kept, readAt, reload }: Whole & { reload: () => void }): JSX.Element {
+  const events = whole(task, kept);
+  useLayoutEffect(() => nameHere(task.type), [task.type]);
   const isExecution = task.type === EXECUTION;
   const verbs = isExecution ? verbsOfExecution(task.status) : verbsOf(task.status);
   const [editing, setEditing] = useState(false);
@@ -68,8 +70,8 @@ function Body({ task, why, events, readAt, reload }: Whole & { reload: () => voi
           <PathBox task={task} events={events} />
           <Lanes runs={runs(events)} events={events} />
           <Tabs task={task} events={events} />
-          <EventList events={events} />
-          <Versions events={events} />
+          <EventList events={kept} isCut={kept.length < events.length} />
+          <Versions events={kept} />
         </div>
         <aside class="side"><Side task={task} readAt={readAt} /></aside>
       </div>
@@ -185,7 +187,7 @@ function Tabs({ task, events }: { task: TaskView; events: Event[] }): JSX.Elemen
         <div class="scroll" ref={scrollable}><table class="t att"><thead><tr><th class="n">Try</th><th>Outcome</th><th>Node</th><th class="n">Fence</th><th>Started</th><th class="n">Took</th><th>What it left</th></tr></thead>
           <tbody>{[...all].reverse().map((run) => <tr><td class="n">{run.attempt}</td><td><Outcome run={run} /></td><td><Text>{run.node}</Text></td><td class="n m">{run.fence}</td><td><Time at={run.from} /></td>
             <td class="n">{dur(((run.to ? Date.parse(run.to) : serverNow()) - Date.parse(run.from)) / 1000)}</td><td class={`whyc ${run.outcome === "failed" ? "bad m" : ""}`} title={clean(run.note)}><Text>{run.note}</Text>{run.late && <span class="doubt"> · a late write was refused</span>}</td></tr>)}</tbody></table>
-          {task.failure?.traceback && <pre class="well tb" ref={scrollable}>{clean(task.failure.traceback, true)}</pre>}</div>
+          {(all[0]?.attempt ?? 1) > 1 && <p class="sm sub pad">Earlier attempts have left the history of this task.</p>}{task.failure?.traceback && <pre class="well tb" ref={scrollable}>{clean(task.failure.traceback, true)}</pre>}</div>
       ))}
       {tab === "output" && <Streams task={task} fences={all.map((run) => run.fence)} />}
       {tab === "checkpoints" && (points.length === 0 ? <Empty sign="queued" title="No checkpoint">A handler keeps one with <code>ctx.checkpoint(name, value)</code>.</Empty> : (
@@ -230,11 +232,11 @@ function Streams({ task, fences }: { task: TaskView; fences: number[] }): JSX.El
 }
 
 const QUIET = new Set(["task.progress", "task.output", "task.metrics"]);
-function EventList({ events }: { events: Event[] }): JSX.Element {
+function EventList({ events, isCut }: { events: Event[]; isCut: boolean }): JSX.Element {
   const [mode, setMode] = useState<"main" | "all">("main");
   const shown = [...events].reverse().filter((event) => mode === "all" || !QUIET.has(event.kind)).slice(0, 60);
   return (
-    <section><div class="sec"><h2>Latest events</h2><span class="sub">{num(events.length)}, newest first</span><span class="sp" /><Seg label="Which" value={mode} onPick={setMode} options={[["main", "Main"], ["all", "With progress"]]} /></div>
+    <section><div class="sec"><h2>Latest events</h2><span class="sub">{isCut ? `the last ${num(events.length)} are kept` : num(events.length)}, newest first</span><span class="sp" /><Seg label="Which" value={mode} onPick={setMode} options={[["main", "Main"], ["all", "With progress"]]} /></div>
       <ul class="ev">{shown.map((event) => {
         const [sign, of] = markOf(event.kind);
         return <li><a class="m dim" href={url(`/events?at=${event.position}`)}>{num(Number(event.position.split(":")[1]))}</a><span class="m dim"><Time at={event.at} /></span><Icon is={sign as Sign} of={of} /><span class="cut"><b class="strong">{event.kind.replace(/^task\./, "")}</b> <Text>{about(event)}</Text></span><span class="sub cut"><Text>{by(event)}</Text></span></li>;

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask, get, may, q, type Page, type Problem } from "../lib/api";
-import { age, clean, dur, minute, num, plural, short, tight } from "../lib/format";
+import { age, clean, clock, dur, minute, num, plural, short, tight, time } from "../lib/format";
 import { screenKeys } from "../lib/keys";
 import { second } from "../lib/live";
 import { useLoad } from "../lib/load";
@@ -152,6 +152,10 @@ function FacetBar({ query, facets, onSearch }: { query: string; facets: Facets |
 }
 
 const STACK = ["completed", "running", "queued", "blocked", "aborted", "paused", "stuck", "failed"];
+const AXIS = [0, 0.25, 0.5, 0.75, 1];
+const DAY_MS = 86_400_000;
+/** A time on an axis of this length: seconds matter in minutes, days in weeks. */
+const stamp = (at: number, length: number): string => (length > DAY_MS ? time(new Date(at).toISOString()) : length > 600_000 ? minute(at) : clock(at));
 function Histogram({ facets, onPick }: { facets: Facets; onPick: (from: string, to: string) => void }): JSX.Element {
   const [drag, setDrag] = useState<[number, number] | null>(null);
   const box = useRef<HTMLDivElement>(null);
@@ -165,7 +169,7 @@ function Histogram({ facets, onPick }: { facets: Facets; onPick: (from: string, 
   const edge = (index: number) => new Date(from + ((to - from) * index) / n).toISOString().replace(/\.\d+Z/, "Z");
   return (
     <div class="hist">
-      <p class="row"><b class="strong">{facets.capped ? `${num(facets.count)}+ tasks match` : `${plural(facets.count, "task")} ${facets.count === 1 ? "matches" : "match"}`}</b><span class="sub">created, by status now</span><span class="sp" /><span class="sub sm wide">{minute(from)} to {minute(to)}</span></p>
+      <p class="row"><b class="strong">{facets.capped ? `${num(facets.count)}+ tasks match` : `${plural(facets.count, "task")} ${facets.count === 1 ? "matches" : "match"}`}</b><span class="sub">created, by status now</span><span class="sub wide">· drag to narrow</span></p>
       <div class="bars" ref={box} role="img" aria-label={`${facets.count} tasks by the time of their creation`}
         onPointerDown={(event) => { event.currentTarget.setPointerCapture(event.pointerId); setDrag([at(event), at(event)]); }}
         onPointerMove={(event) => drag && setDrag([drag[0], at(event)])}
@@ -176,6 +180,7 @@ function Histogram({ facets, onPick }: { facets: Facets; onPick: (from: string, 
           </span>
         ))}
       </div>
+      <p class="ax" aria-hidden="true">{AXIS.map((share) => <span>{stamp(from + (to - from) * share, to - from)}</span>)}</p>
     </div>
   );
 }

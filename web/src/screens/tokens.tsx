@@ -37,10 +37,10 @@ export function Tokens(): JSX.Element {
   const show = (param("show") || "valid") as Show;
   const rows = show === "valid" ? live : all;
   return (
-    <><Title acts={<Button rank="pri" onClick={() => setAdding(true)}>New token…</Button>} sub="Only their hash is kept. A session of a browser is a token too.">{loaded.data ? `${plural(live.length, "token")} ${live.length === 1 ? "counts" : "count"}` : "Tokens"}</Title>
+    <><Title acts={<Button rank="pri" onClick={() => setAdding(true)}>New token…</Button>} sub="Only their hash is kept. A session of a browser is a token too.">{loaded.data ? plural(live.length, "valid token") : "Tokens"}</Title>
       {all.length > live.length && <div class="row pb"><Seg label="Which" value={show} onPick={(value) => setParams({ show: value === "valid" ? null : value })} options={[["valid", "Valid"], ["all", `All ${all.length}`]]} /></div>}
-      <Shown of={loaded}>{() => rows.length === 0 ? <div class="wrap"><Empty sign="key" title="No token counts" command="holdfast token create NAME --role operator">A person or a program logs in with one.</Empty></div> : (
-        <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>Token</th><th>Kind</th><th>May</th><th class="c2">Projects</th><th class="n">Used</th><th class="n">Ends</th><th class="n" /></tr></thead><tbody>
+      <Shown of={loaded}>{() => rows.length === 0 ? <div class="wrap"><Empty sign="key" title="No valid token" command="holdfast token create NAME --role operator">A person or a program logs in with one.</Empty></div> : (
+        <div class="wrap scroll" ref={scrollable}><table class="t"><thead><tr><th>Token</th><th class="c2">Kind</th><th class="c2">May</th><th class="c2">Projects</th><th class="n c2">Used</th><th class="n">Ends</th><th class="n" /></tr></thead><tbody>
           {rows.map((token) => <Row key={token.id} token={token} onSecret={setMade} />)}</tbody></table></div>
       )}</Shown>
       {adding && <NewToken onClose={() => setAdding(false)} onMade={(secret, of) => { setAdding(false); setMade({ secret, of }); }} />}
@@ -61,11 +61,11 @@ function Row({ token, onSecret }: { token: Token; onSecret: (made: { secret: str
   });
   const isValid = token.state === "valid";
   return (
-    <tr class={isValid ? "" : "gone"}><td><b class="strong"><Text>{token.name}</Text></b> <span class="m dim">…{token.id.slice(-4)}</span>{isMine && <span class="tag person">this browser</span>}</td><td>{token.kind}</td>
-      <td><span class="tags">{token.roles.map((role) => <span class="tag line">{role}</span>)}</span></td><td class="c2"><Text>{token.projects.join(", ")}</Text></td>
-      <td class="n">{token.last_used_at ? <Time at={token.last_used_at} as="age" /> : <span class="dim">never</span>}</td>
+    <tr class={isValid ? "" : "gone"}><td><b class="strong"><Text>{token.name}</Text></b> <span class="m dim">…{token.id.slice(-4)}</span>{isMine && <span class="tag person">this browser</span>}</td><td class="c2">{token.kind}</td>
+      <td class="c2"><span class="tags">{token.roles.map((role) => <span class="tag line">{role}</span>)}</span></td><td class="c2"><Text>{token.projects.join(", ")}</Text></td>
+      <td class="n c2">{token.last_used_at ? <Time at={token.last_used_at} as="age" /> : <span class="dim">never</span>}</td>
       <td class="n">{!isValid ? <span class="dim">{token.state}</span> : token.expires_at ? `in ${dur(until(token.expires_at), true)}` : <span class="warn">never</span>}</td>
-      <td class="n nw">{isValid && <>{token.kind !== "node" && token.kind !== "agent" && <Button small rank="gho" name={`Rotate ${token.name}`} onClick={rotate}>Rotate…</Button>}<Button small rank="dan" name={`Revoke ${token.name}`} onClick={revoke}>Revoke…</Button></>}</td></tr>
+      <td class="n nw">{isValid && <>{token.kind !== "node" && token.kind !== "agent" && <Button small rank="gho" name={`Rotate ${token.name}`} onClick={rotate}>Rotate…</Button>}<Button small rank="gho" name={`Revoke ${token.name}`} onClick={revoke}>Revoke…</Button></>}</td></tr>
   );
 }
 

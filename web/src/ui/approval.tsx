@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { digestShort, gathered, isOver, type Excluded, type Approval, type Drift, type Job } from "../lib/fleet";
 import { dur, initials, num, person, plural, time, until } from "../lib/format";
+import { who } from "../lib/api";
 import { Icon } from "./marks";
 import { myVote, order, sum, voteOff } from "./order";
 import { Button, Copy, Text } from "./parts";
@@ -16,7 +17,7 @@ export function Votes({ approval }: { approval: Approval }): JSX.Element {
       {approval.votes.map((vote) => (
         <li class={vote.withdrawn_at ? "gone" : ""}><span class="who" aria-hidden="true">{initials(vote.voter)}</span><div><p><b class="strong"><Text>{person(vote.voter)}</Text></b> <span class={vote.withdrawn_at ? "dim" : vote.verdict === "approve" ? "good" : "bad"}>{vote.withdrawn_at ? "withdrew" : vote.verdict === "approve" ? "approved" : "rejected"}</span> <span class="dim">{time(vote.withdrawn_at ?? vote.at)}</span></p>{vote.reason && <p class="sm sub wrapt">“<Text>{vote.reason}</Text>”</p>}</div></li>
       ))}
-      {!mine && approval.state === "pending" && <li><span class="who" aria-hidden="true">?</span><div><p><b class="strong">You</b></p><p class="sm sub">{off ?? (sum(approval.have) + 1 >= sum(approval.need) ? "Your vote starts the job." : "Your vote is one of those that are needed.")}</p></div></li>}
+      {!mine && approval.state === "pending" && <li><span class="who" aria-hidden="true">{initials(who.value?.name ?? "?")}</span><div><p><b class="strong">You</b></p><p class="sm sub">{off ?? (sum(approval.have) + 1 >= sum(approval.need) ? "Your vote starts the job." : "Your vote is one of those that are needed.")}</p></div></li>}
     </ul>
   );
 }

@@ -42,6 +42,12 @@ export function beginOf(flow: Flow): number {
   return Math.max(0, Math.min(first - 1, n - Math.ceil(YOUNG_SECONDS / flow.seconds)));
 }
 
+/** The next round number above a value that halves to a round one: the highest line is the top of the picture. */
+export function roof(value: number): number {
+  const size = 10 ** Math.floor(Math.log10(Math.max(value, 0.1)));
+  return [1, 2, 4, 5, 6, 8, 10].map((n) => n * size).find((top) => top >= value * 1.02) ?? 10 * size;
+}
+
 const HEIGHT = 140;
 /** Rates over time. The last bucket is not whole yet and is left out. */
 export function Chart({ flow, series, label }: { flow: Flow; series: [string, string][]; label: string }): JSX.Element {
@@ -69,11 +75,11 @@ export function Chart({ flow, series, label }: { flow: Flow; series: [string, st
       const font = `11px ${getComputedStyle(document.body).fontFamily}`;
       const [ink, grid] = [colour("ink-3"), colour("line")];
       const made = new UPlot({
-        width: place.clientWidth, height: HEIGHT, legend: { show: false }, cursor: { y: false, points: { show: false }, sync: { key: "holdfast" } },
-        scales: { y: { range: (_u, _min, max) => [0, Math.max(max * 1.15, 0.1)] } },
+        width: place.clientWidth, height: HEIGHT, padding: [8, 8, 0, 0], legend: { show: false }, cursor: { y: false, points: { show: false }, sync: { key: "holdfast" } },
+        scales: { y: { range: (_u, _min, max) => [0, roof(max)] } },
         axes: [
           { stroke: ink, font, grid: { show: false }, ticks: { show: false }, size: 22, values: (_u, at) => at.map((one) => minute(one * 1000)), space: 90 },
-          { stroke: ink, font, grid: { stroke: grid, width: 1 }, ticks: { show: false }, size: 40, space: 34 },
+          { stroke: ink, font, grid: { stroke: grid, width: 1 }, ticks: { show: false }, size: 40, splits: (u) => { const top = u.scales.y?.max ?? 1; return [0, top / 2, top]; }, values: (_u, at) => at.map((one) => String(Number(one.toFixed(3)))) },
         ],
         series: [{}, ...series.map(([, of], index) => ({ stroke: colour(of), width: 1.5, points: { show: false }, ...(series.length === 1 || index === 0 ? { fill: colour(of).replace(/rgb\(([^)]+)\)/, "rgba($1, 0.09)") } : {}) }))],
       }, latest.current as unknown as uPlot.AlignedData, place);

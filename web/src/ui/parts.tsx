@@ -3,7 +3,8 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { missing, Problem } from "../lib/api";
-import { age, bytes, clean, dur, time } from "../lib/format";
+import { age, bytes, capital, clean, dur, time } from "../lib/format";
+import { place, url } from "../lib/place";
 import { Icon, type Family, type Sign } from "./marks";
 
 type Click = (event: MouseEvent) => void;
@@ -113,12 +114,13 @@ export function Empty(props: { sign: Sign; of?: Family; title: string; children?
       <Icon is={props.sign} of={props.of ?? "dim"} size={20} />
       <b class="strong">{props.title}</b>
       {props.children && <p class="sub">{props.children}</p>}
-      {props.command && <code class="well one">{props.command}<Copy text={props.command} name="Copy the command" /></code>}
+      {props.command && <code class="well one"><span class="cut">{props.command}</span><Copy text={props.command} name="Copy the command" /></code>}
       {props.act}
     </div>
   );
 }
 
+const sentence = (text: string): string => (text ? `${capital(text)}${/[.!?…]$/.test(text) ? "" : "."}` : "");
 const FIXES: Record<string, [string, string]> = {
   unavailable: ["The gateway does not answer", "holdfast doctor"],
   "store-unavailable": ["The store does not answer", "holdfast doctor"],
@@ -131,8 +133,8 @@ export function Wrong({ error, retry }: { error: Problem; retry?: () => void }):
   const [title, command] = FIXES[error.code] ?? ["The gateway refused this", ""];
   return (
     <Empty sign={error.code === "not-found" ? "search" : "stuck"} of={error.code === "not-found" ? "dim" : "warn"} title={title}
-      {...(command ? { command } : {})} act={retry && <Button onClick={retry}>Try again</Button>}>
-      <Text>{error.message}</Text> <code class="dim">{error.code}</code>
+      {...(command ? { command } : {})} act={error.code === "not-found" ? <span class="row"><a class="btn" href={url(`/${place.value.path.split("/")[1] ?? ""}`)}>To the list</a>{retry && <Button rank="gho" onClick={retry}>Try again</Button>}</span> : retry && <Button onClick={retry}>Try again</Button>}>
+      <Text>{sentence(error.message)}</Text><br /><code class="dim">{error.code}</code>
     </Empty>
   );
 }

@@ -41,9 +41,13 @@ class Shop:
             raise TimeoutError(f"{to.partition('@')[2]} did not accept the mail within 30 s")
         return f"sent to {to}"
 
-    async def step(self, ctx: Context, order: str, seconds: float = 1.0) -> str:
-        """One step of an order."""
+    async def step(
+        self, ctx: Context, order: str, seconds: float = 1.0, declined: bool = False
+    ) -> str:
+        """One step of an order. A card can be declined: then a replay does not help."""
         await ctx.progress(0.5, f"order {order}")
+        if declined:
+            raise PermissionError(f"card of order {order} was declined by its bank")
         await self.clock.sleep(seconds)
         return order
 

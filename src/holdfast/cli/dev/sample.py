@@ -20,10 +20,14 @@ from holdfast.core.fleet.model import JobStatus
 OPERATOR: Final = "mira"
 APPROVER: Final = "jonas"
 PEOPLE: Final = {OPERATOR: "operator", APPROVER: "approver"}
-TOKEN_SECONDS: Final = 86_400.0
 SCHEDULE: Final = "report.nightly"
 """It is made last: a store that has it has the whole sample."""
 DEAD: Final = 12
+DECLINED: Final = 3
+DRAFTS: Final = 8
+DAY_SECONDS: Final = 86_400.0
+SMALL: Final = "rack=r03"
+"""A selector of so few hosts that no second person has to approve."""
 WAIT_SECONDS: Final = 30.0
 ROLLOUT: Final = {
     "waves": [5, "10%", "rest"],
@@ -35,6 +39,8 @@ ROLLOUT: Final = {
 }
 WAITS: Final = JobStatus.WAIT_APPROVAL.value
 BLOCKED: Final = "sim-0042"
+SMALL_HOSTS: Final = 1_000
+"""From so many hosts on each rack has some."""
 
 
 class Sample:
@@ -66,10 +72,11 @@ class Sample:
             if any(each["name"] == SCHEDULE for each in made["items"]):
                 return False
             for name, role in PEOPLE.items():
-                body = {"name": name, "roles": [role], "expires_in_seconds": TOKEN_SECONDS}
+                body = {"name": name, "roles": [role], "expires_in_seconds": DAY_SECONDS}
                 answer = await self._call(self._admin, "POST", "tokens", body=body)
                 self._by[name] = self._as(answer["token"])
             await self._tasks()
+            await self._withdraw()
             await self._disagree()
             if hosts:
                 await self._fleet(hosts)
@@ -101,6 +108,15 @@ class Sample:
             )
             for n in range(DEAD)
         ]
+        lost += [
+            await self._task(
+                "order.charge",
+                {"order": f"A-{900 + n}", "declined": True},
+                queue="orders",
+                max_attempts=1,
+            )
+            for n in range(DECLINED)
+        ]
         await self._task("catalogue.import", {"catalogue": "spring"})
         await self._task("ledger.close-month", {"month": "2026-10"})
         reason = {"reason": "month-end load on the replica"}
@@ -110,6 +126,20 @@ class Sample:
         for task_id in lost:
             await self._queue.wait_task(task_id, WAIT_SECONDS)
         self._shop.is_relay_down = False
+
+    async def _withdraw(self) -> None:
+        """An operation that has ended: a newsletter that was taken back before it was due."""
+        drafts = [
+            await self._task(
+                "email.send",
+                {"to": f"list.{n}@example.com", "template": "newsletter"},
+                queue="mail",
+                delay_seconds=DAY_SECONDS,
+            )
+            for n in range(DRAFTS)
+        ]
+        body = {"action": "abort", "ids": drafts, "reason": "wrong price in the newsletter"}
+        await self._mira("POST", "operations", body=body)
 
     async def _disagree(self) -> None:
         """Two nodes edit the same task while they are offline."""
@@ -132,7 +162,7 @@ class Sample:
             await south.sync()
 
     async def _fleet(self, hosts: int) -> None:
-        """A block, a job under way on all hosts, and one that waits for its approval."""
+        """A block, a job under way on all hosts, two that end at once, one that waits for approval."""
         if hosts >= int(BLOCKED.removeprefix("sim-")):
             block = {"host": BLOCKED, "reason": "disk swap", "expires_in_seconds": 7_200}
             await self._mira("POST", "blocks", body=block)
@@ -146,11 +176,27 @@ class Sample:
             await self._call(
                 self._by[APPROVER], "POST", "jobs", made["job_id"], "approve", body=vote
             )
+        if hosts >= SMALL_HOSTS:
+            ping = {"command_type": "ping", "selector": SMALL, "external_id": "ping-r03"}
+            version = {"command_type": "exec", "command": "echo nginx/1.26.2", "selector": SMALL}
+            for small in (ping, {**version, "external_id": "nginx-version"}):
+                await self._mira("POST", "jobs", body=small)
         postgres = {"command": "postgresql", "selector": "role=db", "external_id": "postgres-minor"}
         await self._mira(
             "POST", "jobs", body={**job, **postgres, "reason": "minor version, change 121"}
         )
 
     async def _schedule(self) -> None:
+        carts = {"to": "carts@example.com", "template": "reminder"}
+        news = {"to": "readers@example.com", "template": "newsletter"}
+        every = {"type": "email.send", "queue": "mail"}
+        await self._mira(
+            "PUT",
+            "schedules",
+            "cart.reminder",
+            body={**every, "spec": "*/5 * * * *", "payload": carts},
+        )
+        weekly = {**every, "spec": "0 8 * * 1", "timezone": "Europe/Prague", "payload": news}
+        await self._mira("PUT", "schedules", "newsletter.weekly", body=weekly)
         nightly = {"spec": "30 2 * * *", "type": "report.render", "payload": {"name": "nightly"}}
         await self._mira("PUT", "schedules", SCHEDULE, body=nightly)
