@@ -195,3 +195,64 @@ async def test_a_token_that_is_revoked_in_the_middle_of_an_act(
     await page.wait_for_selector(LIVE)
     assert page.url == f"{place.url}/tasks/{task}", "the page is where it was"
     await page.context.close()
+
+
+async def test_a_task_with_many_events_keeps_its_beginning(page: Page, site: Site) -> None:
+    """The store keeps the latest events of a task: its first ones are told by the task itself."""
+    place, to = site
+    task = await to.task("report.render", {"name": "long"}, queue="default")
+    await to.until(f"/tasks/{task}", lambda body: body["status"] == "completed")
+
+    async def latest(route: Route) -> None:
+        answer = await route.fetch()
+        body = await answer.json()
+        await route.fulfill(response=answer, json={**body, "items": body["items"][-1:]})
+
+    await page.route(f"**/api/v1/tasks/{task}/history", latest)
+    await page.goto(f"{place.url}/tasks/{task}")
+    path = page.locator(".path li b")
+    await expect(path).to_have_text(["queued", "running", "completed"])
+    await expect(page.locator("table.att tbody tr")).to_have_count(1)
+    await expect(page.locator(".task")).to_contain_text("the last 1 are kept")
+    assert await page.title() == "report.render · Tasks · Holdfast"
+
+
+async def test_the_second_of_two_voters_learns_of_the_first(page: Page, site: Site) -> None:
+    place, to = site
+    asking, first = [
+        Filler(to.url, (await to.ask("POST", "/tokens", {"name": name, "roles": [role]}))["token"])
+        for name, role in (("nina", "operator"), ("otto", "approver"))
+    ]
+    body = {"command_type": "shell", "command": "true", "external_id": "twice"}
+    made = await asking.ask("POST", "/jobs", {**body, "selector": "sim-[0001-0004]"})
+    await page.goto(f"{place.url}/inbox/{made['job_id']}")
+    await page.get_by_role("button", name="Reject").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Reason").fill("too late")
+    held, asked = asyncio.Event(), asyncio.Event()
+
+    async def late(route: Route) -> None:
+        asked.set()
+        await held.wait()
+        await route.continue_()
+
+    await page.route("**/reject", late)
+    await dialog.get_by_role("button", name="Reject").click()
+    await asked.wait()
+    await first.ask("POST", f"/jobs/{made['job_id']}/approve", {"reason": "checked"})
+    held.set()
+    await expect(dialog.get_by_role("alert")).to_be_visible()
+    voted = await to.ask("GET", f"/jobs/{made['job_id']}")
+    assert [vote["verdict"] for vote in voted["approval"]["votes"]] == ["approve"]
+    await dialog.get_by_role("button", name="Back").click()
+    await expect(page.locator(".det")).to_contain_text("approved")
+    await asking.close()
+    await first.close()
+
+
+async def test_a_node_that_has_left_is_not_late(page: Page, site: Site) -> None:
+    place, to = site
+    await to.until("/nodes?live=false", lambda body: any(not one["live"] for one in body["items"]))
+    await page.goto(place.url)
+    nodes = page.locator(".answers a").filter(has_text="Nodes")
+    await expect(nodes).to_contain_text("of 1 on time")

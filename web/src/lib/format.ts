@@ -78,7 +78,7 @@ export const percent = (share: number): string => {
 
 export const short = (id: string): string => id.slice(-8);
 /** A name that people gave stays whole; of an id the tail is shown. */
-export const nodeName = (id: string): string => (/^[a-z]{2,4}_[0-9a-f]{20,}$/.test(id) ? `${id.slice(0, 4)}…${id.slice(-8)}` : id);
+export const nodeName = (id: string): string => id.replace(/^([a-z]{2,12}[-_])[0-9a-f]{12,}([0-9a-f]{8})$/, "$1…$2");
 export const person = (actor: string | null | undefined): string => (actor ?? "").replace(/^user:/, "");
 export const initials = (name: string): string => {
   const words = person(name).split(/[^\p{L}\p{N}]+/u).filter(Boolean);

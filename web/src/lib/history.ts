@@ -103,7 +103,7 @@ export function brief(event: Event): string {
   const data = event.data;
   if (event.kind === "task.completed" && data.duration != null) return `in ${dur(Number(data.duration))}`;
   if (event.kind === "task.started") return nodeName(text(data.node)) || about(event);
-  return about(event) || words(event.kind);
+  return about(event) || (event.task_id ? words(event.kind) : subject(event));
 }
 
 /** One line about an event. */

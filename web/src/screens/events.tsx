@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, may, q, type Page } from "../lib/api";
-import { clean, num, person, short, time } from "../lib/format";
+import { clean, num, person, plural, short, time } from "../lib/format";
 import { about, by, markOf, subject } from "../lib/history";
 import { paused, watch } from "../lib/live";
 import { useLoad } from "../lib/load";
@@ -113,7 +113,7 @@ function Audit({ pick }: { pick: JSX.Element }): JSX.Element {
     <div class={open ? "split" : "one"}>
       <div class="page"><Title acts={pick} sub="Every act of a person, written in the transaction of the act.">Audit</Title>
         {!allowed ? <div class="wrap"><Empty sign="key" title="The audit is for administrators">Reading it needs the role admin.</Empty></div> : <>
-          {checked && <div class="verif"><Icon is={checked.ok ? "completed" : "failed"} of={checked.ok ? "good" : "bad"} size={20} /><div class="min"><p class="strong">{checked.ok ? `The chain is whole, ${num(checked.rows)} rows` : `The chain breaks at row ${num(checked.first_wrong ?? 0)}`} <span class="sub">at {time(checked.at)}</span></p><p class="m dim cut">head {checked.head.slice(0, 32)}</p></div><span class="sp" /><Copy text={checked.head} name="Copy the head" /><Button onClick={verify}>Verify again</Button></div>}
+          {checked && <div class="verif"><Icon is={checked.ok ? "completed" : "failed"} of={checked.ok ? "good" : "bad"} size={20} /><div class="min"><p class="strong">{checked.ok ? `The chain is whole, ${plural(checked.rows, "row")}` : `The chain breaks at row ${num(checked.first_wrong ?? 0)}`} <span class="sub">at {time(checked.at)}</span></p><p class="m dim cut">head {checked.head.slice(0, 32)}</p></div><span class="sp" /><Copy text={checked.head} name="Copy the head" /><Button onClick={verify}>Verify again</Button></div>}
           <Shown of={loaded}>{(page) => page.items.length === 0 ? <div class="wrap gap"><Empty sign="chain" title="No act yet" /></div> : (
             <div class="wrap gap"><div class="scroll" ref={scrollable}><table class="t"><thead><tr><th class="n c2">Row</th><th>At</th><th>Who</th><th>Act</th><th class="c2">On</th><th class="c2">Version</th><th class="whyc c2">Reason</th></tr></thead><tbody>
               {page.items.map((row) => <tr data-row class={row === open ? "open" : ""} onClick={() => setParams({ open: row === open ? null : String(row.seq) })}><td class="n m dim c2">{num(row.seq)}</td><td><Time at={row.at} /></td><td><b class="strong"><Text>{person(row.actor)}</Text></b></td><td class="m">{row.operation}</td><td class="m c2"><Text>{row.subject.length > 24 ? `…${row.subject.slice(-12)}` : row.subject || "–"}</Text></td><td class="c2 m">{row.after_version !== null ? `${row.before_version ?? 0} → ${row.after_version}` : "–"}</td><td class="whyc c2"><Text>{row.reason}</Text></td></tr>)}</tbody></table></div>

@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { everywhere, get, may, type Page } from "../lib/api";
-import { age, clean, dur, num, percent, person, plural, short, tight, time } from "../lib/format";
+import { age, clean, dur, nodeName, num, percent, person, plural, short, tight, time } from "../lib/format";
 import { endedBar, isOver, isPaused, jobMark, jobPath, jobWhy, nameOf, notWell, waitsForVotes, type HostRow, type JobRow, type OpenApproval } from "../lib/fleet";
 import { about, brief, markOf, words } from "../lib/history";
 import { mark, paused, watch } from "../lib/live";
@@ -93,7 +93,7 @@ function needs(board: Board): Need[] {
   for (const task of board.stuck)
     all.push({ sign: "stuck", of: "warn", title: <><Text>{task.type}</Text> <span class="m">{short(task.id)}</span> is stuck</>, note: <>The lease is renewed, but it makes no progress. <Text>{task.node ?? ""}</Text></>, figure: dur(age(task.updated_at), true), unit: "no progress", href: `/tasks/${task.id}`, act: "Open", rank: 1e3 });
   for (const conflict of board.conflicts)
-    all.push({ sign: "conflict", of: "person", title: <>Two writers disagree about <code><Text>{conflict.client_id ?? short(conflict.task_id)}</Text></code></>, note: <Text>{`${conflict.node} wrote on version ${conflict.base_version}, the server has ${conflict.server_version}.`}</Text>, figure: dur(age(conflict.created_at), true), unit: "open", href: `/conflicts/${conflict.id}`, act: "Settle", person: true, rank: 4e3 });
+    all.push({ sign: "conflict", of: "person", title: <>Two writers disagree about <code><Text>{conflict.client_id ?? short(conflict.task_id)}</Text></code></>, note: <Text>{`${nodeName(conflict.node)} wrote on version ${conflict.base_version}, the server has ${conflict.server_version}.`}</Text>, figure: dur(age(conflict.created_at), true), unit: "open", href: `/conflicts/${conflict.id}`, act: "Settle", person: true, rank: 4e3 });
   for (const queue of board.queues.filter((one) => one.paused_at))
     all.push({ sign: "paused", of: "hold", title: <>Queue <Text>{queue.name}</Text> is paused, {plural(queue.counts.queued ?? 0, "task")} {queue.counts.queued === 1 ? "waits" : "wait"}</>, note: <Text>{`${person(queue.paused_by)}, ${time(queue.paused_at)}${queue.reason ? `: “${queue.reason}”` : ""}`}</Text>, figure: dur(age(queue.paused_at), true), unit: "paused", href: "/queues", act: "Resume…", rank: 2e5 });
   for (const run of board.operations.filter((one) => one.state === "stopped" && one.done + one.failed < one.total))

@@ -33,7 +33,7 @@ function Body({ queues, nodes }: { queues: Queue[]; nodes: Node[] }): JSX.Elemen
     <>
       <Title sub={worst ? <>The oldest due task waits {dur(worst.oldest_due_seconds, true)}, in <Text>{worst.name}</Text>.</> : "No due task waits outside a paused queue."}>
         {plural(queues.length, "queue")}{held.length ? `, ${held.length} paused` : ""}{behind.length ? `, ${behind.length} ${behind.length === 1 ? "falls" : "fall"} behind` : ""}</Title>
-      <div class="wrap scroll" ref={scrollable}><table class="t qt"><thead><tr><th>Queue</th><th>State</th><th class="n">Waits</th><th class="n c2">Blocked</th><th class="n">Runs</th><th class="n c2">Paused</th><th class="n c2">Failed</th><th class="n">Oldest</th><th class="c2">Served by</th><th class="n" /></tr></thead>
+      <div class="wrap scroll" ref={scrollable}><table class="t qt"><thead><tr><th>Queue</th><th>State</th><th class="n">Waits</th><th class="n c2">Blocked</th><th class="n c2">Runs</th><th class="n c2">Paused</th><th class="n c2">Failed</th><th class="n">Oldest</th><th class="c2">Served by</th><th class="n" /></tr></thead>
         <tbody>{queues.map((queue) => <Row queue={queue} nodes={nodes} />)}</tbody></table></div>
     </>
   );
@@ -50,7 +50,7 @@ function Row({ queue, nodes }: { queue: Queue; nodes: Node[] }): JSX.Element {
     <>
       <tr data-row><td><a class="strong" href={url(withParams("/tasks", { q: `queue:${quoted(queue.name)}` }))}><Text>{queue.name}</Text></a></td>
         <td>{queue.paused_at ? <span class="st"><Icon is="paused" of="hold" /><span>paused</span></span> : late ? <span class="st"><Icon is="stuck" of="warn" /><span>falls behind</span></span> : active ? <span class="st"><Icon is="running" of="work" /><span>flows</span></span> : <span class="st"><Icon is="queued" of="idle" /><span>idle</span></span>}</td>
-        <td class="n">{n("queued")}</td><td class="n c2">{n("blocked")}</td><td class="n">{n("running")}</td><td class="n c2">{n("paused")}</td><td class="n c2"><a href={url(withParams("/dead-letters", { q: `queue:${quoted(queue.name)}` }))}>{n("failed")}</a></td>
+        <td class="n">{n("queued")}</td><td class="n c2">{n("blocked")}</td><td class="n c2">{n("running")}</td><td class="n c2">{n("paused")}</td><td class="n c2"><a href={url(withParams("/dead-letters", { q: `queue:${quoted(queue.name)}` }))}>{n("failed")}</a></td>
         <td class={`n ${late ? "warn" : ""}`}>{dur(oldest, true)}</td>
         <td class="c2">{serving.length ? <span class="lease"><Meter parts={[[busy, "work"]]} total={Math.max(slots, 1)} /><span>{plural(serving.length, "node")}</span></span> : queue.name === EXTERNAL ? <span class="dim">nodes, by id</span> : queue.name === FLEET ? <span class="dim">agents</span> : <span class="warn">no node</span>}</td>
         <td class="n">{queue.paused_at ? (

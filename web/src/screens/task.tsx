@@ -97,7 +97,7 @@ function WhyBox({ task, why, events }: { task: TaskView; why: Why; events: Event
   const sentence = text.charAt(0).toUpperCase() + text.slice(1);
   return (
     <div class="why"><Icon is={task.status as Sign} of={familyOf(task.status)} />
-      <div><p class="strong"><Text>{sentence}</Text>{sentence.endsWith(".") ? "" : "."}{task.progress?.note && task.status !== "completed" ? <> <Text>{capital(task.progress.note)}</Text>.</> : null}</p>
+      <div><p class="strong"><Text>{sentence}</Text>{sentence.endsWith(".") ? "" : "."}{task.progress?.note && (task.status === "running" || task.status === "stuck") ? <> <Text>{capital(task.progress.note)}</Text>.</> : null}</p>
         {why.reasons.slice(1).map((reason) => <p><Text>{reason.text}</Text>.</p>)}
         {task.status === "failed" && task.failure && <p class="bad m"><Text>{task.failure.error_type ? `${task.failure.error_type}: ${task.failure.message}` : task.failure.message}</Text></p>}
         {late && <p>At {clock(Date.parse(late.at))} <Text>{by(late) || "an old runner"}</Text> came back and tried to report with fence {String(late.data.fence)}; nothing was changed.</p>}
