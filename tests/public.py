@@ -11,8 +11,8 @@ FACES = {
         WorkerState""",
     "holdfast.client": """AlreadyLocked AmbiguousId ApprovalAnswer ApprovalNeeded ApprovalVoid
         AuditView BadSelector BadSignature BlockRow BlockView BlockingClaim BlockingClient
-        BlockingNode BlockingWatch Claim Client Command CommandRefused ConflictView DeadGroup
-        DecisionView DeliveryView DryRunView EmptySelection EventView ExecutionView ExecutionWhy
+        BlockingNode BlockingWatch CheckpointView Claim Client Command CommandRefused ConflictView
+        DeadGroup DecisionView DeliveryView DryRunView EmptySelection EventView ExecutionView ExecutionWhy
         FoldedOutput Forbidden GatewayUnavailable GroupView HostImport HostRow HostSelection
         HostView Intervened Intervention IssuedWebhook JobAnswer JobChanged JobRejected JobRow
         JobView LocalTask LockView Malformed NewTask Node NodeFenced NodeView NotRunner

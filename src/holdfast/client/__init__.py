@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         WebhookView,
     )
     from holdfast.client.models import (
+        CheckpointView,
         DecisionView,
         DryRunView,
         EventView,
@@ -170,6 +171,7 @@ _ERRORS = (
     "UnsupportedMedia",
 )
 _MODELS = (
+    "CheckpointView",
     "DecisionView",
     "DryRunView",
     "EventView",
@@ -197,6 +199,7 @@ __all__ = [
     "BlockingClient",
     "BlockingNode",
     "BlockingWatch",
+    "CheckpointView",
     "Claim",
     "Client",
     "Command",
