@@ -5,7 +5,8 @@
 Promises: everything goes through the ports, so the same agent runs on a real host, over SSH and in virtual
 time. One call is open at a time. A call that the server holds is given up when something happens on the
 host. While no gateway answers, commands go on and their results wait. Only durations count: the host's
-clock may be years off. A server that says that another agent uses this identity ends the agent.
+clock may be years off. An agent whose incarnation does not count any more starts again; one that the server
+has shut out, or whose identity another process uses, ends.
 Never: starts what the server did not let go; ends a command because a gateway is away.
 """
 
@@ -44,6 +45,8 @@ long."""
 GOODBYE_SECONDS: Final = 5.0
 """How long a stopping agent tries to say what it gives back."""
 OUTPUT_BYTES_MIN: Final = 65_536
+FENCED_SECONDS: Final = 600.0
+"""Within this time `AgentSettings.starts_again` counts."""
 log = logging.getLogger("holdfast.agent")
 
 
@@ -78,6 +81,7 @@ class Agent:
         self._changed = asyncio.Event()
         self._held: asyncio.Task[AgentSyncAnswer] | None = None
         self._is_interrupted = False
+        self._fenced_at: list[float] = []
         executor.watch(self.wake)
 
     # -- from outside ------------------------------------------------------------------------------
@@ -149,6 +153,9 @@ class Agent:
             answer = await self._sync(report, wait_seconds)
         except TooLarge:
             raise
+        except NodeFenced as error:
+            await self._start_again(error)
+            return
         except InvalidInput as error:
             await self._sync_alone(report, error)
             await self._pace()
@@ -181,6 +188,18 @@ class Agent:
         # The newest token may be that of an offer whose answer was lost.
         self.runs.last_token = max(self.runs.last_token, started.last_token - 1)
         log.info("started: host %s, incarnation %d", started.host_id, started.incarnation)
+
+    async def _start_again(self, fenced: NodeFenced) -> None:
+        """Another incarnation counts. It may be one of this process: a start whose answer was lost, and that
+        took effect late. A server that has shut the agent out refuses the start too. If it happens again and
+        again, another process uses this identity."""
+        now = self._clock.monotonic()
+        self._fenced_at = [at for at in self._fenced_at if at > now - FENCED_SECONDS] + [now]
+        if len(self._fenced_at) > self._settings.starts_again:
+            raise fenced
+        log.warning("%s", fenced)
+        self.incarnation = None
+        await self._pace()
 
     def _hold_seconds(self) -> float:
         wait = min(self._settings.wait_seconds, self._heartbeat_seconds, WAIT_SECONDS_MAX)

@@ -55,6 +55,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long the agent waits for the end of a short command before it reports the start."""
     flush_seconds: float = 1.0
     """How often growing output is sent."""
+    starts_again: int = 3
+    """How often within ten minutes the agent starts again because another incarnation counts."""
     update_argv: tuple[str, ...] = ()
     """The command of the builtin `update`. Empty: updates are refused."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from holdfast.agent.link import HostGone
 from holdfast.clock import SystemClock
 from holdfast.core.command import Abort, Instruction
 from holdfast.core.fleet.hosts.entry import HostEntry
@@ -21,6 +24,7 @@ from holdfast.fleet.agents.agents import Agents
 from holdfast.fleet.agents.door import AgentDoor
 from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.ssh import driver as ssh_driver
+from holdfast.fleet.ssh.channel import SshHost
 from holdfast.fleet.ssh.driver import SshDriver
 from holdfast.fleet.ssh.rows import orphans
 from holdfast.fleet.ssh.target import SshTarget, read_target
@@ -199,3 +203,31 @@ def test_addresses(address: str, target: SshTarget) -> None:
 def test_wrong_addresses(address: str) -> None:
     with pytest.raises(BadConfig, match=r"write \[user@\]host"):
         read_target(address, "web-1")
+
+
+@pytest.mark.parametrize(
+    ("shell", "is_reached"),
+    [
+        ('echo Welcome to web-1; echo; exec {python} "$@"', True),
+        ("exec 1>&-; read line", False),
+        ("echo nothing else; exec 1>&-; read line", False),
+    ],
+)
+async def test_a_login_shell_that_speaks_hangs_nobody(
+    tmp_path: Path, shell: str, is_reached: bool
+) -> None:
+    async with ssh_site(tmp_path / "ssh") as site:
+        python = tmp_path / "python"
+        python.write_text(f"#!/bin/sh\n{shell.format(python=sys.executable)}\n")
+        python.chmod(0o755)
+        options = msgspec.structs.replace(site.options, python=str(python))
+        host = SshHost(SshTarget("127.0.0.1", site.port, "web-1"), options, "s1")
+        try:
+            if is_reached:
+                await host.open()
+                assert host.boot_id
+            else:
+                with pytest.raises(HostGone):
+                    await host.open()
+        finally:
+            await host.close()

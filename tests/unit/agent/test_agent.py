@@ -519,11 +519,26 @@ async def test_an_idle_agent_stops_at_once_also_without_a_gateway(world: World) 
 
 @in_world
 async def test_a_cloned_identity_ends_the_agent(world: World) -> None:
+    """Each of the two fences the other one, until one of them gives up."""
     world.begin()
-    await world.clock.sleep(1.0)
-    world.server.incarnation += 1
-    await world.clock.sleep(30.0)
+    for _ in range(4):
+        await world.clock.sleep(30.0)
+        assert not world.task.done()
+        world.server.incarnation += 1
+    await world.clock.sleep(60.0)
     assert isinstance(world.task.exception(), NodeFenced)
+
+
+@in_world
+async def test_a_start_that_takes_effect_late_does_not_end_the_agent(world: World) -> None:
+    """Its answer was lost, and another start was sent since."""
+    world.begin()
+    task = world.server.submit("e1", argv=["sleep", "40"])
+    await world.until(lambda: task.state == "started")
+    world.server.incarnation += 1
+    await world.until(lambda: world.server.is_done)
+    assert world.host.begun == {"e1": 1}
+    assert [result.state for result in task.results] == ["exited"]
 
 
 @in_world

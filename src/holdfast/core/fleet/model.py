@@ -207,6 +207,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     due_at: float | None = None
     """When the rollout looks at the job without an event. None: it waits for one."""
     version: int = 1
+    excluded_voters_json: str = "[]"
+    """Who may not vote on the job, whichever request asks: its requester, those who hold the requester's
+    token, and everyone who has edited it."""
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):

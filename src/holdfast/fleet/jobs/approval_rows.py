@@ -8,9 +8,7 @@ import msgspec
 
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet.approvals import approval as rules_of_approval
-from holdfast.core.fleet.approvals.approval import (
-    ApprovalTally,
-)
+from holdfast.core.fleet.approvals.approval import ApprovalTally, VoteVerdict
 from holdfast.core.fleet.model import (
     ApprovalRequest,
     Job,
@@ -42,15 +40,22 @@ class ApprovalView(msgspec.Struct, frozen=True):
     """The act had been done before."""
 
 
-def asked(job: Job) -> Script[tuple[ApprovalRequest, list[Vote]]]:
+def asked(
+    job: Job, name: str = "", verdict: VoteVerdict | None = None
+) -> Script[tuple[ApprovalRequest, list[Vote], bool]]:
+    """The request on which this person votes, its votes, and whether the vote is a repeat: that is answered
+    as before, also if the job has ended since. AlreadyDecided if it is none and comes too late."""
     if job.approval_id is None:
         raise AlreadyDecided(f"job {job.id} needs no approval ({job.approval_state})", decision=job)
-    if job.finished_at is not None or job.status is JobStatus.HALTING:
+    request = yield from asking.read_request(job.approval_id)
+    votes = yield from asking.read_votes(request.id)
+    is_repeat = rules_of_approval.repeated(request, votes, name, verdict) is not None
+    is_over = job.finished_at is not None or job.status is JobStatus.HALTING
+    if is_over and not is_repeat:
         raise AlreadyDecided(
             f"job {job.id} has ended or is halted: it is {job.status}", decision=job
         )
-    request = yield from asking.read_request(job.approval_id)
-    return request, (yield from asking.read_votes(request.id))
+    return request, votes, is_repeat
 
 
 def save(

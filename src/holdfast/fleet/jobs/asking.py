@@ -6,11 +6,13 @@ ends, at the latest, when the job's own time is over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
+from holdfast.core import codec
 from holdfast.core.fleet.approvals import approval as rules_of_approval
 from holdfast.core.fleet.approvals.approval import RequestState
 from holdfast.core.fleet.approvals.rules import (
@@ -69,8 +71,6 @@ def judged(
     rule: ApprovalRule | NotRequired,
     ids: Ids,
     now: float,
-    *,
-    excluded: Sequence[str],
 ) -> tuple[Job, ApprovalRequest | None]:
     """The job with the state of its approval, and the request that people have to decide, if any."""
     if isinstance(rule, NotRequired):
@@ -83,7 +83,7 @@ def judged(
         job_id=job.id,
         digest=job.digest,
         requested_by=job.created_by,
-        excluded=excluded,
+        excluded=excluded_voters(job),
         now=now,
     )
     request = replace(request, expires_at=min(request.expires_at, max(job.not_after, now)))
@@ -91,6 +91,30 @@ def judged(
         job, approval_state=ApprovalState.WAIT_APPROVAL, approval_id=request.id, due_at=None
     )
     return waiting, request
+
+
+def excluded_voters(job: Job) -> set[str]:
+    """Who may not vote on the job."""
+    return {job.created_by, *msgspec.json.decode(job.excluded_voters_json, type=list[str])}
+
+
+def excluding(job: Job, names: Iterable[str]) -> Job:
+    """The job, on which these may not vote either."""
+    return replace(job, excluded_voters_json=codec.dumps(sorted({*excluded_voters(job), *names})))
+
+
+def exclude(job: Job, now: float) -> Script[None]:
+    """Tells a request that waits who may not vote any more. Votes that they have given do not count."""
+    if job.approval_id is None:
+        return
+    request = yield from read_request(job.approval_id)
+    if request.state != RequestState.PENDING:
+        return
+    names = excluded_voters(job) | rules_of_approval.excluded_of(request)
+    yield call(own("exclude_voters"), id=request.id, excluded_json=codec.dumps(sorted(names)))
+    for vote in (yield from read_votes(request.id)):
+        if vote.voter in names and vote.withdrawn_at is None:
+            yield from write_vote(replace(vote, withdrawn_at=now))
 
 
 def add_request(request: ApprovalRequest) -> Script[None]:

@@ -26,6 +26,7 @@ from holdfast.core.fleet.jobs.spec import JobSpec, read_spec, with_definition
 from holdfast.core.fleet.model import ApprovalState, HostState, Job
 from holdfast.core.fleet.rollout import control as rollout_control
 from holdfast.core.fleet.rollout.policy import Amount, BudgetName, HaltMode, Policy, loosened
+from holdfast.core.fleet.rollout.state import HaltCause, RolloutState
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.fleet.status import Bucket, bucket
 from holdfast.core.ids import Ids
@@ -128,9 +129,15 @@ class JobControl:
         """Opens the wave that waits for a person."""
         return await self._order(job_id, by, partial(_promoted, by=by))
 
-    async def set(self, job_id: str, change: RolloutChange, by: By) -> Ordered:
-        """Changes the rollout of a job. ApprovalVoid if it would allow more than what was approved."""
-        return await self._order(job_id, by, partial(_changed, change=change, by=by))
+    async def set(
+        self, job_id: str, change: RolloutChange, by: By, *, excluded_voters: Sequence[str] = ()
+    ) -> Ordered:
+        """Changes the rollout of a job. ApprovalVoid if it would allow more than what was approved. Who edits
+        a job may not vote on it, nor may `excluded_voters`, e.g. those who hold the editor's token."""
+        editors = (by.actor, *excluded_voters)
+        return await self._order(
+            job_id, by, partial(_changed, change=change, by=by, editors=editors)
+        )
 
     async def _order(self, job_id: str, by: By, order: Order, *, is_halt: bool = False) -> Ordered:
         script = partial(_carry_out, job_id=job_id, order=order, by=by, is_halt=is_halt)
@@ -202,6 +209,8 @@ def _carry_out(
         return ordered
     work = Work(now)
     work.mention([event])
+    if after.excluded_voters_json != job.excluded_voters_json:
+        yield from asking.exclude(after, now)
     ordered = Ordered((yield from write_job(job, after)))
     yield from end(by.beside, ordered, now)
     yield from work.save(dialect, ids.record(now))
@@ -240,7 +249,9 @@ def _promoted(job: Job, now: float, *, by: By) -> tuple[Job, NewEvent]:
     return replace(with_rollout(job, replace(rollout, state=state)), due_at=now), event
 
 
-def _changed(job: Job, now: float, *, change: RolloutChange, by: By) -> tuple[Job, NewEvent]:
+def _changed(
+    job: Job, now: float, *, change: RolloutChange, by: By, editors: Sequence[str]
+) -> tuple[Job, NewEvent]:
     rollout = rollout_of(job)
     policy = change.applied(rollout.policy)
     needed_none = job.approval_state is ApprovalState.NOT_REQUIRED and job.break_glass_json is None
@@ -254,7 +265,8 @@ def _changed(job: Job, now: float, *, change: RolloutChange, by: By) -> tuple[Jo
     if policy == rollout.policy:
         return job, event
     due_at = now if job.started_at is not None else job.due_at
-    return replace(with_rollout(job, replace(rollout, policy=policy)), due_at=due_at), event
+    edited = with_rollout(asking.excluding(job, editors), replace(rollout, policy=policy))
+    return replace(edited, due_at=due_at), event
 
 
 def _signed(by: By) -> dict[str, Any]:
@@ -273,8 +285,12 @@ def _abort(
 ) -> Script[tuple[Ordered, list[str]]]:
     yield from begin(by.beside, now)
     job = yield from lock_for(job_id, by.expected_version)
-    _check_open(job)
     rollout = rollout_of(job)
+    if job.finished_at is not None and _was_aborted(rollout.state):
+        ordered = Ordered(job, is_repeat=True)
+        yield from end(by.beside, ordered, now)
+        return ordered, []
+    _check_open(job)
     reason = by.reason or f"aborted by {by.actor}"
     state = rollout_control.halt(rollout.state, mode, reason=reason, actor=by.actor)
     if state is rollout.state:
@@ -298,6 +314,10 @@ def _abort(
 
     planned = yield from step.run(dialect, most=ENDED_MAX, also=also)
     return done[0], planned.wake
+
+
+def _was_aborted(state: RolloutState) -> bool:
+    return state.halt is not None and state.halt.cause is HaltCause.OPERATOR and state.halt.is_final
 
 
 # -- retry -------------------------------------------------------------------------------------------

@@ -222,7 +222,7 @@ def _new(
         due_at=now,
     )
     rule = yield from asking.find_rule(spec, targets.hosts, rules)
-    job, approval = asking.judged(job, rule, ids, now, excluded=excluded_voters)
+    job, approval = asking.judged(asking.excluding(job, excluded_voters), rule, ids, now)
     rollout = Rollout(policy=spec.rollout, state=begin_rollout(job.hosts))
     return _New(with_rollout(job, rollout), targets.hosts, approval)
 

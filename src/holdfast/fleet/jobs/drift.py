@@ -84,16 +84,15 @@ def ask_again(
 ) -> Script[tuple[Job, list[NewEvent]]]:
     """Ends the request of the job, and asks for another one where the rules want it. The job gets what
     people are asked about now: the definition of its command type, and the versions of its secrets."""
-    excluded: tuple[str, ...] = (job.created_by,)
+    fresh = replace(job, digest=current.digest, spec_json=stored(current.spec))
     if job.approval_id is not None:
         before = yield from asking.read_request(job.approval_id)
-        excluded = tuple(rules_of_approval.excluded_of(before))
+        fresh = asking.excluding(fresh, rules_of_approval.excluded_of(before))
         yield from asking.write_request(before, voided(before, now))
     rule = yield from asking.find_rule(
         current.spec, current.hosts, rules, is_defined=current.is_defined
     )
-    fresh = replace(job, digest=current.digest, spec_json=stored(current.spec))
-    changed, request = asking.judged(fresh, rule, ids, now, excluded=excluded)
+    changed, request = asking.judged(fresh, rule, ids, now)
     if request is not None:
         yield from asking.add_request(request)
     changed = with_rollout(changed, rollout_of(changed))

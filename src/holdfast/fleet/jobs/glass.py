@@ -62,7 +62,7 @@ def break_glass(
         unreviewed=[other.id for other in unreviewed],
         now=now,
     )
-    request, votes = yield from asked(job)
+    request, votes, _ = yield from asked(job)
     void = asking.voided(request, now)
     yield from asking.write_request(request, void)
     changed = replace(

@@ -134,6 +134,7 @@ _WRITTEN: Final = (
         "digest",
         "approval_state",
         "approval_id",
+        "excluded_voters_json",
         "status",
         "halt_json",
         "rollout_json",

@@ -66,16 +66,14 @@ def vote(
 ) -> Script[ApprovalView]:
     yield from begin(by.beside, now)
     job = yield from lock_for(job_id, by.expected_version)
-    request, votes = yield from asked(job)
+    request, votes, is_repeat = yield from asked(job, ballot.person.name, ballot.verdict)
+    if is_repeat:
+        return (yield from _repeat(job, request, votes, by, now))
     if job.started_at is None and request.state == RequestState.PENDING:
         current = yield from current_digest(job, rules, now)
         if current.digest != request.digest:
             raise Drifted
     cast = rules_of_approval.vote(request, votes, ballot, now)
-    if cast.is_repeat:
-        view = shown(job, request, votes, is_repeat=True)
-        yield from end(by.beside, view, now)
-        return view
     yield from asking.write_vote(cast.vote)
     yield from asking.write_request(request, cast.request)
     votes = [*(vote for vote in votes if vote.voter != cast.vote.voter), cast.vote]
@@ -86,6 +84,15 @@ def vote(
             rules=rules, verdict=cast.vote.verdict, said=said,
         )
     )  # fmt: skip
+
+
+def _repeat(
+    job: Job, request: ApprovalRequest, votes: Sequence[Vote], by: By, now: float
+) -> Script[ApprovalView]:
+    """The answer to a vote that was given before."""
+    view = shown(job, request, votes, is_repeat=True)
+    yield from end(by.beside, view, now)
+    return view
 
 
 def _settle(
@@ -193,14 +200,12 @@ def withdraw(
 ) -> Script[ApprovalView]:
     yield from begin(by.beside, now)
     job = yield from lock_for(job_id, by.expected_version)
-    request, votes = yield from asked(job)
+    request, votes, is_repeat = yield from asked(job, name, None)
+    if is_repeat:
+        return (yield from _repeat(job, request, votes, by, now))
     cast = rules_of_approval.withdraw(
         request, votes, name, now, is_started=job.started_at is not None
     )
-    if cast.is_repeat:
-        view = shown(job, request, votes, is_repeat=True)
-        yield from end(by.beside, view, now)
-        return view
     yield from asking.write_vote(cast.vote)
     yield from asking.write_request(request, cast.request)
     votes = [*(vote for vote in votes if vote.voter != name), cast.vote]

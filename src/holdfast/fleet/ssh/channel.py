@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import shlex
+from contextlib import suppress
 from typing import Any, Final
 
 import asyncssh
@@ -21,20 +22,29 @@ from holdfast.fleet.ssh.target import SshOptions, SshTarget
 
 KEEPALIVES: Final = 3
 STDERR_CHARS: Final = 500
+REASON_SECONDS: Final = 1.0
+"""How long a keeper that did not answer has to say why."""
+NOISE_LINES_MAX: Final = 1_000
 
 
 class _Reader:
-    """The stream of answers. A connection that is lost ends it."""
+    """The stream of answers. A connection that is lost ends it. What the login shell prints before the first
+    answer, e.g. a greeting of its profile, is skipped."""
 
     def __init__(self, process: asyncssh.SSHClientProcess[bytes]) -> None:
         self._process = process
+        self._noise_left = NOISE_LINES_MAX
 
     async def readline(self) -> bytes:
-        try:
-            line: bytes = await self._process.stdout.readline()
-        except asyncssh.Error:
-            return b""
-        return line
+        while True:
+            try:
+                line: bytes = await self._process.stdout.readline()
+            except asyncssh.Error:
+                return b""
+            if not self._noise_left or not line or line.startswith(b"{"):
+                self._noise_left = 0
+                return line
+            self._noise_left -= 1
 
 
 class SshHost:
@@ -90,7 +100,9 @@ class SshHost:
         """Why the keeper did not answer, e.g. because the host has no Python."""
         said = b""
         if self._process is not None and isinstance(error, HostGone):
-            said = (await self._process.stderr.read(STDERR_CHARS)).strip()
+            with suppress(TimeoutError, asyncssh.Error):
+                async with asyncio.timeout(REASON_SECONDS):
+                    said = (await self._process.stderr.read(STDERR_CHARS)).strip()
         if said:
             return said.decode(errors="replace").splitlines()[-1]
         return "no answer in time" if isinstance(error, TimeoutError) else str(error)

@@ -181,7 +181,7 @@ async def reach(host: Host, options: SshOptions, ids: Ids) -> AsyncIterator[Rig]
         yield Rig(
             HostJournal(link, f"{link.folder}/journal", ids.secret()),
             _SshExecutor(link, f"{link.folder}/runs", is_root=link.is_root),
-            AgentSettings(version="ssh", allow=ALLOW),
+            AgentSettings(version="ssh", allow=ALLOW, starts_again=0),
             link.facts,
         )
     finally:

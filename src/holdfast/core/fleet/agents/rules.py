@@ -327,7 +327,9 @@ class _Judge:
         # Of a store that was restored: the agent ignores tokens that its journal is beyond.
         is_old = token <= self._message.last_token
         if _has_no_go(run, token) and (is_past or is_old or not knows):
-            why = "the host knows newer tokens" if is_old else "the agent that got the offer is gone"
+            why = (
+                "the host knows newer tokens" if is_old else "the agent that got the offer is gone"
+            )
             self._order(run, Release(why))
             self.effects.slot = lease.released(self.effects.slot)
         elif (

@@ -138,9 +138,8 @@ def vote(
     name = ballot.person.name
     rule = rule_of(request)
     _check_voter(request, rule, ballot.person)
-    own = next((v for v in votes if v.voter == name and v.withdrawn_at is None), None)
-    if own is not None and own.verdict == ballot.verdict and own.digest == request.digest:
-        return CastVote(request, own, is_repeat=True)
+    if (before := repeated(request, votes, name, ballot.verdict)) is not None:
+        return before
     current = as_of(request, now, digest=digest)
     if current.state == RequestState.VOID or ballot.expect_digest not in (None, current.digest):
         raise ApprovalVoid(
@@ -160,6 +159,18 @@ def vote(
         at=now,
     )
     return CastVote(_judged(current, rule, [*_others(votes, name), cast], now), cast)
+
+
+def repeated(
+    request: ApprovalRequest, votes: Sequence[Vote], name: str, verdict: VoteVerdict | None
+) -> CastVote | None:
+    """The vote that this person has given before, whatever has become of the job since. `verdict`: None if a
+    vote is taken back."""
+    own = next((v for v in votes if v.voter == name), None)
+    if own is None or (own.withdrawn_at is not None) != (verdict is None):
+        return None
+    is_same = verdict is None or (own.verdict == verdict and own.digest == request.digest)
+    return CastVote(request, own, is_repeat=True) if is_same else None
 
 
 def withdraw(

@@ -84,7 +84,8 @@ async def change(call: Call, job_id: str, body: JobChange, *, project: str | Non
     )
 
     async def order(job: str, by: By) -> Ordered:
-        return await call.services.fleet.job_control.set(job, wanted, by)
+        control = call.services.fleet.job_control
+        return await control.set(job, wanted, by, excluded_voters=await token_owners(call))
 
     detail = msgspec.to_builtins(wanted)
     return await _order(call, job_id, body, project, order, detail=detail)

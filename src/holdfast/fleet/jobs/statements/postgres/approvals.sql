@@ -22,6 +22,10 @@ UPDATE holdfast_approval SET state = :state::text, ended_at = :ended_at::float8,
 WHERE id = :id::text AND version = :seen::bigint AND state = :seen_state::text
 RETURNING id;
 
+-- name: exclude_voters
+-- index: holdfast_approval_pkey
+UPDATE holdfast_approval SET excluded_json = :excluded_json::text, version = version + 1 WHERE id = :id::text;
+
 -- name: write_vote
 -- index: holdfast_vote_pkey
 INSERT INTO holdfast_vote ({vote}) VALUES ({vote?})

@@ -22,6 +22,10 @@ UPDATE holdfast_approval SET state = :state, ended_at = :ended_at, version = :ve
 WHERE id = :id AND version = :seen AND state = :seen_state
 RETURNING id;
 
+-- name: exclude_voters
+-- index: holdfast_approval (primary key)
+UPDATE holdfast_approval SET excluded_json = :excluded_json, version = version + 1 WHERE id = :id;
+
 -- name: write_vote
 -- index: holdfast_vote (primary key)
 INSERT INTO holdfast_vote ({vote}) VALUES ({vote?})

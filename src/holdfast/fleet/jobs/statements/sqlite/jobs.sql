@@ -14,7 +14,8 @@ SELECT {job} FROM holdfast_job WHERE id = :id;
 -- What changes after the creation. The row is locked.
 -- index: holdfast_job (primary key)
 UPDATE holdfast_job SET
-    spec_json = :spec_json, digest = :digest, approval_state = :approval_state, approval_id = :approval_id, status = :status,
+    spec_json = :spec_json, digest = :digest, approval_state = :approval_state, approval_id = :approval_id,
+    excluded_voters_json = :excluded_voters_json, status = :status,
     halt_json = :halt_json, rollout_json = :rollout_json, counts_json = :counts_json,
     break_glass_json = :break_glass_json, started_at = :started_at, finished_at = :finished_at, due_at = :due_at,
     version = :version
