@@ -67,7 +67,7 @@ def sync_batch(
     """Applies syncs of several agents."""
     batch = _Batch(messages, parts, now)
     yield from batch.load()
-    batch.judge()
+    yield from batch.judge()
     yield from batch.command()
     yield from batch.offer()
     yield from batch.list_blocks()
@@ -186,14 +186,17 @@ class _Batch:
 
     # -- judging ---------------------------------------------------------------------------------------
 
-    def judge(self) -> None:
+    def judge(self) -> Script[None]:
+        runs = [run for name in self._work.tasks if (run := self._run(name)) is not None]
+        waiting = [run for run in runs if run.execution.go_at is None]
+        blocked_by = yield from self._parts.blocks.verdicts(waiting, self._epochs, self._now)
         for host_id in self._heard:
             message = self._messages[host_id]
             slot = self._slots.get(host_id)
             standing = self._agents[host_id].standing(slot, self._now)
             names = self._names[host_id]
-            runs = {name: run for name in names if (run := self._run(name)) is not None}
-            effects = agent_rules.judge(standing, message, runs, self._now)
+            found = {name: run for name in names if (run := self._run(name)) is not None}
+            effects = agent_rules.judge(standing, message, found, self._now, blocked_by)
             self._effects[host_id] = effects
             self._move(effects.rulings)
             self._work.mention(effects.events)
@@ -320,9 +323,9 @@ class _Batch:
             execution = self._changed.get(task_id, self._executions[task_id])
             self._changed[task_id] = replace(execution, output_json=states)
         for effects in self._effects.values():
-            effects.log_next.update(
-                {"/".join(key): n for key, n in self._log_next(effects).items()}
-            )
+            for one in effects.chunks:
+                key = (one.task_id, one.stream)
+                effects.log_next["/".join(key)] = placed.log_next[key]
         self.figures["output"] += placed.received
         self.figures["folded"] += placed.folded
         yield from self._renew()
@@ -336,12 +339,6 @@ class _Batch:
         if agents:
             yield call_rows(own("write_agents"), agents, now=self._now)
         yield from apply.finish(self._work, record_id, dialect)
-
-    def _log_next(self, effects: SyncEffects) -> dict[tuple[str, str], int]:
-        placed = self._outputs.placed.log_next
-        return {
-            (one.task_id, one.stream): placed[one.task_id, one.stream] for one in effects.chunks
-        }
 
     def _renew(self) -> Script[None]:
         """Renews leases of runs that their agents have. A task that is written anyway has it in its row."""

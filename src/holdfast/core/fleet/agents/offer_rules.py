@@ -65,8 +65,11 @@ class Offered(msgspec.Struct, frozen=True):
     """Outcomes of executions that ended instead."""
 
 
-def may_start(run: Run, now: float) -> Waits | UnstartedEnd | None:
-    """Whether an execution may start now. None: it may."""
+def may_start(
+    run: Run, now: float, blocked_by: BlockVerdict = lambda run: None
+) -> Waits | UnstartedEnd | None:
+    """Whether an execution may start now. None: it may. What a block keeps from starting waits here: the next
+    offer ends or holds it."""
     job = run.job.job
     end = unstarted_end(job, run.execution, run.task, now)
     if end is not None:
@@ -77,7 +80,10 @@ def may_start(run: Run, now: float) -> Waits | UnstartedEnd | None:
         return Waits("the job is paused")
     if job.status is not JobStatus.RUNNING:
         return Waits("the job has not started")
-    return Waits("the host waits for its turn") if run.execution.away else None
+    if run.execution.away:
+        return Waits("the host waits for its turn")
+    block = blocked_by(run)
+    return None if block is None else Waits(block_text(block, now))
 
 
 def may_be_offered(node_state: NodeState, host_state: HostState, slot: LeaseRow) -> bool:

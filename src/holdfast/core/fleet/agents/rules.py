@@ -29,7 +29,14 @@ from holdfast.core.fleet.agents.facts import (
     SyncEffects,
     taken_with,
 )
-from holdfast.core.fleet.agents.offer_rules import Waits, may_be_offered, may_start, reported
+from holdfast.core.fleet.agents.offer_rules import (
+    BlockVerdict,
+    Waits,
+    may_be_offered,
+    may_start,
+    reported,
+)
+from holdfast.core.fleet.agents.proofs import has_no_go, proves_end, proves_no_start
 from holdfast.core.fleet.agents.result_rules import NO_START, command_of, late_json, with_outcome
 from holdfast.core.fleet.agents.run_output import StreamState, awaits_more, read_states
 from holdfast.core.fleet.agents.wire import (
@@ -69,11 +76,15 @@ def fenced(standing: AgentStanding, message: AgentSync) -> str | None:
 
 
 def judge(
-    standing: AgentStanding, message: AgentSync, runs: Mapping[str, Run], now: float
+    standing: AgentStanding,
+    message: AgentSync,
+    runs: Mapping[str, Run],
+    now: float,
+    blocked_by: BlockVerdict = lambda run: None,
 ) -> SyncEffects:
     """The effects of a sync of an agent that may speak. `runs`: what the message names, and what holds the
-    slot, as far as it exists."""
-    judged = _Judge(standing, message, runs, now)
+    slot, as far as it exists. `blocked_by`: about runs without a go."""
+    judged = _Judge(standing, message, runs, now, blocked_by)
     for ref in message.accepts:
         judged.accept(ref)
     for run in message.running:
@@ -92,9 +103,14 @@ class _Judge:
     """One sync."""
 
     def __init__(
-        self, standing: AgentStanding, message: AgentSync, runs: Mapping[str, Run], now: float
+        self,
+        standing: AgentStanding,
+        message: AgentSync,
+        runs: Mapping[str, Run],
+        now: float,
+        blocked_by: BlockVerdict,
     ) -> None:
-        self._standing = standing
+        self._standing, self._blocked_by = standing, blocked_by
         self._agent = standing.agent
         self._message = message
         self._now = now
@@ -115,7 +131,7 @@ class _Judge:
             if run.task.status is Status.STUCK:
                 self._going_on(run, RunPhase.GO)
             self._go(ref)
-        elif (refusal := may_start(run, self._now)) is not None:
+        elif (refusal := may_start(run, self._now, self._blocked_by)) is not None:
             reason = refusal.reason if isinstance(refusal, Waits) else refusal.detail
             self._order(run, Release(reason))
             self._withdraw(ref, reason)
@@ -206,9 +222,9 @@ class _Judge:
         run = self._runs.get(result.execution)
         if run is None or result.token in run.taken:
             return
-        if result.state in NO_START and not self._proves_no_start(run, result):
+        if result.state in NO_START and not proves_no_start(self._agent, run, result):
             result = replace(result, state="unknown", reason=_CONTRADICTED)
-        is_proof = self._proves_end(run, result)
+        is_proof = proves_end(self._agent, run, result)
         if not is_proof and not run.holds(result.token):
             return
         if is_proof:
@@ -220,23 +236,6 @@ class _Judge:
             self._keep(run, result)
         if run.execution.token == result.token and run.execution.fence is not None:
             self.effects.ended.append(EndedRun(run.task.id, run.execution.fence, result))
-
-    # -- what a result proves --------------------------------------------------------------------------
-
-    def _proves_no_start(self, run: Run, result: AgentResult) -> bool:
-        """Without a go nothing has started. A journal knows the tokens since it was begun; a run that the
-        agent called started did start."""
-        if _has_no_go(run, result.token):
-            return True
-        if result.token <= self._agent.journal_token:
-            return False
-        return not (run.holds(result.token) and phase_of(run.task) is RunPhase.STARTED)
-
-    def _proves_end(self, run: Run, result: AgentResult) -> bool:
-        """Whether the token surely does not run any more."""
-        if result.token > self._agent.journal_token or _has_no_go(run, result.token):
-            return True
-        return result.state == "exited" or result.token <= self._agent.boot_token
 
     def _end(self, run: Run, result: AgentResult, *, is_later: bool) -> None:
         """The result of the run that holds the task."""
@@ -326,7 +325,7 @@ class _Judge:
         is_past = token <= self._agent.boot_token
         # Of a store that was restored: the agent ignores tokens that its journal is beyond.
         is_old = token <= self._message.last_token
-        if _has_no_go(run, token) and (is_past or is_old or not knows):
+        if has_no_go(run, token) and (is_past or is_old or not knows):
             why = (
                 "the host knows newer tokens" if is_old else "the agent that got the offer is gone"
             )
@@ -390,11 +389,6 @@ class _Judge:
         data = {"job": execution.job_id, "host": execution.host_id, "token": execution.token}
         event = new_event("execution.reconciled", run.task, self._now, **data)
         self.effects.events.append(replace(event, version=run.task.version))
-
-
-def _has_no_go(run: Run, token: int) -> bool:
-    """Whether the token never got a go."""
-    return run.execution.token == token and run.execution.go_at is None
 
 
 def abort_id(execution: str, token: int) -> str:

@@ -1,0 +1,73 @@
+"""A block that begins to count between an offer and its go."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from holdfast.core.task import Status
+from holdfast.fleet.blocks.blocks import Blocks, NewBlock
+from holdfast.store.store import Store
+from tests.backends import Bench
+from tests.conformance.fleet.agent_support import (
+    TestAgent,
+    accept,
+    add_job,
+    enrol,
+    get_execution,
+    get_task,
+    make_agents,
+)
+from tests.conformance.fleet.support import BY, PROJECT
+
+EFFECTS = [("refuse", (Status.ABORTED, False)), ("hold", (Status.QUEUED, True))]
+"""What becomes of the execution: its status, and whether it is held."""
+
+
+async def at_minute(bench: Bench, store: Store, **fields: Any) -> float:
+    """Adds a block whose window opens at a full minute, within two hours. Returns when."""
+    at = datetime.fromtimestamp(store.now() + 3600, UTC).replace(second=0, microsecond=0)
+    rule = f"FREQ=DAILY;BYHOUR={at.hour};BYMINUTE={at.minute}"
+    window = {"rrule": rule, "duration_seconds": 3600.0}
+    await Blocks(store).add(
+        PROJECT, NewBlock(host="web-1", reason="freeze", window=window, **fields), BY
+    )
+    return at.timestamp()
+
+
+@pytest.mark.parametrize(("effect", "becomes"), EFFECTS)
+async def test_a_window_that_opens_after_the_offer_keeps_its_go_back(
+    bench: Bench, store: Store, effect: str, becomes: tuple[Status, bool]
+) -> None:
+    agents = make_agents(store)
+    agent = TestAgent(agents, await enrol(agents, store, "web-1"))
+    opens_at = await at_minute(bench, store, effect=effect)
+    bench.clock.set(opens_at - 5)
+    [execution] = await add_job(store, [agent.host_id])
+    [offer] = (await agent.sync()).offers
+    bench.clock.set(opens_at + 20)
+    answer = await agent.sync(**accept(execution, offer.token))
+    assert answer.go == []
+    assert "freeze" in answer.withdraw[0].reason
+    await agent.sync()
+    task = await get_task(store, execution)
+    assert (task.status, task.held_by is not None) == becomes
+    assert (await get_execution(store, execution)).go_at is None
+
+
+@pytest.mark.parametrize(("effect", "becomes"), EFFECTS)
+async def test_a_block_that_is_added_after_the_offer_keeps_its_go_back(
+    store: Store, effect: str, becomes: tuple[Status, bool]
+) -> None:
+    agents = make_agents(store)
+    agent = TestAgent(agents, await enrol(agents, store, "web-1"))
+    [execution] = await add_job(store, [agent.host_id])
+    [offer] = (await agent.sync()).offers
+    await Blocks(store).add(PROJECT, NewBlock(host="web-1", reason="freeze", effect=effect), BY)
+    answer = await agent.sync(**accept(execution, offer.token))
+    assert (answer.go, len(answer.withdraw)) == ([], 1)
+    await agent.sync()
+    task = await get_task(store, execution)
+    assert (task.status, task.held_by is not None) == becomes
