@@ -57,6 +57,7 @@ OTHERS = {
         UnknownOrder""",
     "holdfast.orders.execution.metrics": "FAMILIES",
     "holdfast.orders.metrics": "FAMILIES",
+    "holdfast.otel": "instrument",
     "holdfast.primitives.prometheus": "collector",
 }
 
@@ -79,6 +80,7 @@ INTERNAL = [
     "sim",
     "store",
     "sync",
+    "tracing",
     "variables",
     "web",
 ]

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from typing import Final
 
+from holdfast import __version__
 from holdfast.app import http_of
 from holdfast.core.text import one_line
 from holdfast.engine.meters import FAMILIES, count_hint, describe_build
@@ -53,10 +54,12 @@ async def serving(queue: Queue, metrics: Metrics, host: str, port: int) -> Async
     with ExitStack() as ends:
         if http_of(queue) is None:
             resources = await queue.parts.sessions.open()
-            describe_build(metrics, "sqlite" if resources.store.one_writer else "postgres")
+            describe_build(
+                metrics, __version__, "sqlite" if resources.store.one_writer else "postgres"
+            )
             ends.callback(resources.bus.subscribe(lambda hint: count_hint(metrics, hint)))
         else:
-            describe_build(metrics, "gateway")
+            describe_build(metrics, __version__, "gateway")
         pages = Scrapes(metrics, queue.parts.stats.measure)
         try:
             server = await asyncio.start_server(pages.connected, host, port, limit=HEAD_BYTES_MAX)

@@ -39,6 +39,9 @@ class SubmitOptions(TypedDict, total=False):
     project: str
     unique: dict[str, Any] | None
     """A window: `{"until": "started"}`, `{"until": "ended"}` or `{"period_seconds": 60}`, each with `by`."""
+    traceparent: str
+    """The span that enqueues the task (W3C Trace Context), which its runs go on from."""
+    tracestate: str
 
 
 class NewTask(SubmitOptions, total=False):

@@ -27,6 +27,7 @@ NOT_HASHED: Final[dict[str, str]] = {
     "retry_cap_seconds": "only the type's configuration sets it",
     "retry_policy": "only the type's configuration sets it",
     "max_deaths": "only the type's configuration sets it",
+    "trace": "a repeat of the request has another trace",
 }
 """Fields of `EnqueueRequest` and `TaskOptions` that `request_hash` leaves out, and why."""
 _PLACED: Final = (

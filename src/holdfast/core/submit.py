@@ -22,6 +22,7 @@ from holdfast.core.task import DEFAULT_PROJECT, Status, Task, TaskOptions
 from holdfast.core.unique import Unique, window_key
 from holdfast.core.wire import check_project
 from holdfast.errors import InvalidInput, PayloadTooLarge, UnserialisablePayload
+from holdfast.tracing import TraceContext
 
 PAYLOAD_BYTES_MAX: Final = 262_144
 RESULT_BYTES_MAX: Final = 1_048_576
@@ -165,6 +166,13 @@ def submit_like(model: Submission, payload: object, task_id: str, now: float) ->
         due_at=now,
     )
     return Submission(task)
+
+
+def with_trace(submission: Submission, trace: TraceContext) -> Submission:
+    """The same task with the span that enqueues it. The hash of the request stays."""
+    task = submission.task
+    options = replace(task.options, trace=trace)
+    return replace(submission, task=replace(task, options_json=codec.dumps(options)))
 
 
 def inserted_at(task: Task, at: float) -> Task:

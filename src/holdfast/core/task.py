@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core import codec
 from holdfast.core.limit import LimitRule
+from holdfast.tracing import TraceContext
 
 
 class Status(StrEnum):
@@ -103,6 +104,8 @@ class TaskOptions(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     then it is lost (`start_once.py`). None: an ended lease returns the task to the queue."""
     retry_policy: str = ""
     """The policy of the pauses between attempts (`retry.py`). Empty: that of the engine."""
+    trace: TraceContext | None = None
+    """The span of the producer, which runs of the task go on from."""
 
 
 NO_TIMEOUT: Final = 0.0

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, TypeVar
 
 from holdfast.core.callables import is_async
@@ -23,6 +24,8 @@ Middleware: TypeAlias = Callable[[Context, Callable[[], Awaitable[Any]]], Awaita
 """Takes the context and the call of what it is around, which it awaits."""
 BlockingMiddleware: TypeAlias = Callable[[BlockingContext, Callable[[], Any]], Any]
 """Takes the context and the call of what it is around, which blocks."""
+Enqueuing: TypeAlias = Callable[[str, int], AbstractContextManager[Callable[[str], None]]]
+"""Takes the type and the number of the new tasks. What it yields takes the id of the task."""
 ImportPath: TypeAlias = tuple[str, str]
 T = TypeVar("T")
 TAKES = 2
@@ -35,6 +38,8 @@ class Around:
         self.in_loop: tuple[Middleware, ...] = ()
         self.in_place: tuple[BlockingMiddleware, ...] = ()
         """In the thread or the process of a plain handler."""
+        self.enqueuing: Enqueuing | None = None
+        """Around an enqueue of this queue (`holdfast.otel`)."""
 
     def add(self, function: Callable[..., Any]) -> None:
         """Adds one. BadConfig if it cannot be around a handler."""

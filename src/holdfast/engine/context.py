@@ -50,6 +50,7 @@ from holdfast.engine.worker_hooks import WorkerState
 from holdfast.errors import DecisionExpired, InvalidInput, LeaseLost
 from holdfast.store.decisions import Asked
 from holdfast.store.uncancelled import UncancelledWrites
+from holdfast.tracing import TraceContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -116,6 +117,7 @@ class Context:
         "is_suspended",
         "state",
         "task",
+        "trace",
     )
 
     def __init__(self, task: Task, services: Services, state: WorkerState | None = None) -> None:
@@ -127,6 +129,8 @@ class Context:
         self._questions = 0
         self.is_suspended = False
         """Whether the run has ended because the task waits for a decision."""
+        self.trace: TraceContext | None = None
+        """The span of this run, for a handler in a process."""
         self._output: OutputWriter | None = None
         self._cancelled: threading.Event | None = None
         self._carrier: object = None

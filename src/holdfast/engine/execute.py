@@ -7,6 +7,7 @@ counted until it returns. Never: judges what a handler returned or raised (`runn
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 from collections.abc import Callable
 from typing import Any, Final
@@ -47,7 +48,8 @@ class Executor:
         call: Callable[[], Any] = functools.partial(invoke, handler, context.task, blocking)
         if around.in_place:
             call = functools.partial(through, around.in_place, blocking, call)
-        future = self._threads.submit(call)
+        # As `asyncio.to_thread`: what async middleware has put into context variables is there.
+        future = self._threads.submit(functools.partial(contextvars.copy_context().run, call))
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from holdfast import __version__
 from holdfast.bus.port import Bus
 from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.task import EXECUTION_TYPE, Status, Task
@@ -140,10 +139,10 @@ Counts = Iterable[tuple[str, str, int, str, int]]
 """(queue, type, priority, status, n)"""
 
 
-def describe_build(meter: Meter, backend: str) -> None:
+def describe_build(meter: Meter, version: str, backend: str) -> None:
     """Sets the gauge of the build."""
     python = platform.python_version()
-    meter.gauge(BUILD, 1, version=__version__, python=python, backend=backend)
+    meter.gauge(BUILD, 1, version=version, python=python, backend=backend)
 
 
 def count_hint(meter: Meter, hint: str) -> None:

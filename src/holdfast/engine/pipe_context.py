@@ -29,6 +29,7 @@ from holdfast.engine.context import progress_text
 from holdfast.engine.declared import is_plain
 from holdfast.engine.plain_context import PlainContext
 from holdfast.errors import InvalidInput, LeaseLost, NotSupported, UnserialisablePayload
+from holdfast.tracing import TraceContext
 
 
 def plain_value(value: object, what: str, limit: int = PAYLOAD_BYTES_MAX) -> Any:
@@ -82,11 +83,12 @@ class PipeContext(PlainContext):
     """The context inside the handler process. The parent writes to the store. Threads of the handler may
     share it; calls run one at a time, until the handler ends."""
 
-    def __init__(self, pipe: wire.Pipe, task: Task) -> None:
+    def __init__(self, pipe: wire.Pipe, task: Task, trace: TraceContext | None = None) -> None:
         self._pipe = pipe
         self._lock = threading.Lock()
         self._is_over = False
         self.task = task
+        self.trace = trace
         self.attempt = task.attempts
         self.fence = task.fence
         self.saved = task.checkpoint

@@ -194,7 +194,7 @@ class ProcessHost:
                     handler.by_keyword,
                     handler.wants_context,
                     handler.retries,
-                    context.task,
+                    (context.task, context.trace),
                     layers,
                 )
             )
@@ -308,10 +308,10 @@ def serve(end: socket.socket, path: list[str], parent: int) -> None:
     pipe.send(("booted", None))
     while True:
         try:
-            function_path, by_keyword, wants_context, retries, task, layers = pipe.recv()
+            function_path, by_keyword, wants_context, retries, run, layers = pipe.recv()
         except (EOFError, OSError):
             return
-        context = PipeContext(pipe, task)
+        context, task = PipeContext(pipe, *run), run[0]
         try:
             function = _imported(*function_path)
             call = partial(_call, function, by_keyword, wants_context, context)

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
+from holdfast import __version__
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock
 from holdfast.core.decision import Decision, DecisionState
@@ -94,7 +95,7 @@ class HubFigures:
         """When a node counts as live."""
         store.watch.intervention_stepped = self._intervened
         store.watch.decision_ended = self._decided
-        describe_build(metrics, "sqlite" if store.one_writer else "postgres")
+        describe_build(metrics, __version__, "sqlite" if store.one_writer else "postgres")
 
     def pushed(self, items: Sequence[Item | InvalidItem], results: Sequence[ItemResult]) -> None:
         """Counts the items of a push that did not just win."""

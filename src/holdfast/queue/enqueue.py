@@ -12,7 +12,14 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.core.check import check_name, shown
 from holdfast.core.pressure import ACCEPTED, Pressure
-from holdfast.core.submit import BATCH_MAX, Submission, inserted_at, submit, submit_like
+from holdfast.core.submit import (
+    BATCH_MAX,
+    Submission,
+    inserted_at,
+    submit,
+    submit_like,
+    with_trace,
+)
 from holdfast.core.task import Task
 from holdfast.engine.declared import Declared
 from holdfast.engine.handle import Source, TaskHandle
@@ -27,9 +34,12 @@ from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.queue.types import EnqueueOptions, KnownTypes
 from holdfast.store.beside import Beside, OnlyRepeats
 from holdfast.store.store import Inserted
+from holdfast.tracing import CURRENT, TraceContext
 
 _NO_OPTIONS: Final = EnqueueOptions()
 _NAMES: Final = EnqueueOptions.__struct_fields__
+TRACE: Final = "trace"
+"""The field of an item with the trace of its caller, for a gateway."""
 MakeBeside = Callable[[Pressure], Beside]
 """Makes what an insert writes beside its tasks, once the pressure of the queue is known."""
 
@@ -78,6 +88,10 @@ def _types(items: list[Mapping[str, Any]]) -> set[str]:
                 raise InvalidInput("a task of the batch has no type: give each a 'type'") from None
             check_name("type", item["type"])
         raise
+
+
+def _traced(submission: Submission, trace: TraceContext | None) -> Submission:
+    return submission if trace is None else with_trace(submission, trace)
 
 
 def count_enqueued(meter: Meter, group: Sequence[Submission], inserted: Sequence[Inserted]) -> None:
@@ -139,9 +153,17 @@ class Producer:
     ) -> TaskHandle[Any]:
         """Enqueues one task. `beside` writes further rows in its transaction. A handler may enqueue while
         the queue stops and waits for it."""
-        made = await self.insert(
-            type, payload, id, options, tx, beside=beside, by_handler=by_handler
-        )
+        enqueuing = self._types.handlers.around.enqueuing
+        if enqueuing is None:
+            made = await self.insert(
+                type, payload, id, options, tx, beside=beside, by_handler=by_handler
+            )
+        else:
+            with enqueuing(str(type), 1) as note:
+                made = await self.insert(
+                    type, payload, id, options, tx, beside=beside, by_handler=by_handler
+                )
+                note(made.inserted.task_id)
         return TaskHandle(made.inserted, made.pressure, self._source, self._declared(type))
 
     async def insert(
@@ -176,6 +198,8 @@ class Producer:
         submission = self._submission(
             resources, config, type, payload, id=id, options=options, now=now
         )
+        if (trace := CURRENT.get()) is not None:
+            submission = with_trace(submission, trace)
         queue = submission.task.queue
         rows = None
         if beside is None and self._pressure.is_at_ease(queue, now):
@@ -207,10 +231,20 @@ class Producer:
         self, tasks: Iterable[Mapping[str, Any]], tx: object, *, beside: MakeBeside | None = None
     ) -> list[TaskHandle[Any]]:
         """Enqueues all tasks, or none. `beside` writes further rows in their transaction."""
+        items, enqueuing = _items(tasks), self._types.handlers.around.enqueuing
+        if enqueuing is None or not items:
+            return await self._enqueue_items(items, tx, beside)
+        types = _types(items)
+        with enqueuing(types.pop() if len(types) == 1 else "many", len(items)):
+            return await self._enqueue_items(items, tx, beside)
+
+    async def _enqueue_items(
+        self, items: list[Mapping[str, Any]], tx: object, beside: MakeBeside | None
+    ) -> list[TaskHandle[Any]]:
         resources = await self._sessions.open()
         session = self._sessions.here
         session.check_takes_work()
-        items, handlers = _items(tasks), self._types.handlers
+        handlers = self._types.handlers
         for type_name in _types(items):
             await self._types.find(resources.store, type_name)
         for item in items:
@@ -290,6 +324,7 @@ class Producer:
         type."""
         group: list[Submission] = []
         models: dict[str, Submission] = {}
+        of_caller = CURRENT.get()
         now, new_id = resources.store.now(), resources.ids.task
         last_type, parameters = None, None
         for item in items:
@@ -301,9 +336,10 @@ class Producer:
                 payload = checked_payload(parameters, payload)
             is_like_others = len(item) == 2 and "payload" in item
             if is_like_others and (model := models.get(task_type)) is not None:
-                group.append(submit_like(model, payload, new_id(now), now))
+                group.append(_traced(submit_like(model, payload, new_id(now), now), of_caller))
                 continue
             fields = dict(item)
+            trace = fields.pop(TRACE, of_caller)
             task_id = fields.pop("id", None)
             fields.pop("payload", None)
             del fields["type"]
@@ -313,7 +349,7 @@ class Producer:
             submission = self._submission(
                 resources, config, task_type, payload, id=task_id, options=options, now=now
             )
-            group.append(submission)
+            group.append(_traced(submission, trace))
             if is_like_others and submission.is_plain:
                 models[task_type] = submission
         return group

@@ -30,6 +30,7 @@ from holdfast.queue.enqueue import check_options, split_request
 from holdfast.queue.settings import SettingsInForce
 from holdfast.queue.types import EnqueueOptions, check_unique
 from holdfast.store.store import Inserted
+from holdfast.tracing import CURRENT
 
 GROUP_MAX: Final = 500
 NO_TX: Final = (
@@ -73,9 +74,18 @@ class RemoteProducer:
     ) -> TaskHandle[Any]:
         """Enqueues one task."""
         self._check(tx)
+        return await self._enqueue(type, payload, id, options)
+
+    async def _enqueue(
+        self, type: str, payload: object, id: str | None, options: EnqueueOptions
+    ) -> TaskHandle[Any]:
         await self._register()
-        body = self._body(type, payload, id, options)
-        inserted, pressure = await self._put(body)
+        if (enqueuing := self._handlers.around.enqueuing) is None:
+            inserted, pressure = await self._put(self._body(type, payload, id, options))
+        else:
+            with enqueuing(str(type), 1) as note:
+                inserted, pressure = await self._put(self._body(type, payload, id, options))
+                note(inserted.task_id)
         return TaskHandle(inserted, pressure, self._source, self._declared(type))
 
     def _declared(self, type: str) -> Declared | None:
@@ -88,9 +98,7 @@ class RemoteProducer:
         type, payload, id, options, tx = split_request(request)
         if tx is not None:
             raise NotSupported(NO_TX)
-        await self._register()
-        inserted, pressure = await self._put(self._body(type, payload, id, options))
-        return TaskHandle(inserted, pressure, self._source, self._declared(type))
+        return await self._enqueue(type, payload, id, options)
 
     async def enqueue_many(
         self, tasks: Iterable[Mapping[str, Any]], tx: object
@@ -103,10 +111,15 @@ class RemoteProducer:
                 f"{len(items)} tasks in one batch: at most {BATCH_MAX} are allowed, split it"
             )
         await self._register()
-        bodies = [self._item(item) for item in items]
-        if not bodies:
+        if not items:
             return []
-        answers = await self._insert_many(bodies)
+        if (enqueuing := self._handlers.around.enqueuing) is None:
+            bodies = [self._item(item) for item in items]
+            answers = await self._insert_many(bodies)
+        else:
+            with enqueuing("many", len(items)):
+                bodies = [self._item(item) for item in items]
+                answers = await self._insert_many(bodies)
         return [
             TaskHandle(inserted, pressure, self._source, self._declared(body["type"]))
             for (inserted, pressure), body in zip(answers, bodies, strict=True)
@@ -168,6 +181,9 @@ class RemoteProducer:
             body["depends_on"] = _edges(options.depends_on)
         if options.unique is not UNSET:
             body["unique"] = _window(options.unique)
+        if (trace := CURRENT.get()) is not None:
+            # In the body, because tasks of several callers share a request.
+            body |= msgspec.structs.asdict(trace)
         return body | _times(options)
 
     async def _insert_one(self, body: dict[str, Any]) -> Answered:

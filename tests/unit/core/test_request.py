@@ -15,6 +15,7 @@ from holdfast.core.request import NOT_HASHED, EnqueueRequest
 from holdfast.core.submit import submit
 from holdfast.core.task import Priority, TaskOptions
 from holdfast.core.unique import Unique
+from holdfast.tracing import TraceContext
 
 RULES: Final = (("limit", LimitRule(max_running=1)),)
 OTHER_VALUES: Final[dict[str, Any]] = {
@@ -45,6 +46,7 @@ OTHER_OPTIONS: Final[dict[str, Any]] = {
     "pinned": True,
     "lost_after_seconds": 9.0,
     "retry_policy": "spread",
+    "trace": TraceContext("00-" + "1f" * 16 + "-" + "2e" * 8 + "-01"),
 }
 REQUEST: Final = EnqueueRequest(type="work", payload={"n": 1}, idempotency_key="k")
 

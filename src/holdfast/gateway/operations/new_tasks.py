@@ -22,10 +22,11 @@ from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.gateway import redacting
 from holdfast.gateway.operations.call import Answer, Call, stored
 from holdfast.gateway.operations.tasks import readable
-from holdfast.queue.enqueue import MakeBeside, check_options
+from holdfast.queue.enqueue import TRACE, MakeBeside, check_options
 from holdfast.queue.types import EnqueueOptions
 from holdfast.store.store import Inserted
 from holdfast.sync.access.recorded import RecordedInsert
+from holdfast.tracing import CURRENT, TraceContext, parse_trace, using
 
 O: Final = Operation  # noqa: E741
 COPIED: Final = "copy_of"
@@ -69,6 +70,9 @@ class TaskBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     metadata: dict[str, Any] | None = None
     project: str | None = None
     unique: UniqueBody | UnsetType | None = UNSET
+    traceparent: str | None = None
+    """The span that enqueues the task (W3C Trace Context). Without it, that of the header."""
+    tracestate: str | None = None
 
 
 class BatchBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,9 +100,10 @@ async def submit(call: Call, body: TaskBody) -> Answer:
     beside = _beside(
         call, lambda rows, tasks, pressure: answer(rows[0], tasks[rows[0].task_id], pressure)
     )
-    made = await call.services.parts.producer.insert(
-        body.type, body.payload, _given_id(body), options, None, beside=beside
-    )
+    with using(_trace(body)):
+        made = await call.services.parts.producer.insert(
+            body.type, body.payload, _given_id(body), options, None, beside=beside
+        )
     _hint_watchers(call)
     task = made.row or await call.services.parts.tasks.get(made.inserted.task_id)
     return answer(made.inserted, task, made.pressure)
@@ -168,7 +173,12 @@ def _item(call: Call, body: TaskBody) -> dict[str, Any]:
     item = msgspec.structs.asdict(_options(call, body))
     item = {name: value for name, value in item.items() if value is not UNSET}
     check_options(item)
+    item[TRACE] = _trace(body)
     return {"type": body.type, "payload": body.payload, "id": _given_id(body), **item}
+
+
+def _trace(body: TaskBody) -> TraceContext | None:
+    return parse_trace(body.traceparent, body.tracestate) or CURRENT.get()
 
 
 def _project(call: Call, body: TaskBody) -> str:

@@ -32,6 +32,7 @@ from holdfast.gateway.rest.route import Match, Route, Routes
 from holdfast.gateway.rest.running import run_route
 from holdfast.sync.access.foresee import DRY_RUN_HEADER
 from holdfast.sync.access.recorded import Replayed
+from holdfast.tracing import parse_trace, using
 
 log = logging.getLogger("holdfast.gateway")
 _ETAG: Final = re.compile(r'(?:W/)?"v(\d{1,16})"')
@@ -152,7 +153,9 @@ class Api:
             incoming=incoming,
             dry_run=_is_dry_run(request.headers.get(DRY_RUN_HEADER)),
         )
-        return await self._answered(request, match, call, given, data)
+        headers = request.headers
+        with using(parse_trace(headers.get("traceparent"), headers.get("tracestate"))):
+            return await self._answered(request, match, call, given, data)
 
     async def _authenticated(
         self, request: Request, match: Match | list[str], address: str
