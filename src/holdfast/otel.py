@@ -39,8 +39,8 @@ def instrument(
     queue: Queue, *, tracer_provider: TracerProvider | None = None, links: bool = False
 ) -> None:
     """Traces the tasks of a queue. Call it once, before the workers start. `tracer_provider`: by default the
-    one of the application (`opentelemetry.trace.set_tracer_provider`). `links`: each run is a separate trace
-    own with a link to its producer, for tasks that run long after they were enqueued."""
+    one of the application (`opentelemetry.trace.set_tracer_provider`). `links`: each run is a trace apart,
+    with a link to its producer, for tasks that run long after they were enqueued."""
     if importlib.util.find_spec("opentelemetry") is None:
         raise MissingExtra("instrument() needs OpenTelemetry: pip install 'holdfast[otel]'")
     from opentelemetry import trace

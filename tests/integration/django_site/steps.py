@@ -1,0 +1,163 @@
+"""What the test asks of the site, each in a process (`drive.py`)."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import django
+from django.core.management import call_command
+from django.db import transaction
+from django.utils import timezone
+from shop.models import Order
+from shop.tasks import NoSuchOrder, count, pay, remind
+
+from holdfast.django import interface
+from holdfast.django.models import OutboxEntry
+
+backend = interface.tasks.task_backends["default"]
+Status = interface.ResultStatus
+
+
+class Abort(Exception):
+    pass
+
+
+def ids_in_store() -> set[str]:
+    return {task.id for task in backend.queue.sync.find_tasks(limit=1_000)}
+
+
+def prepare() -> dict[str, str]:
+    """Everything that happens before a worker runs."""
+    call_command("migrate", verbosity=0)
+    call_command("check", fail_level="WARNING")
+    assert not call_command(
+        "makemigrations", "--check", "--dry-run", "holdfast_django", verbosity=0
+    )
+    seen: list[str] = []
+    interface.signals.task_enqueued.connect(
+        lambda task_result, **_: seen.append(task_result.id), weak=False
+    )
+    direct = pay.enqueue("direct")
+    assert direct.status == Status.READY
+    assert ids_in_store() == {direct.id}, "outside a transaction it is enqueued at once"
+    with transaction.atomic():
+        Order.objects.create(name="kept")
+        kept = pay.enqueue("kept", amount=3)
+        assert ids_in_store() == {direct.id}, "nothing before the commit"
+        assert backend.get_result(kept.id).status == Status.READY
+    assert ids_in_store() == {direct.id, kept.id}, "and it is there after it"
+    assert not OutboxEntry.objects.exists()
+    undone = None
+    try:
+        with transaction.atomic():
+            Order.objects.create(name="undone")
+            undone = pay.enqueue("undone")
+            raise Abort
+    except Abort:
+        pass
+    assert undone is not None
+    assert ids_in_store() == {direct.id, kept.id}, "a rollback takes the task with it"
+    try:
+        backend.get_result(undone.id)
+    except interface.TaskResultDoesNotExist:
+        pass
+    else:
+        raise AssertionError("the task was rolled back")
+    with transaction.atomic():
+        outer = count.enqueue()
+        try:
+            with transaction.atomic():
+                inner = count.enqueue()
+                raise Abort
+        except Abort:
+            pass
+    assert outer.id in ids_in_store()
+    assert inner.id not in ids_in_store(), "a savepoint that is rolled back, too"
+    made = asyncio.run(count.aenqueue())
+    mail = remind.enqueue("ann")
+    later = remind.using(
+        run_after=timezone.now() + timedelta(hours=1), queue_name="default"
+    ).enqueue("x")
+    stored = {task.id: task for task in backend.queue.sync.find_tasks(limit=1_000)}
+    assert (stored[mail.id].queue, stored[mail.id].priority.name) == ("mail", "CRITICAL")
+    assert stored[later.id].due_at - stored[later.id].created_at > 3_000
+    assert pay.get_result(kept.id).kwargs == {"amount": 3}
+    assert len(seen) == 8
+    return {
+        "direct": direct.id,
+        "kept": kept.id,
+        "count": outer.id,
+        "acount": made.id,
+        "mail": mail.id,
+        "later": later.id,
+    }
+
+
+def crash() -> dict[str, str]:
+    """The process ends after the commit, before the store has the task."""
+    with transaction.atomic():
+        Order.objects.create(name="crashed")
+        transaction.on_commit(lambda: _end(crashed.id))
+        crashed = pay.enqueue("crashed")
+    raise AssertionError("unreachable")
+
+
+def _end(task_id: str) -> None:
+    print(json.dumps({"crashed": task_id}), flush=True)
+    os._exit(0)
+
+
+def age() -> dict[str, str]:
+    """Makes the rows of the outbox old enough for a worker to forward them."""
+    old = timezone.now() - timedelta(minutes=1)
+    [row] = OutboxEntry.objects.all()
+    OutboxEntry.objects.update(created_at=old)
+    assert row.task_id not in ids_in_store()
+    assert backend.get_result(row.task_id).status == Status.READY
+    return {}
+
+
+def results(ids: dict[str, str]) -> dict[str, Any]:
+    """After the worker has run everything."""
+    for name in ("kept", "count", "acount", "mail", "direct"):
+        backend.queue.sync.wait_task(ids[name], timeout=60)
+    while backend.queue.sync.get_task(ids["crashed"]) is None:
+        backend.queue.sync.wait_task(pay.enqueue("kept").id, timeout=60)
+    backend.queue.sync.wait_task(ids["crashed"], timeout=60)
+    kept = pay.get_result(ids["kept"])
+    assert kept.status == Status.SUCCESSFUL
+    assert kept.return_value == {"name": "kept", "amount": 3}
+    assert kept.attempts == len(kept.worker_ids) == 1
+    assert kept.enqueued_at <= kept.started_at <= kept.finished_at
+    assert kept.errors == []
+    failed = pay.get_result(ids["direct"])
+    assert failed.status == Status.FAILED
+    assert failed.attempts == 2
+    [error] = failed.errors
+    assert error.exception_class is NoSuchOrder
+    assert "raise NoSuchOrder(name)" in error.traceback
+    assert backend.get_result(ids["count"]).return_value == 2
+    assert backend.get_result(ids["mail"]).return_value == [1, ids["mail"], "ann"]
+    assert asyncio.run(remind.aget_result(ids["later"])).status == Status.READY
+    assert backend.get_result(ids["crashed"]).status == Status.SUCCESSFUL, "the worker forwarded it"
+    assert not OutboxEntry.objects.exists()
+    fresh = pay.enqueue("kept")
+    backend.queue.sync.wait_task(fresh.id, timeout=60)
+    fresh.refresh()
+    assert fresh.is_finished
+    assert set(Order.objects.filter(is_paid=True).values_list("name", flat=True)) == {
+        "kept",
+        "crashed",
+    }
+    return {"interface": interface.ROOT, "django": django.get_version()}
+
+
+STEPS: dict[str, Callable[..., dict[str, Any]]] = {
+    "prepare": prepare,
+    "crash": crash,
+    "age": age,
+    "results": results,
+}
