@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -100,6 +101,17 @@ async def test_a_task_is_watched_until_it_has_ended(live: Live) -> None:
     assert "task-failed" in said
     kinds = [row.split()[2] for row in out.decode().splitlines()]
     assert kinds[-1] == "task.dead", kinds
+
+
+async def test_a_watched_task_is_shown_as_it_is_asked_for(live: Live) -> None:
+    task = await live.started("fail")
+    said = live.run("watch", task, "--progress", "json")
+    quiet = live.run("watch", task, "--progress", "quiet", "-n", "1")
+    live.go_on.set()
+    _, out, _ = await finished(said)
+    assert all(json.loads(line)["task_id"] == task for line in out.splitlines())
+    _, out, _ = await finished(quiet)
+    assert out == b""
 
 
 async def test_a_wait_ends_with_the_status(live: Live) -> None:

@@ -357,6 +357,7 @@ CASES: dict[str, list[str]] = {
         "rejected-job --progress plain",
         "job_none",
     ],
+    "top": ["", "--every 0"],
     "wait": [
         "foreign --timeout 10ms",
         "foreign --for status=WAIT_APPROVAL",
@@ -670,7 +671,7 @@ def is_read(path: str) -> bool:
 
 
 READING = {"list", "show", "why", "history", "groups", "tail", "status", "log", "verify", "stats",
-           "interventions", "output", "checkpoints", "watch", "wait", "logs", "export", "select",
+           "interventions", "output", "checkpoints", "watch", "top", "wait", "logs", "export", "select",
            "plan", "executions", "deliveries", "rehearse",
            "openapi"}  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 from pathlib import Path
@@ -51,7 +52,8 @@ def interrupted(cli: Cli, *args: str) -> tuple[str, str]:
             command.kill()
     assert (command.returncode, out) == (130, ""), first + said
     assert first.startswith("operation op_")
-    [line] = said.splitlines()
+    # A log may have lines of progress before it.
+    *_, line = said.splitlines()
     return first.split()[1], line
 
 
@@ -77,3 +79,13 @@ def test_an_operation_may_be_left_to_a_gateway(cli: Cli) -> None:
 def test_a_command_on_the_store_waits_for_the_end(cli: Cli) -> None:
     item = cli.json("op", "run", "pause", "-q", "type:mail")
     assert (item["state"], item["done"]) == ("done", TASKS)
+
+
+def test_progress_is_shown_as_it_is_asked_for(cli: Cli) -> None:
+    run = ("op", "run", "pause", "-q", "type:mail", "--rate", "50")
+    quiet = cli.run(*run, "--progress", "quiet")
+    assert (quiet.returncode, quiet.stdout) == (0, "")
+    resume = ("op", "run", "resume", "-q", "type:mail", "--rate", "50", "--progress", "json")
+    said = [json.loads(line) for line in cli.run(*resume).stdout.splitlines()]
+    assert {one["state"] for one in said[:-1]} <= {"running"}
+    assert (said[-1]["state"], said[-1]["done"]) == ("done", TASKS)

@@ -24,6 +24,16 @@ class Color(StrEnum):
     NEVER = "never"
 
 
+class Progress(StrEnum):
+    """How progress is shown."""
+
+    AUTO = "auto"
+    TTY = "tty"
+    PLAIN = "plain"
+    JSON = "json"
+    QUIET = "quiet"
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Common:

@@ -99,6 +99,13 @@ SYSTEM_VERBS: Final = (
         Kind.SHOW,
     ),
     Verb(
+        "top",
+        "Show what runs and what needs a person, drawn in place",
+        f"{HERE}.top:top",
+        ("holdfast top", "holdfast top --every 5s", "holdfast top --once"),
+        Kind.SHOW,
+    ),
+    Verb(
         "wait",
         "Wait until a task or a job has a status",
         f"{HERE}.watch:wait",

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from holdfast.app import TaskQueue, http_of
 from holdfast.cli.api import answer_of, full_id, v1, whole_id, working_calls_of
 from holdfast.cli.commands.each import Changed, change_each
+from holdfast.cli.commands.op_progress import OpDisplay, op_display
 from holdfast.cli.exits import Exit
 from holdfast.cli.lists import page_of, print_list
 from holdfast.cli.options import (
@@ -23,6 +24,7 @@ from holdfast.cli.options import (
     Common,
     DryRun,
     Limit,
+    Progress,
     Query,
     Reason,
 )
@@ -32,6 +34,7 @@ from holdfast.cli.problem import PARTIAL, Usage
 from holdfast.cli.session import advice, remark, with_queue
 from holdfast.client.calls import Answer, Calls
 from holdfast.client.patience import patiently
+from holdfast.clock import SystemClock
 from holdfast.core.bulk import BulkAction, BulkState
 from holdfast.errors import HoldfastError
 
@@ -43,6 +46,9 @@ LOOK_SECONDS: Final = 0.2
 """How often a command that waits looks at its operation."""
 Leave = Annotated[
     bool, Parameter(negative="", help="On Ctrl-C, let the operation go on at a gateway.")
+]
+HowShown = Annotated[
+    Progress, Parameter(help="How progress is shown; auto: by whether there is a terminal.")
 ]
 Id = Annotated[str, Parameter(help="The operation's id, a prefix that matches one, or @last.")]
 
@@ -68,6 +74,7 @@ def run(
     expect_count: Annotated[int | None, Parameter(help="Only if this many tasks match.")] = None,
     dry_run: DryRun = False,
     leave: Leave = False,
+    progress: HowShown = Progress.AUTO,
     reason: Reason = "",
     common: Common = COMMON,
 ) -> int:
@@ -90,14 +97,13 @@ def run(
         async with working_calls_of(queue) as calls:
             request = calls.call("POST", v1("operations"), body)
             if not dry_run:
-                return await _Waiting(queue, calls, Printer(common), leave).ended(request)
+                return await _waiting(queue, calls, common, progress, leave=leave).ended(request)
             foreseen: dict[str, Any] = (await request).body
             return foreseen
 
     item = with_queue(common, work)
     if not dry_run:
-        _print(common, item)
-        return _exit_code(item)
+        return _ended(common, item, progress)
     lines = [("match", str(item["count"])), ("eligible", str(item["eligible"]))]
     lines += [_counted("not", refusal) for refusal in item["skipped"]]
     Printer(common).one(item, lines, name=str(item["count"]))
@@ -145,6 +151,7 @@ def resume(
     /,
     *,
     leave: Leave = False,
+    progress: HowShown = Progress.AUTO,
     given: Change = CHANGE,
     common: Common = COMMON,
 ) -> int:
@@ -161,11 +168,9 @@ def resume(
     async def work(queue: TaskQueue) -> dict[str, Any]:
         async with working_calls_of(queue) as calls:
             request = calls.call("POST", v1("operations", id, "resume"), {"reason": reason})
-            return await _Waiting(queue, calls, Printer(common), leave).ended(request)
+            return await _waiting(queue, calls, common, progress, leave=leave).ended(request)
 
-    item = with_queue(common, work)
-    _print(common, item)
-    return _exit_code(item)
+    return _ended(common, with_queue(common, work), progress)
 
 
 def _check_action(action: str, to: str | None) -> None:
@@ -176,12 +181,21 @@ def _check_action(action: str, to: str | None) -> None:
         raise Usage("reassign needs --to NODE (see holdfast node list); other actions take no --to")
 
 
+def _waiting(
+    queue: TaskQueue, calls: Calls, common: Common, progress: Progress, *, leave: bool
+) -> _Waiting:
+    printer = Printer(common)
+    display = op_display(progress, printer, SystemClock().monotonic)
+    return _Waiting(queue, calls, printer, display, leave)
+
+
 class _Waiting(NamedTuple):
     """A command that waits for its operation."""
 
     queue: TaskQueue
     calls: Calls
     printer: Printer
+    display: OpDisplay
     leave: bool
 
     async def ended(self, request: Coroutine[Any, Any, Answer]) -> dict[str, Any]:
@@ -193,6 +207,7 @@ class _Waiting(NamedTuple):
             self.printer.note(f"operation {item['id']}")
             return await self._look_until_end(item["id"])
         except asyncio.CancelledError:
+            self.display.close()
             await self._interrupted((await begins).body["id"])
             raise
 
@@ -207,7 +222,9 @@ class _Waiting(NamedTuple):
                 )
                 item: dict[str, Any] = answer.body
                 if item["state"] != BulkState.RUNNING:
+                    self.display.close()
                     return item
+                self.display.show(item)
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def _interrupted(self, id: str) -> None:
@@ -227,6 +244,15 @@ class _Waiting(NamedTuple):
             f"operation {id} is stopped after {judged} of {item['total']} tasks: "
             f"holdfast op resume {id} goes on with the others"
         )
+
+
+def _ended(common: Common, item: dict[str, Any], progress: Progress) -> int:
+    """Prints how it ended, in the way that its progress was shown. The exit code."""
+    if progress is Progress.JSON:
+        Printer(common).object(item)
+    elif progress is not Progress.QUIET:
+        _print(common, item)
+    return _exit_code(item)
 
 
 def _exit_code(item: dict[str, Any]) -> int:

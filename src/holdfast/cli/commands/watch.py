@@ -7,6 +7,7 @@ code says how the task ended, and 7 that the time ran out.
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -16,14 +17,13 @@ from holdfast.cli import values
 from holdfast.cli.api import calls_of, v1
 from holdfast.cli.asking import Prompter
 from holdfast.cli.commands.events import print_event
-from holdfast.cli.commands.fleet.progress import Progress
 from holdfast.cli.commands.fleet.watch import job_statuses, wait_job, watch_job
 from holdfast.cli.commands.fleet.which import names_job
 from holdfast.cli.commands.task import fields, whole
 from holdfast.cli.follow import Patience, news_of
 from holdfast.cli.ids import find_task
 from holdfast.cli.keyboard import is_interactive
-from holdfast.cli.options import COMMON, Common
+from holdfast.cli.options import COMMON, Common, Output, Progress
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import use_cases, with_parts, with_queue
@@ -63,7 +63,7 @@ def watch(
     ] = None,
     timeout: Timeout = None,
     progress: Annotated[
-        Progress, Parameter(help="How a job is shown; auto: by whether there is a terminal.")
+        Progress, Parameter(help="How it is shown; auto: by whether there is a terminal.")
     ] = Progress.AUTO,
     common: Common = COMMON,
 ) -> int:
@@ -74,22 +74,23 @@ def watch(
     if limit is not None and limit < 1:
         raise Usage(f"--limit is {limit}: give a positive number")
     patience = _patience(timeout)
-    printer = Printer(common)
+    printer = Printer(_as_events(common, progress))
+    is_quiet = progress is Progress.QUIET
     if task_id is None:
         with_queue(
             common,
             lambda queue: patience.bound(
-                _watch_query(queue, printer, query or "", limit, patience)
+                _watch_query(queue, None if is_quiet else printer, query or "", limit, patience)
             ),
         )
         return 0
     if names_job(common, task_id):
         return watch_job(common, task_id, progress=progress, patience=patience)
-    asks = printer.is_table and progress is not Progress.QUIET and is_interactive()
+    asks = printer.is_table and not is_quiet and is_interactive()
     task = with_queue(
         common,
         lambda queue: patience.bound(
-            _watch_task(queue, printer, task_id, limit, patience, asks=asks)
+            _watch_task(queue, None if is_quiet else printer, task_id, limit, patience, asks=asks)
         ),
     )
     if task.status in ENDED and task.status is not Status.COMPLETED:
@@ -97,20 +98,26 @@ def watch(
     return 0
 
 
+def _as_events(common: Common, progress: Progress) -> Common:
+    """`json` is an object for each event, as `-o jsonl`."""
+    return replace(common, output=Output.JSONL) if progress is Progress.JSON else common
+
+
 async def _watch_task(
     queue: TaskQueue,
-    printer: Printer,
+    printer: Printer | None,
     text: str,
     limit: int | None,
     patience: Patience,
     *,
     asks: bool,
 ) -> Task:
-    """`asks`: questions of the task are offered to the person at the terminal."""
+    """`printer`: None is silent. `asks`: questions of the task are offered to the person at the terminal."""
     parts = use_cases(queue)
     start = await parts.feed.position()
     task = await find_task(parts.tasks, text)
-    printer.note(f"task {task.id} ({task.type}) is {task.status}")
+    if printer is not None:
+        printer.note(f"task {task.id} ({task.type}) is {task.status}")
     patience.begin()
     if task.status in ENDED:
         return task
@@ -123,7 +130,8 @@ async def _watch_task(
             await prompter.offer_open(task.id)
         async for event, now in news_of(parts, task.id, start):
             task = now
-            print_event(printer, event)
+            if printer is not None:
+                print_event(printer, event)
             if prompter is not None:
                 await prompter.hear(event.kind, event.data)
             count += 1
@@ -133,7 +141,7 @@ async def _watch_task(
 
 
 async def _watch_query(
-    queue: TaskQueue, printer: Printer, query: str, limit: int | None, patience: Patience
+    queue: TaskQueue, printer: Printer | None, query: str, limit: int | None, patience: Patience
 ) -> None:
     """Each event is judged by the task as it is when the event is read."""
     parts, calls = queue.parts, await calls_of(queue)
@@ -145,7 +153,8 @@ async def _watch_query(
     count = 0
     async for event in parts.feed.events(start):
         if event.task_id and await _matches(calls, query, event.task_id):
-            print_event(printer, event)
+            if printer is not None:
+                print_event(printer, event)
             count += 1
             if count == limit:
                 return

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TextIO
 
@@ -27,7 +26,7 @@ from holdfast.cli.commands.fleet.job_view import (
     style,
     waves_of,
 )
-from holdfast.cli.options import Common
+from holdfast.cli.options import Common, Progress
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Item
 from holdfast.cli.output.times import length
@@ -48,16 +47,6 @@ JSON_FIELDS: Final = (
     "id", "external_id", "status", "approval_state", "hosts", "counts", "kinds", "waves", "budget",
     "halt", "eta_seconds", "version",
 )  # fmt: skip
-
-
-class Progress(StrEnum):
-    """How progress is shown."""
-
-    AUTO = "auto"
-    TTY = "tty"
-    PLAIN = "plain"
-    JSON = "json"
-    QUIET = "quiet"
 
 
 class Snapshot(msgspec.Struct, frozen=True):

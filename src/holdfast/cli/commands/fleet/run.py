@@ -23,12 +23,11 @@ from holdfast.cli.commands.fleet.job_view import (
     sizes_of,
     window_of,
 )
-from holdfast.cli.commands.fleet.progress import Progress
 from holdfast.cli.commands.fleet.rehearse import ASSUMED, Assumed, rehearsed
 from holdfast.cli.commands.fleet.run_request import Rollout, What
 from holdfast.cli.commands.fleet.watch import watch_job
 from holdfast.cli.follow import Patience
-from holdfast.cli.options import COMMON, Common, Flag, Project, Reason
+from holdfast.cli.options import COMMON, Common, Flag, Progress, Project, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Item
 from holdfast.cli.problem import Usage

@@ -29,7 +29,6 @@ from holdfast.cli.commands.fleet.job_view import (
 )
 from holdfast.cli.commands.fleet.progress import (
     Display,
-    Progress,
     QuietDisplay,
     Snapshot,
     bad_line,
@@ -38,7 +37,7 @@ from holdfast.cli.commands.fleet.progress import (
 from holdfast.cli.exits import Exit
 from holdfast.cli.follow import Patience
 from holdfast.cli.keyboard import is_interactive
-from holdfast.cli.options import Common
+from holdfast.cli.options import Common, Progress
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Item
 from holdfast.cli.session import advice, remark, with_queue
