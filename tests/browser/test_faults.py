@@ -198,7 +198,7 @@ async def test_a_token_that_is_revoked_in_the_middle_of_an_act(
 
 
 async def test_a_task_with_many_events_keeps_its_beginning(page: Page, site: Site) -> None:
-    """The store keeps the latest events of a task: its first ones are told by the task itself."""
+    """The store keeps the latest events of a task; the task itself has its beginning."""
     place, to = site
     task = await to.task("report.render", {"name": "long"}, queue="default")
     await to.until(f"/tasks/{task}", lambda body: body["status"] == "completed")

@@ -81,7 +81,7 @@ class Bar(OpDisplay):
         print(f"{CLEAR_LINE}{cut(text, width - 1)}", end="", file=self._stream, flush=True)
 
     def _left(self, item: Operation, seconds: float) -> float | None:
-        """Seconds that are left at the pace so far. None: nobody knows yet."""
+        """Seconds that are left at the pace so far. None: it is not known yet."""
         done = judged(item) - self._began_with
         return None if done <= 0 else (item["total"] - judged(item)) * seconds / done
 

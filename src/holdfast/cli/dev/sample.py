@@ -40,7 +40,7 @@ ROLLOUT: Final = {
 WAITS: Final = JobStatus.WAIT_APPROVAL.value
 BLOCKED: Final = "sim-0042"
 SMALL_HOSTS: Final = 1_000
-"""From so many hosts on each rack has some."""
+"""With this many hosts each rack has some."""
 
 
 class Sample:
