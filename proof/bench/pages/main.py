@@ -61,7 +61,9 @@ async def measure(sizes: Sizes) -> list[Figure]:
             gateway = Gateway(store, "--simulated-hosts", str(sizes.hosts))
             try:
                 found.append(await figures.matrix(browser, gateway.url, sizes.cells, sizes.rounds))
-                found.append(await figures.live_job(browser, gateway.url, sizes.live_seconds))
+                found.append(
+                    await figures.live_job(browser, gateway.url, sizes.hosts, sizes.live_seconds)
+                )
             finally:
                 gateway.stop()
     return found
