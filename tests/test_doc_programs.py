@@ -59,8 +59,8 @@ def test_the_first_program_of_a_page_runs_as_it_stands(path: str, tmp_path: Path
 
 
 def programs(path: Path) -> dict[str, str]:
-    """The Python blocks of a page as files. A block that begins with `# NAME.py` is a file, and the others
-    together are one program. Blocks that do not compile (an `await` outside a function) are skipped."""
+    """The Python blocks of a page as files. A block that begins with `# NAME.py` is a file, which replaces an
+    earlier one of that name. The others together are one program. Blocks that do not compile (an `await` outside a function) are skipped."""
     files: dict[str, str] = {}
     for block in EXAMPLE.findall(path.read_text("utf-8")):
         try:
@@ -69,12 +69,13 @@ def programs(path: Path) -> dict[str, str]:
             continue
         named = re.match(r"# (\w+\.py)\n", block)
         name = named[1] if named else f"page_{path.stem.lower()}.py"
-        files[name] = f"{files[name]}\n\n{block}" if name in files else block
+        files[name] = f"{files[name]}\n\n{block}" if name in files and not named else block
     return files
 
 
 def test_the_programs_of_the_pages_pass_a_strict_type_check(tmp_path: Path) -> None:
-    for path in [ROOT / "README.md", *sorted((DOCS / "howto").glob("*.md"))]:
+    pages = sorted((DOCS / "howto").glob("*.md"))
+    for path in [ROOT / "README.md", DOCS / "tutorial.md", *pages]:
         for name, text in programs(path).items():
             assert not (tmp_path / name).exists(), f"{path.name}: a second {name}"
             (tmp_path / name).write_text(text, "utf-8")
@@ -100,7 +101,7 @@ def test_pages_and_examples_import_public_names_only() -> None:
         for path in [ROOT / "README.md", *DOCS.rglob("*.md")]
         for block in EXAMPLE.findall(path.read_text("utf-8"))
     ]
-    texts += [(path.name, path.read_text("utf-8")) for path in (ROOT / "examples").glob("*.py")]
+    texts += [(path.name, path.read_text("utf-8")) for path in (ROOT / "examples").rglob("*.py")]
     names = [(place, *name) for place, text in texts for name in imported_names(text)]
     assert len(names) > 20
     assert [
