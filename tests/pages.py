@@ -230,7 +230,8 @@ def queue_page() -> str:
         "# The queue in Python",
         "",
         "Generated from the docstrings by `python -m tests.pages`. How to use it:",
-        "[howto/tasks.md](../howto/tasks.md). Every error is in [errors.md](errors.md).",
+        "[howto/tasks.md](../howto/tasks.md). What calls take and return: [values.md](values.md). Every error is",
+        "in [errors.md](errors.md).",
     ]
     for title, cls in PRODUCT.items():
         lines += ["", f"## `{title}`", "", inspect.cleandoc(cls.__doc__ or "")]
@@ -380,3 +381,7 @@ if __name__ == "__main__":
     (REFERENCE / "errors.md").write_text(errors_page(), "utf-8")
     (REFERENCE / "metrics.md").write_text(metrics_page(), "utf-8")
     (REFERENCE / "public.md").write_text(public_page(), "utf-8")
+    from tests import module_pages  # it takes its helpers from here
+
+    for name, text in module_pages.written().items():
+        (REFERENCE / name).write_text(text, "utf-8")

@@ -12,7 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.core.exchange.conflict import ROWS
-from tests import sync_tables
+from tests import module_pages, sync_tables
 from tests.pages import (
     CLIENT,
     PRODUCT,
@@ -70,6 +70,11 @@ def test_the_page_of_the_client_is_up_to_date() -> None:
     assert page("client.md") == client_page(), "run: python -m tests.pages"
 
 
+def test_the_pages_of_values_and_modules_are_up_to_date() -> None:
+    for name, text in module_pages.written().items():
+        assert page(name) == text, "run: python -m tests.pages"
+
+
 def test_every_list_of_the_client_has_the_same_shape() -> None:
     lists = [cls.list for cls in CLIENT.values() if hasattr(cls, "list")]
     assert len(lists) == 16
@@ -77,7 +82,7 @@ def test_every_list_of_the_client_has_the_same_shape() -> None:
         assert str(inspect.signature(function).return_annotation).startswith("Rows["), function
 
 
-@pytest.mark.parametrize("name", ["queue.md", "client.md"])
+@pytest.mark.parametrize("name", ["queue.md", "client.md", "python_kv.md", "python_locks.md"])
 def test_the_signatures_of_the_page_are_python(name: str) -> None:
     """A reader can copy the signatures: all defaults are shown, and none as an object of this process."""
     text = page(name)
