@@ -32,8 +32,8 @@ class Wanted(BaseModel):
 async def start(wanted: Wanted) -> dict[str, str]:
     try:
         await queue.enqueue_many(crawl(wanted.site, wanted.paths, wanted.request_id))
-    except DuplicateTask:
-        pass  # the client has repeated its request
+    except DuplicateTask as error:  # a repeated request is no error: it is answered with the same tasks
+        raise HTTPException(409, "this request_id was used for another crawl") from error
     return {"report": f"{wanted.request_id}-report"}
 
 

@@ -22,6 +22,7 @@ def test_a_crawl_from_the_request_to_its_titles() -> None:
         asked = client.post("/crawls", json=WANTED)
         assert (asked.status_code, asked.json()) == (202, {"report": "r7-report"})
         assert client.post("/crawls", json=WANTED).status_code == 202  # repeated: nothing new
+        assert client.post("/crawls", json={**WANTED, "paths": ["/"]}).status_code == 409
         waiting = client.get("/crawls/r7-report").json()
         assert (waiting["status"], waiting["titles"]) == ("blocked", None)
         assert client.get("/crawls/r8-report").status_code == 404
