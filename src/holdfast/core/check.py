@@ -88,7 +88,8 @@ def check_number(
         or isinstance(value, bool)
         or not _is_within(value, least, most)
     ):
-        raise wrong(f"{field} is {shown(value)}: give a number from {least:g} to {most:g}")
+        unit = "seconds" if most == SECONDS_MAX else "a number"
+        raise wrong(f"{field} is {shown(value)}: give {unit} from {least:g} to {most:.10g}")
     return float(value)
 
 

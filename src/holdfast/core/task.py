@@ -136,6 +136,11 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     node: str | None = None
 
 
+def with_class(error: str, error_type: str | None) -> str:
+    """An error with its class: the message of a `KeyError` is only the key."""
+    return f"{error_type}: {error}" if error_type and not error.startswith(error_type) else error
+
+
 class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One unit of work. The fields are the columns of the store; times are epoch seconds."""
 

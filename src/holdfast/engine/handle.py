@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from holdfast.core.check import shown
 from holdfast.core.pressure import Pressure
 from holdfast.core.seconds import Seconds, in_seconds
-from holdfast.core.task import Status, Task
+from holdfast.core.task import Status, Task, with_class
 from holdfast.engine.declared import Declared, Misfit
 from holdfast.errors import InvalidInput, TaskFailed
 from holdfast.store.store import Inserted
@@ -32,8 +32,11 @@ class Source(Protocol):
 
 def no_result(task: Task) -> str:
     """The message for a task that ended without a result."""
-    verb = "was" if task.status is Status.ABORTED else "has"
-    return f"task {task.id} ({task.type}) {verb} {task.status}: {task.why_ended}"
+    if task.status is Status.ABORTED:
+        return f"task {task.id} ({task.type}) was aborted: {task.why_ended}"
+    failure = task.failure
+    why = with_class(task.why_ended, failure.error_type if failure else None)
+    return f"task {task.id} ({task.type}) has {task.status}: {why}"
 
 
 def read_result(task: Task, declared: Declared | None) -> Any:

@@ -62,6 +62,9 @@ class TaskFunction(Generic[P, R_co]):
         payload = bind_payload(self._parameters, args, kwargs)
         return await self._enqueue(self.type, payload, **self._options)
 
+    # Python shows this name when the call was not awaited: "coroutine '…' was never awaited".
+    enqueue.__qualname__ = "TaskFunction.enqueue (without an event loop: enqueue_sync)"
+
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> BlockingTaskHandle[R_co]:
         """As `enqueue`, for code without an event loop: it blocks until the task is durable."""
         self._calls.refuse_tx(self._options.get("tx"))

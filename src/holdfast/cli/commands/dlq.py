@@ -16,7 +16,7 @@ from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
 from holdfast.cli.session import with_parts
 from holdfast.cli.use_cases import DeadLetters, UseCases
-from holdfast.core.task import Status, Task
+from holdfast.core.task import Status, Task, with_class
 from holdfast.core.text import lines
 from holdfast.errors import Conflict
 from holdfast.queue import views
@@ -99,8 +99,8 @@ def _columns(now: float) -> list[Column]:
     return [
         Column("ID", lambda item: item["id"]),
         Column("TYPE", lambda item: item["type"], flex=True),
-        Column("FAILURE", lambda item: item["failure_kind"]),
-        Column("ATTEMPTS", lambda item: f"{item['attempts']}/{item['max_attempts']}"),
+        Column("FAILURE", lambda item: item["failure_kind"], rank=1),
+        Column("ATTEMPTS", lambda item: f"{item['attempts']}/{item['max_attempts']}", rank=2),
         Column("DIED", lambda item: relative(item["finished_at"], now)),
         Column("ERROR", lambda item: item["error"], flex=True),
     ]
@@ -111,8 +111,8 @@ def _group_columns(now: float) -> list[Column]:
         Column("FINGERPRINT", lambda item: item["fingerprint"]),
         Column("COUNT", lambda item: item["count"]),
         Column("TYPE", lambda item: item["type"], flex=True),
-        Column("FIRST", lambda item: relative(item["first_at"], now)),
-        Column("LAST", lambda item: relative(item["last_at"], now)),
-        Column("SAMPLE", lambda item: item["sample_id"]),
-        Column("ERROR", lambda item: item["error"], flex=True),
+        Column("FIRST", lambda item: relative(item["first_at"], now), rank=2),
+        Column("LAST", lambda item: relative(item["last_at"], now), rank=1),
+        Column("SAMPLE", lambda item: item["sample_id"], rank=3),
+        Column("ERROR", lambda item: with_class(item["error"], item["error_type"]), flex=True),
     ]

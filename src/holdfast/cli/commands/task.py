@@ -20,7 +20,7 @@ from holdfast.cli.session import use_cases, with_parts, with_queue
 from holdfast.cli.use_cases import TaskReads, UseCases
 from holdfast.core.codec import dumps
 from holdfast.core.fleet.model import FLEET_TYPE
-from holdfast.core.task import Status, Task
+from holdfast.core.task import Status, Task, with_class
 from holdfast.queue import views
 
 
@@ -177,7 +177,7 @@ def fields(item: dict[str, Any]) -> list[tuple[str, object]]:
         ("payload", dumps(item["payload"])),
         ("metadata", dumps(item["metadata"]) if item["metadata"] else None),
         ("result", dumps(item["result"]) if item["result"] is not None else None),
-        ("error", item["error"]),
+        ("error", with_class(item["error"] or "", failure.get("error_type"))),
         ("failure", failure.get("kind")),
         ("fingerprint", item["fingerprint"]),
         ("progress", _reported(item["progress"])),
