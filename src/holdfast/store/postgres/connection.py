@@ -209,6 +209,11 @@ async def connect(dsn: str) -> Connection:
         # OverflowError: a port in the options is out of range. The text may contain a part of the password.
         raise BadConfig(f"the address {shown_url(dsn)} cannot be read: check its parts") from None
     except GONE as error:
+        if "unsupported startup parameter" in str(error):  # a server has all of them
+            raise BadConfig(
+                f"a pooler such as PgBouncer refuses the session that Holdfast needs ({error}): connect to "
+                "PostgreSQL directly, or see docs/howto/postgresql.md"
+            ) from error
         raise StoreUnavailable(
             f"PostgreSQL cannot be reached: is it running, is the address right? ({error})"
         ) from error

@@ -17,7 +17,7 @@ from typing import Any, Final, Self, TypeVar
 import asyncpg
 
 from holdfast.clock import Clock
-from holdfast.errors import DiskFull, HoldfastError, StoreBusy, StoreUnavailable
+from holdfast.errors import BadConfig, DiskFull, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.store.port import ROW_WAIT_SECONDS, Rank, RecordExists, RowExists, RowHeld
 from holdfast.store.postgres import connection as postgres, in_tx
 from holdfast.store.postgres.commits import CommitMarks, CommitProof, Unsure, was_committed
@@ -297,6 +297,11 @@ def _not_opened(error: BaseException) -> BaseException:
             return _gone(error)
         case _ if isinstance(error, postgres.STRAINED):
             return _strained(error)
+        case asyncpg.DuplicatePreparedStatementError() | asyncpg.InvalidSQLStatementNameError():
+            return BadConfig(
+                "the connections are shared by a pooler in transaction mode, which Holdfast does not support: "
+                "connect to PostgreSQL directly, or use session mode (docs/howto/postgresql.md)"
+            )
         case asyncpg.PostgresError():
             return StoreUnavailable(f"PostgreSQL refused a statement that opens the store: {error}")
         case _:
