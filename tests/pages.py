@@ -253,6 +253,7 @@ def queue_page() -> str:
 CLIENT = {
     "Client": Client,
     "client.queues": groups.Queues,
+    "client.task_groups": groups.TaskGroups,
     "client.dead_letters": groups.DeadLetters,
     "client.operations": groups.Operations,
     "client.nodes": groups.Nodes,

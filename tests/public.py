@@ -6,9 +6,9 @@ A name that is added here is a promise; one that is removed breaks applications.
 from __future__ import annotations
 
 FACES = {
-    "holdfast": """BlockingContext BlockingTaskHandle Cancel Context DependencyPolicy Edge Event HoldfastError
-        Position Priority Reject Retry Snooze Status Task TaskFunction TaskHandle TaskQueue Unique
-        WorkerState""",
+    "holdfast": """BlockingContext BlockingGroupHandle BlockingTaskHandle Cancel Context DependencyPolicy
+        Edge Event GroupHandle GroupProgress HoldfastError Position Priority Reject Retry Snooze
+        Status Task TaskFunction TaskHandle TaskQueue Unique WorkerState""",
     "holdfast.client": """AlreadyLocked AmbiguousId ApprovalAnswer ApprovalNeeded ApprovalVoid
         AuditView BadSelector BadSignature BlockRow BlockView BlockingClaim BlockingClient
         BlockingNode BlockingWatch CheckpointView Claim Client Command CommandRefused ConflictView
@@ -18,9 +18,9 @@ FACES = {
         JobView LocalTask LockView Malformed NewTask Node NodeFenced NodeView NotRunner
         OpenApproval OperationView OutputChunk PlanRow PreconditionFailed ProjectView QueueView
         RateLimited Refused Rows ScheduleView SelfApproval Settled SlowConsumer SyncReport
-        TaskEdit TaskNotClaimable TaskRef TaskRow TaskView TokenView TooLarge Unauthenticated
-        UnknownCommandType UnknownHost UnknownNode UnsupportedMedia Watch WatchItem WebhookView
-        Who Why problem_of""",
+        TaskEdit TaskGroupRef TaskGroupView TaskNotClaimable TaskRef TaskRow TaskView TokenView
+        TooLarge Unauthenticated UnknownCommandType UnknownHost UnknownNode UnsupportedMedia
+        Watch WatchItem WebhookView Who Why problem_of""",
     "holdfast.idempotency": """FAMILIES Answered BlockingLedger Done Entry EntryKey EntryLease Failed Ledger
         OnError State""",
     "holdfast.kv": """Answer AsyncRedisKV AsyncTransaction BadCommand Entry MemoryKV NotAFloat NotAnInteger

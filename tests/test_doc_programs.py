@@ -40,6 +40,7 @@ def test_the_examples_of_the_testing_page_run(tmp_path: Path) -> None:
         "README.md",
         "docs/howto/tasks.md",
         "docs/howto/middleware.md",
+        "docs/howto/groups.md",
         "docs/howto/hub.md",
         "docs/howto/watching.md",
     ],

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from holdfast.core.command import Cancel, Snooze
     from holdfast.core.dependency import DependencyPolicy, Edge
     from holdfast.core.event import Event, Position
+    from holdfast.core.group import GroupProgress
     from holdfast.core.task import Priority, Status, Task
     from holdfast.core.unique import Unique
     from holdfast.engine.blocking_context import BlockingContext
+    from holdfast.engine.blocking_group_handle import BlockingGroupHandle
     from holdfast.engine.blocking_handle import BlockingTaskHandle
     from holdfast.engine.context import Context
+    from holdfast.engine.group_handle import GroupHandle
     from holdfast.engine.handle import TaskHandle
     from holdfast.engine.handlers import Reject
     from holdfast.engine.retry_choice import Retry
@@ -38,11 +41,14 @@ else:
             "holdfast.core.command": ("Cancel", "Snooze"),
             "holdfast.core.dependency": ("DependencyPolicy", "Edge"),
             "holdfast.core.event": ("Event", "Position"),
+            "holdfast.core.group": ("GroupProgress",),
             "holdfast.core.task": ("Priority", "Status", "Task"),
             "holdfast.core.unique": ("Unique",),
             "holdfast.engine.blocking_context": ("BlockingContext",),
+            "holdfast.engine.blocking_group_handle": ("BlockingGroupHandle",),
             "holdfast.engine.blocking_handle": ("BlockingTaskHandle",),
             "holdfast.engine.context": ("Context",),
+            "holdfast.engine.group_handle": ("GroupHandle",),
             "holdfast.engine.handle": ("TaskHandle",),
             "holdfast.engine.handlers": ("Reject",),
             "holdfast.engine.retry_choice": ("Retry",),
@@ -57,12 +63,15 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BlockingContext",
+    "BlockingGroupHandle",
     "BlockingTaskHandle",
     "Cancel",
     "Context",
     "DependencyPolicy",
     "Edge",
     "Event",
+    "GroupHandle",
+    "GroupProgress",
     "HoldfastError",
     "Position",
     "Priority",

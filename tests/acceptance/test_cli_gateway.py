@@ -115,6 +115,10 @@ CASES: dict[str, list[str]] = {
         "forced-{side} --status failed",
         "forced-{side} --status paused --reason checked-by-hand",
     ],
+    "task-group enqueue": ["no-such-file.jsonl"],
+    "task-group show": ["group-s", "no-such-group"],
+    "task-group wait": ["ended", "group-s --timeout 0s"],
+    "task-group cancel": ["group-{side} --dry-run", "group-{side} --reason wrong"],
     "decision list": ["", "--state all"],
     "decision show": ["decision-s", "dec_none"],
     "decision answer": ["decision-{side} maybe", "decision-{side} yes --reason green"],
@@ -501,11 +505,14 @@ async def _make_tasks(queue: TaskQueue) -> None:
         ended.append(await queue.enqueue(kind, {"n": 1}, id=name))
     for handle in ended:
         await handle.wait(30)
+    await (await queue.enqueue_group([{"type": "boom"}], id="ended")).wait(30)
     later = await queue.enqueue("add", {"a": 3}, id="later", delay=3600, timeout=5)
     await queue.enqueue("add", {"a": 5}, id="child", depends_on=[later])
     for side in SIDES:
         for name in ("cancelled", "paused", "aborted", "moved", "forced", "edited", "changed"):
             await queue.enqueue("add", {"a": 1, "b": {"x": 1}}, id=f"{name}-{side}", delay=3600)
+        late = [{"type": "add", "payload": {"a": 1}, "delay": 3600}]
+        await queue.enqueue_group(late * 2, id=f"group-{side}")
         await queue.enqueue("add", {"a": 1}, id=f"line-{side}", queue=f"line-{side}", delay=3600)
         asked = await queue.enqueue("ask", id=f"asked-{side}")
         async for event in queue.events():
@@ -634,6 +641,7 @@ def audited(world: World) -> list[str]:
 
 AUDITED = "SELECT operation, subject FROM holdfast_audit ORDER BY seq"
 NOT_AUDITED = {
+    "task-group enqueue": "it is an act of a producer, and the tasks are their record",
     "enqueue": "it is an act of a producer, and the task itself is its record",
     "task reassign": "its node does not run here, so it is refused",
     "task release": "its task has no runner, so it is refused",

@@ -8,12 +8,15 @@ from typing import Any, assert_type
 
 from holdfast import (
     BlockingContext,
+    BlockingGroupHandle,
     BlockingTaskHandle,
     Cancel,
     Context,
+    GroupHandle,
     Priority,
     Retry,
     Snooze,
+    Status,
     TaskFunction,
     TaskHandle,
     TaskQueue,
@@ -117,6 +120,13 @@ async def main() -> None:
     assert_type(await add(1, 2), int)
     assert_type(await queue.enqueue("add", {"a": 1}), TaskHandle[Any])
     await queue.enqueue_many([add.request(1, 2), fetch.request("u")])
+    group = await queue.enqueue_group([add.request(1, 2), add.request(3, 4)])
+    assert_type(group, GroupHandle[int])
+    assert_type(await group.results(timedelta(minutes=1)), list[int])
+    assert_type((await group.progress()).counts, dict[Status, int])
+    await add.options(depends_on=[group, "another"]).enqueue(1)
+    assert_type(await queue.enqueue_group([{"type": "add", "payload": {}}]), GroupHandle[Any])
+    assert_type(await queue.get_group("id"), GroupHandle[Any])
     takes_any(add)
     async with queue.producer() as producer:
         assert_type(producer, TaskQueue)
@@ -126,6 +136,7 @@ def without_a_loop() -> None:
     assert_type(add.enqueue_sync(1, b=2), BlockingTaskHandle[int])
     assert_type(add.enqueue_sync(1).result(timeout=5), int)
     assert_type(queue.sync.enqueue("add", {"a": 1}), BlockingTaskHandle[Any])
+    assert_type(queue.sync.enqueue_group([add.request(1)]), BlockingGroupHandle[int])
 
 
 async def handler(ctx: Context) -> None:

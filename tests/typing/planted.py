@@ -69,13 +69,15 @@ async def main(ctx: Context) -> None:
     await add.options(unique=Unique(until="done")).enqueue(1)  # WRONG
     await add.options(unique="ended").enqueue(1)  # WRONG
     await queue.enqueue("add", {"a": 1}, priority="urgent")  # WRONG
+    await add.options(depends_on=[3]).enqueue(1)  # WRONG
     await queue.enqueue("add", {"a": 1}, dealy=3)  # WRONG
     handle = await add.enqueue(1)
     number: str = await handle.result()  # WRONG
     page: TaskHandle[str] = await fetch.enqueue("u")  # WRONG
+    strings: GroupHandle[str] = await queue.enqueue_group([add.request(1)])  # WRONG
     add.request("one")  # WRONG
     await ctx.enqueue(add, "one")  # WRONG
     await ctx.enqueue("add", {"a": 1}, dealy=3)  # WRONG
     add.enqueue_sync("one")  # WRONG
     text: str = ctx.state[int]  # WRONG
-    print(number, page, text, add(1).real)  # WRONG
+    print(number, page, strings, text, add(1).real)  # WRONG

@@ -14,6 +14,7 @@ from holdfast.engine.handlers import Handlers
 from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.remote.admin import RemoteQueues, RemoteSchedules
 from holdfast.remote.dead_letters import RemoteDeadLetters
+from holdfast.remote.groups import RemoteGroups
 from holdfast.remote.operators import RemoteDecisions, RemoteInterventions, RemoteLocks
 from holdfast.remote.producer import RemoteProducer
 from holdfast.remote.tasks import RemoteTasks
@@ -30,8 +31,14 @@ class Operations:
         self.queues = RemoteQueues(calls)
         self.schedules = RemoteSchedules(calls)
         self.locks = RemoteLocks(calls)
+        self.groups = RemoteGroups(calls, Handlers())
         self.producer = RemoteProducer(
-            calls, Handlers(), SettingsInForce(Settings()), self.tasks, lambda: False
+            calls,
+            Handlers(),
+            SettingsInForce(Settings()),
+            source=self.tasks,
+            groups=self.groups,
+            is_stopping=lambda: False,
         )
         self.sessions: Sessions = parts.sessions
 

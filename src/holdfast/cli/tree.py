@@ -30,6 +30,7 @@ VERBS: Final = (
 BY_PATH: Final = {verb.path: verb for verb in VERBS}
 NOUNS: Final = {
     "task": "Tasks",
+    "task-group": "Groups of tasks",
     "decision": "Decisions that tasks wait for",
     "dlq": "Dead letters",
     "queue": "Queues",

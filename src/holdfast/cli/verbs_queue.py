@@ -1,4 +1,4 @@
-"""Verbs of decisions, dead letters, queues, events, schedules and locks."""
+"""Verbs of task groups, decisions, dead letters, queues, events, schedules and locks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,34 @@ from typing import Final
 from holdfast.cli.verb import HERE, Kind, Verb
 
 QUEUE_VERBS: Final = (
+    Verb(
+        "task-group enqueue",
+        "Enqueue tasks as a group",
+        f"{HERE}.task_group:enqueue",
+        ("holdfast task-group enqueue tasks.jsonl --id nightly-42",),
+        Kind.WRITE,
+    ),
+    Verb(
+        "task-group show",
+        "Show how far a task group is",
+        f"{HERE}.task_group:show",
+        ("holdfast task-group show nightly-42",),
+        Kind.SHOW,
+    ),
+    Verb(
+        "task-group wait",
+        "Wait until all tasks of a group have ended",
+        f"{HERE}.task_group:wait",
+        ("holdfast task-group wait nightly-42 --timeout 10m",),
+        Kind.SHOW,
+    ),
+    Verb(
+        "task-group cancel",
+        "Abort the tasks of a group that have not ended",
+        f"{HERE}.task_group:cancel",
+        ('holdfast task-group cancel nightly-42 --reason "wrong input"',),
+        Kind.WRITE,
+    ),
     Verb(
         "decision list",
         "List decisions that tasks wait for",

@@ -37,6 +37,7 @@ from holdfast.client.blocking_groups import (
     BlockingOperations,
     BlockingQueues,
     BlockingSchedules,
+    BlockingTaskGroups,
 )
 from holdfast.client.blocking_job_groups import BlockingJobs
 from holdfast.client.blocking_webhook_groups import BlockingWebhooks
@@ -89,6 +90,7 @@ class BlockingClient:
         )
         self._bridge = Bridge()
         self.queues = BlockingQueues(self._bridge, self._client.queues)
+        self.task_groups = BlockingTaskGroups(self._bridge, self._client.task_groups)
         self.dead_letters = BlockingDeadLetters(self._bridge, self._client.dead_letters)
         self.operations = BlockingOperations(self._bridge, self._client.operations)
         self.nodes = BlockingNodes(self._bridge, self._client.nodes)

@@ -26,6 +26,9 @@ from holdfast.client.groups import Action
 from holdfast.client.models import (
     DecisionView,
     Json,
+    NewTask,
+    TaskGroupRef,
+    TaskGroupView,
     TaskRow,
     TaskView,
 )
@@ -296,3 +299,28 @@ class BlockingDecisions:
                 decision_id, choice, data=data, reason=reason, expected_version=expected_version
             )
         )
+
+
+class BlockingTaskGroups:
+    """Groups of tasks that were enqueued together."""
+
+    def __init__(self, bridge: Bridge, inner: groups.TaskGroups) -> None:
+        self._bridge = bridge
+        self._inner = inner
+
+    def submit(self, tasks: Sequence[NewTask], *, id: str | None = None) -> TaskGroupRef:
+        """Enqueues all tasks as a group, or none. With an `id` the call may be repeated."""
+        return self._bridge.call(lambda: self._inner.submit(tasks, id=id))
+
+    def get(self, group_id: str, *, wait: float = 0.0) -> TaskGroupView:
+        """How far a group is. `wait`: waits for the end of all its tasks, for at most this many seconds; a
+        gateway answers after 30 s at the latest."""
+        return self._bridge.call(lambda: self._inner.get(group_id, wait=wait))
+
+    def tasks(self, group_id: str) -> Iterator[TaskView]:
+        """The tasks of a group with their results, in the order of the enqueue."""
+        return self._bridge.iterate(lambda: self._inner.tasks(group_id))
+
+    def cancel(self, group_id: str, *, reason: str = "") -> int:
+        """Aborts the tasks that have not ended. Returns how many."""
+        return self._bridge.call(lambda: self._inner.cancel(group_id, reason=reason))

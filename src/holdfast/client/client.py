@@ -33,6 +33,8 @@ from holdfast.client.groups import (
     Operations,
     Queues,
     Schedules,
+    TaskGroups,
+    new_task,
 )
 from holdfast.client.http import TIMEOUT_SECONDS, Http, fresh_ids
 from holdfast.client.job_groups import Jobs
@@ -55,7 +57,6 @@ from holdfast.client.outputs import FOLLOW_SECONDS, OUTPUT_BYTES, chunk_of
 from holdfast.client.watch import OnReset, Watch
 from holdfast.client.webhook_groups import Webhooks
 from holdfast.clock import Clock, SystemClock
-from holdfast.core.seconds import in_seconds
 from holdfast.core.watching import backoff_seconds
 from holdfast.errors import BadConfig, TaskFailed, VersionConflict, WaitTimeout
 from holdfast.variables import variable
@@ -64,12 +65,6 @@ GATEWAY_VARIABLE: Final = "HOLDFAST_GATEWAY"
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"
 WAIT_SECONDS: Final = 25.0
 """The wait that one request asks for."""
-SUBMIT_NAMES: Final = {
-    "delay": "delay_seconds",
-    "timeout": "timeout_seconds",
-    "progress_timeout": "progress_timeout_seconds",
-}
-"""Options of a queue, and their names in the API."""
 ENDED: Final = frozenset({"completed", "failed", "aborted"})
 
 InterventionType = Literal[
@@ -118,6 +113,7 @@ class Client:
         self._api = Api(self._http)
         self._project = project
         self.queues = Queues(self._api)
+        self.task_groups = TaskGroups(self._api, project)
         self.dead_letters = DeadLetters(self._api)
         self.operations = Operations(self._api)
         self.nodes = Nodes(self._api)
@@ -178,8 +174,7 @@ class Client:
 
     def _new_task(self, fields: dict[str, object]) -> dict[str, object]:
         """The fields as the API names them."""
-        body = {SUBMIT_NAMES.get(name, name): in_seconds(value) for name, value in fields.items()}
-        return body if self._project is None else {"project": self._project, **body}
+        return new_task(fields, self._project)
 
     async def get(self, task_id: str) -> TaskView:
         """One task with its bodies."""

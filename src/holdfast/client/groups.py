@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -21,11 +21,29 @@ from holdfast.client.api import Api, Rows, given
 from holdfast.client.models import (
     DecisionView,
     Json,
+    NewTask,
+    TaskGroupRef,
+    TaskGroupView,
     TaskRow,
     TaskView,
 )
+from holdfast.core.seconds import in_seconds
 
 Action = Literal["replay", "discard", "abort", "pause", "resume", "reassign"]
+
+
+SUBMIT_NAMES: Final = {
+    "delay": "delay_seconds",
+    "timeout": "timeout_seconds",
+    "progress_timeout": "progress_timeout_seconds",
+}
+"""Options of a queue, and their names in the API."""
+
+
+def new_task(fields: dict[str, object], project: str | None) -> dict[str, object]:
+    """A task to enqueue, with its fields as the API names them."""
+    body = {SUBMIT_NAMES.get(name, name): in_seconds(value) for name, value in fields.items()}
+    return body if project is None else {"project": project, **body}
 
 
 class Group:
@@ -276,3 +294,31 @@ class Decisions(Group):
         body = given(data=data, expected_version=expected_version)
         body |= {"choice": choice, "reason": reason}
         return await self._api.send(DecisionView, "POST", "decisions", decision_id, body=body)
+
+
+class TaskGroups(Group):
+    """Groups of tasks that were enqueued together."""
+
+    def __init__(self, api: Api, project: str | None = None) -> None:
+        super().__init__(api)
+        self._project = project
+
+    async def submit(self, tasks: Sequence[NewTask], *, id: str | None = None) -> TaskGroupRef:
+        """Enqueues all tasks as a group, or none. With an `id` the call may be repeated."""
+        body = given(id=id) | {"tasks": [new_task({**task}, self._project) for task in tasks]}
+        return await self._api.send(TaskGroupRef, "POST", "task-groups", body=body)
+
+    async def get(self, group_id: str, *, wait: float = 0.0) -> TaskGroupView:
+        """How far a group is. `wait`: waits for the end of all its tasks, for at most this many seconds; a
+        gateway answers after 30 s at the latest."""
+        return await self._api.get(TaskGroupView, "task-groups", group_id, wait_seconds=wait)
+
+    def tasks(self, group_id: str) -> Rows[TaskView]:
+        """The tasks of a group with their results, in the order of the enqueue."""
+        return self._api.unpaged(TaskView, "task-groups", group_id, "tasks")
+
+    async def cancel(self, group_id: str, *, reason: str = "") -> int:
+        """Aborts the tasks that have not ended. Returns how many."""
+        body = {"reason": reason}
+        answer = await self._api.call("POST", "task-groups", group_id, "cancel", body=body)
+        return int(answer.body["count"])

@@ -191,6 +191,29 @@ class EventView(msgspec.Struct, frozen=True, kw_only=True):
     data: dict[str, Any] = {}
 
 
+class TaskGroupView(msgspec.Struct, frozen=True, kw_only=True):
+    """A group of tasks that were enqueued together, and how far it is."""
+
+    id: str
+    project: str = "default"
+    size: int = 0
+    created_at: str | None = None
+    counts: dict[str, int] = {}
+    """Its tasks by status. Those that were pruned are missing."""
+    ended: int = 0
+    open: int = 0
+    pruned: int = 0
+    is_ended: bool = False
+
+
+class TaskGroupRef(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to the enqueue of a group. `items` are in the order of the request."""
+
+    id: str
+    items: list[TaskRef] = []
+    pressure: str = "accepted"
+
+
 class OutputChunk(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of an output stream. `next` is where the following chunk starts."""
 

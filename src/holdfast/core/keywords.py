@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 
 from holdfast.core.dependency import Edge
 from holdfast.core.seconds import Seconds
@@ -16,7 +16,16 @@ from holdfast.core.unique import Unique
 
 R_co = TypeVar("R_co", covariant=True)
 PriorityName: TypeAlias = Literal["critical", "high", "normal", "low"]
-DependsOn: TypeAlias = Iterable[str | Edge] | Mapping[str, str]
+
+
+class ManyTasks(Protocol):
+    """What stands for several tasks in `depends_on`: the handle of a group."""
+
+    @property
+    def task_ids(self) -> tuple[str, ...]: ...
+
+
+DependsOn: TypeAlias = Iterable[str | Edge | ManyTasks] | Mapping[str, str]
 
 
 class EnqueueKeywords(TypedDict, total=False):

@@ -29,7 +29,8 @@ RESULT_BYTES_MAX: Final = 1_048_576
 METADATA_BYTES_MAX: Final = 16_384
 BATCH_MAX: Final = 10_000
 ATTEMPTS_MAX: Final = 1_000_000
-EDGES_MAX: Final = 1_000
+EDGES_MAX: Final = BATCH_MAX
+"""A task may wait for the largest group."""
 DELAY_SECONDS_MAX: Final = SECONDS_MAX
 
 

@@ -11,9 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, NoReturn, ParamSpec, Protocol, TypeVar
 
 from holdfast.core.check import shown
+from holdfast.core.group import GroupProgress
 from holdfast.core.keywords import TaskRequest
 from holdfast.core.task import Task
+from holdfast.engine.blocking_group_handle import BlockingGroupHandle
 from holdfast.engine.blocking_handle import BlockingTaskHandle
+from holdfast.engine.group_handle import GroupHandle, GroupSource
 from holdfast.engine.handle import Source, TaskHandle
 from holdfast.errors import InvalidInput, NotRunning
 
@@ -94,3 +97,42 @@ def blocking(
     """The handle for callers that block."""
     reads = BlockingReads(wait, handle.source)
     return BlockingTaskHandle(handle.inserted, handle.pressure, reads, handle.declared)
+
+
+class AnyWait(Protocol):
+    """Runs an awaitable elsewhere and waits for it."""
+
+    def __call__(self, make: Callable[[], Awaitable[T]], /) -> T: ...
+
+
+class BlockingGroups:
+    """The calls of a group's handle for callers that block."""
+
+    def __init__(self, wait: AnyWait, source: GroupSource) -> None:
+        self._wait = wait
+        self._source = source
+
+    def progress(self, group_id: str) -> GroupProgress:
+        return self._wait(lambda: self._source.progress(group_id))
+
+    def wait(self, group_id: str, timeout: float | None = None) -> GroupProgress:
+        return self._wait(lambda: self._source.wait(group_id, timeout))
+
+    def tasks(self, group_id: str) -> list[Task]:
+        return self._wait(lambda: self._source.tasks(group_id))
+
+    def cancel_rest(self, group_id: str, *, actor: str, reason: str) -> int:
+        return self._wait(lambda: self._source.cancel_rest(group_id, actor=actor, reason=reason))
+
+
+def blocking_group(handle: GroupHandle[R], wait: AnyWait) -> BlockingGroupHandle[R]:
+    """The handle of a group for callers that block."""
+    source = BlockingGroups(wait, handle.source)
+    return BlockingGroupHandle(
+        handle.id,
+        handle.task_ids,
+        source,
+        handle.declared,
+        pressure=handle.pressure,
+        inserted=handle.inserted,
+    )

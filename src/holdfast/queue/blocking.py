@@ -10,18 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
-from holdfast.core.keywords import DependsOn, PriorityName
+from holdfast.core.keywords import DependsOn, PriorityName, TaskRequest
 from holdfast.core.schedule import Schedule
 from holdfast.core.seconds import Seconds
 from holdfast.core.task import Priority, Task
 from holdfast.core.unique import Unique
+from holdfast.engine.blocking_group_handle import BlockingGroupHandle
 from holdfast.engine.blocking_handle import BlockingTaskHandle
 from holdfast.queue.blocking_operator_calls import BlockingOperatorCalls
 from holdfast.queue.queue import Queue
+
+R = TypeVar("R")
 
 
 class BlockingQueue(BlockingOperatorCalls):
@@ -98,6 +101,28 @@ class BlockingQueue(BlockingOperatorCalls):
         """Enqueues many tasks, or none if one is refused. Each is a mapping of arguments of `enqueue`."""
         self._calls.refuse_tx(tx)
         return self._calls.handles(lambda: self._queue.enqueue_many(tasks, tx=tx))
+
+    @overload
+    def enqueue_group(
+        self, tasks: Iterable[TaskRequest[R]], *, id: str | None = None, tx: object = None
+    ) -> BlockingGroupHandle[R]: ...
+
+    @overload
+    def enqueue_group(
+        self, tasks: Iterable[Mapping[str, Any]], *, id: str | None = None, tx: object = None
+    ) -> BlockingGroupHandle[Any]: ...
+
+    def enqueue_group(
+        self, tasks: Iterable[Mapping[str, Any]], *, id: str | None = None, tx: object = None
+    ) -> BlockingGroupHandle[Any]:
+        """Enqueues many tasks as a group, or none if one is refused. With an `id` the call may be repeated:
+        it answers with the same group."""
+        self._calls.refuse_tx(tx)
+        return self._calls.group(lambda: self._queue.enqueue_group(tasks, id=id, tx=tx))
+
+    def get_group(self, group_id: str) -> BlockingGroupHandle[Any]:
+        """Returns the task group of this id, from any process. Raises NotFound if it does not exist."""
+        return self._calls.group(lambda: self._queue.get_group(group_id))
 
     def get_task(self, task_id: str) -> Task | None:
         """Returns the task, or None if it does not exist."""

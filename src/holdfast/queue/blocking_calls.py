@@ -11,8 +11,10 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 
+from holdfast.engine.blocking_group_handle import BlockingGroupHandle
 from holdfast.engine.blocking_handle import BlockingTaskHandle
-from holdfast.engine.follow_ups import blocking
+from holdfast.engine.follow_ups import blocking, blocking_group
+from holdfast.engine.group_handle import GroupHandle
 from holdfast.engine.handle import TaskHandle
 from holdfast.errors import NotSupported, WrongLoop
 from holdfast.forks import PassiveFollower, follow
@@ -59,6 +61,10 @@ class BlockingCalls(PassiveFollower):
     ) -> list[BlockingTaskHandle[R]]:
         """The answers of several enqueues."""
         return [blocking(handle, self.call) for handle in self.call(make)]
+
+    def group(self, make: Callable[[], Awaitable[GroupHandle[R]]]) -> BlockingGroupHandle[R]:
+        """The answer of an enqueue of a group."""
+        return blocking_group(self.call(make), self.call)
 
     def iterate(self, make: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
         """The items of an async iterator. Leaving the loop early closes it."""

@@ -10,7 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from holdfast.core.check import check_name, shown
+from holdfast.core.dependency import DependencyPolicy, Edge
+from holdfast.core.group import GROUP, check_group_id, named_items, new_group
+from holdfast.core.keywords import DependsOn, ManyTasks
 from holdfast.core.pressure import ACCEPTED, Pressure
 from holdfast.core.submit import (
     BATCH_MAX,
@@ -22,18 +27,19 @@ from holdfast.core.submit import (
 )
 from holdfast.core.task import Task
 from holdfast.engine.declared import Declared
+from holdfast.engine.group_handle import GroupHandle, GroupSource
 from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.handlers import TypeConfig
 from holdfast.engine.meters import ENQUEUED
 from holdfast.engine.parameters import checked_payload
-from holdfast.errors import BatchTooLarge, InvalidInput, QueueFull
+from holdfast.errors import BatchTooLarge, InvalidInput, NotFound, QueueFull
 from holdfast.metrics import Meter
 from holdfast.queue.pressure import Backpressure
 from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.queue.types import EnqueueOptions, KnownTypes
 from holdfast.store.beside import Beside, OnlyRepeats
-from holdfast.store.store import Inserted
+from holdfast.store.store import Inserted, Store
 from holdfast.tracing import CURRENT, TraceContext
 
 _NO_OPTIONS: Final = EnqueueOptions()
@@ -105,6 +111,38 @@ def count_enqueued(meter: Meter, group: Sequence[Submission], inserted: Sequence
         meter.count(ENQUEUED, n, type=type, queue=queue)
 
 
+async def with_members(store: Store, depends_on: DependsOn, project: str) -> DependsOn:
+    """The dependencies with the tasks of groups in the place of `group:ID`. NotFound if the project has no
+    such group."""
+    if isinstance(depends_on, str) or not isinstance(depends_on, Iterable):
+        return depends_on  # It is refused later.
+    given = list(depends_on)
+    if not any(isinstance(each, str) and each.startswith(GROUP) for each in given):
+        return depends_on if isinstance(depends_on, Mapping) else given
+    edges: list[str | Edge | ManyTasks] = []
+    for each in given:
+        name, policy = each, DependencyPolicy.FAIL.value
+        if isinstance(depends_on, Mapping):
+            policy = depends_on[str(each)]
+        elif isinstance(each, Edge):
+            name, policy = each.parent_id, each.policy
+        if not isinstance(name, str):
+            edges.append(name)
+            continue
+        names = await _members(store, name, project) if name.startswith(GROUP) else (name,)
+        edges += [Edge(task_id, DependencyPolicy(policy)) for task_id in names]
+    return edges
+
+
+async def _members(store: Store, name: str, project: str) -> list[str]:
+    group_id = check_name("group", name.removeprefix(GROUP))
+    is_ours = await store.groups.project(group_id) == project
+    members = await store.groups.members(group_id) if is_ours else []
+    if not members:
+        raise NotFound(f"task group {group_id} does not exist: its tasks may have been pruned")
+    return [task_id for _, task_id in members]
+
+
 class Enqueued(NamedTuple):
     """A task that was enqueued."""
 
@@ -130,8 +168,11 @@ class Producer:
         types: KnownTypes,
         pressure: Backpressure,
         settings: SettingsInForce,
+        *,
         source: Source,
+        groups: GroupSource,
     ) -> None:
+        self._groups = groups
         self._sessions = sessions
         self._types = types
         self._pressure = pressure
@@ -194,6 +235,10 @@ class Producer:
             config = await self._types.find(resources.store, type)
             if config.arguments is not None:
                 await self._types.check(resources.store, type, payload)
+        if options.depends_on:
+            project = options.project or self._settings.current.project
+            parents = await with_members(resources.store, options.depends_on, project)
+            options = replace(options, depends_on=parents)
         now = resources.store.now()
         submission = self._submission(
             resources, config, type, payload, id=id, options=options, now=now
@@ -231,15 +276,58 @@ class Producer:
         self, tasks: Iterable[Mapping[str, Any]], tx: object, *, beside: MakeBeside | None = None
     ) -> list[TaskHandle[Any]]:
         """Enqueues all tasks, or none. `beside` writes further rows in their transaction."""
-        items, enqueuing = _items(tasks), self._types.handlers.around.enqueuing
-        if enqueuing is None or not items:
-            return await self._enqueue_items(items, tx, beside)
-        types = _types(items)
-        with enqueuing(types.pop() if len(types) == 1 else "many", len(items)):
-            return await self._enqueue_items(items, tx, beside)
+        return await self._enqueue_items(_items(tasks), tx, beside=beside)
 
     async def _enqueue_items(
-        self, items: list[Mapping[str, Any]], tx: object, beside: MakeBeside | None
+        self,
+        items: list[Mapping[str, Any]],
+        tx: object,
+        *,
+        beside: MakeBeside | None,
+        group_id: str | None = None,
+    ) -> list[TaskHandle[Any]]:
+        """Inserts all tasks, within the span of the producer if there is tracing."""
+        enqueuing = self._types.handlers.around.enqueuing
+        if enqueuing is None or not items:
+            return await self._insert_all(items, tx, beside=beside, group_id=group_id)
+        types = _types(items)
+        with enqueuing(types.pop() if len(types) == 1 else "many", len(items)):
+            return await self._insert_all(items, tx, beside=beside, group_id=group_id)
+
+    async def enqueue_group(
+        self,
+        tasks: Iterable[Mapping[str, Any]],
+        id: str | None,
+        tx: object,
+        *,
+        beside: MakeBeside | None = None,
+        made_id: str | None = None,
+    ) -> GroupHandle[Any]:
+        """Enqueues all tasks as a group, or none. A given id makes the request repeatable. `made_id`: the id
+        of a group that is given none, from a caller that has made it."""
+        resources = await self._sessions.open()
+        items = _items(tasks)
+        _types(items)
+        if id is not None:
+            items = named_items(check_group_id(id), items)
+        group_id = id or made_id or resources.ids.task(resources.store.now())
+        handles = await self._enqueue_items(items, tx, beside=beside, group_id=group_id)
+        return GroupHandle(
+            group_id,
+            tuple(handle.id for handle in handles),
+            self._groups,
+            self._declared,
+            pressure=handles[0].pressure,
+            inserted=[handle.inserted for handle in handles],
+        )
+
+    async def _insert_all(
+        self,
+        items: list[Mapping[str, Any]],
+        tx: object,
+        *,
+        beside: MakeBeside | None,
+        group_id: str | None = None,
     ) -> list[TaskHandle[Any]]:
         resources = await self._sessions.open()
         session = self._sessions.here
@@ -251,21 +339,30 @@ class Producer:
             # Those with a handler here are checked with the submissions, without awaiting each.
             if self._types.config(item["type"]).arguments and item["type"] not in handlers:
                 await self._types.check(resources.store, item["type"], item.get("payload"))
+        items = [await self._linked(resources.store, item) for item in items]
         group = self._submissions(resources, items)
+        into = None if group_id is None else new_group(group_id, group)
         pressure, rows = await self._admit(resources, group, beside, tx)
         if not group:
             return []
         new_tasks = session.open_new_tasks
         if tx is not None:
-            inserted = await new_tasks.insert_in_tx(group, tx)
+            inserted = await new_tasks.insert_in_tx(group, tx, into)
         else:
-            inserted = await new_tasks.insert(group, rows)
+            inserted = await new_tasks.insert(group, rows, into)
         if self.meter is not None:
             count_enqueued(self.meter, group, inserted)
         return [
             TaskHandle(answer, pressure, self._source, self._declared(item["type"]))
             for answer, item in zip(inserted, items, strict=True)
         ]
+
+    async def _linked(self, store: Store, item: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The task of a batch with the tasks of groups in its dependencies."""
+        if not item.get("depends_on"):
+            return item
+        project = item.get("project") or self._settings.current.project
+        return {**item, "depends_on": await with_members(store, item["depends_on"], project)}
 
     async def _admit(
         self,

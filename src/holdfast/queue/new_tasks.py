@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from holdfast.bus.port import WORK, Bus, of_children
+from holdfast.core.group import NewGroup
 from holdfast.core.submit import Submission, parents_of, with_parents
 from holdfast.engine.direct_start import DirectStart
 from holdfast.errors import UnknownDependency
@@ -31,21 +32,34 @@ class NewTasks:
         self.insert_plain = Batcher(self._insert_one, self._insert_many, GROUP_MAX).put
         """Inserts a plain task, together with those of concurrent callers."""
 
-    async def insert(self, group: list[Submission], beside: Beside | None = None) -> list[Inserted]:
-        """Inserts the group in one transaction, which also sends the hint, and the rows of `beside`."""
+    async def insert(
+        self,
+        group: list[Submission],
+        beside: Beside | None = None,
+        into: NewGroup | None = None,
+    ) -> list[Inserted]:
+        """Inserts the tasks in one transaction, which also sends the hint, and the rows of `beside`. `into`:
+        the task group that they make."""
         notification = self._bus.notify_in_tx(WORK)
         inserted = await self._by_name(
-            group, lambda tasks: self._store.insert(tasks, hint=notification.hint, beside=beside)
+            group,
+            lambda tasks: self._store.insert(
+                tasks, hint=notification.hint, beside=beside, into=into
+            ),
         )
         self._bus.committed(notification)
         return inserted
 
-    async def insert_in_tx(self, group: list[Submission], tx: object) -> list[Inserted]:
+    async def insert_in_tx(
+        self, group: list[Submission], tx: object, into: NewGroup | None = None
+    ) -> list[Inserted]:
         """Inserts the group in the caller's transaction. Its commit sends the hint."""
         hint = self._bus.notify_in_tx(WORK, must=True).hint
         if any(submission.edges for submission in group):
             hint = of_children(hint)
-        return await self._by_name(group, lambda tasks: self._store.insert(tasks, tx=tx, hint=hint))
+        return await self._by_name(
+            group, lambda tasks: self._store.insert(tasks, tx=tx, hint=hint, into=into)
+        )
 
     async def _by_name(
         self,

@@ -16,6 +16,7 @@ from holdfast.queue.decisions import Decisions
 from holdfast.queue.define import Definitions
 from holdfast.queue.enqueue import Producer
 from holdfast.queue.feed import Feed
+from holdfast.queue.groups import Groups
 from holdfast.queue.interventions import Interventions
 from holdfast.queue.nodes import Nodes
 from holdfast.queue.pressure import Backpressure
@@ -55,8 +56,14 @@ class Parts:
         self.nodes = Nodes(self.sessions)
         self.stats = Statistics(self.sessions, self.nodes, handlers, meter)
         self.feed = Feed(self.sessions)
+        self.groups = Groups(self.sessions, handlers)
         self.producer = Producer(
-            self.sessions, types, Backpressure(self.settings), self.settings, source=self.tasks
+            self.sessions,
+            types,
+            Backpressure(self.settings),
+            self.settings,
+            source=self.tasks,
+            groups=self.groups,
         )
         self.runtime = Runtime(
             self.sessions,

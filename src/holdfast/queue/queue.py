@@ -10,12 +10,13 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from msgspec import UNSET, UnsetType
 
-from holdfast.core.keywords import DependsOn, PriorityName
+from holdfast.core.keywords import DependsOn, PriorityName, TaskRequest
 from holdfast.core.schedule import Schedule, spec_of
 from holdfast.core.seconds import Seconds, in_seconds
 from holdfast.core.task import Priority, Task
 from holdfast.core.unique import Unique
 from holdfast.engine.around import BlockingMiddleware, Middleware
+from holdfast.engine.group_handle import GroupHandle
 from holdfast.engine.handle import TaskHandle
 from holdfast.engine.handlers import for_task
 from holdfast.engine.worker_hooks import StartHook, StopHook
@@ -32,6 +33,7 @@ from holdfast.queue.types import EnqueueOptions
 
 M = TypeVar("M", bound=Middleware)
 B = TypeVar("B", bound=BlockingMiddleware)
+R = TypeVar("R")
 Start = TypeVar("Start", bound=StartHook)
 Stop = TypeVar("Stop", bound=StopHook)
 
@@ -147,6 +149,25 @@ class Queue(OperatorCalls):
     ) -> list[TaskHandle[Any]]:
         """Enqueues many tasks, or none if one is refused. Each is a mapping of arguments of `enqueue`."""
         return await self.parts.producer.enqueue_many(tasks, tx)
+
+    @overload
+    async def enqueue_group(
+        self, tasks: Iterable[TaskRequest[R]], *, id: str | None = None, tx: object = None
+    ) -> GroupHandle[R]: ...
+    @overload
+    async def enqueue_group(
+        self, tasks: Iterable[Mapping[str, Any]], *, id: str | None = None, tx: object = None
+    ) -> GroupHandle[Any]: ...
+    async def enqueue_group(
+        self, tasks: Iterable[Mapping[str, Any]], *, id: str | None = None, tx: object = None
+    ) -> GroupHandle[Any]:
+        """Enqueues many tasks as a group, or none if one is refused. With an `id` the call may be repeated:
+        it answers with the same group."""
+        return await self.parts.producer.enqueue_group(tasks, id, tx)
+
+    async def get_group(self, group_id: str) -> GroupHandle[Any]:
+        """Returns the task group of this id, from any process. Raises NotFound if it does not exist."""
+        return await self.parts.groups.get(group_id)
 
     async def get_task(self, task_id: str) -> Task | None:
         """Returns the task, or None if it does not exist."""

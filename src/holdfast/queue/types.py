@@ -6,7 +6,7 @@ raises UnknownType.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Final
@@ -24,6 +24,8 @@ from holdfast.core.seconds import Seconds, check_moment, check_span, in_seconds
 from holdfast.core.task import EXTERNAL, NO_TIMEOUT, Priority, TaskOptions
 from holdfast.core.unique import Unique
 from holdfast.engine.argument_schema import check_by_schema
+from holdfast.engine.blocking_group_handle import BlockingGroupHandle
+from holdfast.engine.group_handle import GroupHandle
 from holdfast.engine.handlers import Handlers, TypeConfig, resolved
 from holdfast.engine.parameters import Parameters, checked_payload
 from holdfast.errors import InvalidInput, UnknownType
@@ -181,7 +183,7 @@ def _edges(depends_on: DependsOn) -> tuple[Edge, ...]:
     """Accepts ids, edges, or a mapping from id to policy."""
     if isinstance(depends_on, str | bytes) or not isinstance(depends_on, Iterable):
         raise InvalidInput(f"depends_on is {shown(depends_on)}: pass a list of task ids")
-    given = depends_on.items() if isinstance(depends_on, Mapping) else map(_edge, depends_on)
+    given = depends_on.items() if isinstance(depends_on, Mapping) else _given_edges(depends_on)
     edges = {}
     for parent, policy in given:
         name = str(check_name("an id in depends_on", parent))
@@ -189,12 +191,14 @@ def _edges(depends_on: DependsOn) -> tuple[Edge, ...]:
     return tuple(edges.values())
 
 
-def _edge(given: object) -> tuple[object, object]:
-    return (
-        (given.parent_id, given.policy)
-        if isinstance(given, Edge)
-        else (given, DependencyPolicy.FAIL)
-    )
+def _given_edges(depends_on: Iterable[object]) -> Iterator[tuple[object, object]]:
+    for given in depends_on:
+        if isinstance(given, Edge):
+            yield given.parent_id, given.policy
+        elif isinstance(given, GroupHandle | BlockingGroupHandle):
+            yield from ((task_id, DependencyPolicy.FAIL) for task_id in given.task_ids)
+        else:
+            yield given, DependencyPolicy.FAIL
 
 
 def check_unique(given: object, *, wrong: type[InvalidInput] = InvalidInput) -> Unique | None:

@@ -18,6 +18,7 @@ from holdfast.remote.admin import (
 )
 from holdfast.remote.dead_letters import RemoteDeadLetters
 from holdfast.remote.gateways import Gateways
+from holdfast.remote.groups import RemoteGroups
 from holdfast.remote.operators import RemoteDecisions, RemoteInterventions, RemoteLocks
 from holdfast.remote.producer import RemoteProducer
 from holdfast.remote.runtime import RemoteRuntime
@@ -65,8 +66,14 @@ class RemoteParts:
         self.nodes = RemoteNodes(http)
         self.stats = RemoteStatistics(http, handlers, lambda: runtime.engine)
         self.feed = RemoteFeed(http, lambda: runtime.readers)
+        self.groups = RemoteGroups(http, handlers)
         self.producer = RemoteProducer(
-            http, handlers, self.settings, self.tasks, lambda: runtime.is_stopping
+            http,
+            handlers,
+            self.settings,
+            source=self.tasks,
+            groups=self.groups,
+            is_stopping=lambda: runtime.is_stopping,
         )
         runtime.follow_ups = FollowUps(self.producer.enqueue_follow_up, self.tasks)
         self.use_meter(meter)

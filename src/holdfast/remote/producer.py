@@ -16,11 +16,14 @@ from msgspec import UNSET
 
 from holdfast.client.calls import Calls, path_of
 from holdfast.core.dependency import Edge
+from holdfast.core.group import GROUP, check_group_id
 from holdfast.core.pressure import Pressure
 from holdfast.core.seconds import check_moment, in_seconds
 from holdfast.core.submit import BATCH_MAX, encode_payload
 from holdfast.core.task import DEFAULT_PROJECT, Priority, Status
+from holdfast.engine.blocking_group_handle import BlockingGroupHandle
 from holdfast.engine.declared import Declared
+from holdfast.engine.group_handle import GroupHandle, GroupSource
 from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.handlers import Handlers
 from holdfast.engine.parameters import checked_payload
@@ -48,9 +51,12 @@ class RemoteProducer:
         http: Calls,
         handlers: Handlers,
         settings: SettingsInForce,
+        *,
         source: Source,
+        groups: GroupSource,
         is_stopping: Callable[[], bool],
     ) -> None:
+        self._groups = groups
         self._http = http
         self._handlers = handlers
         self._settings = settings
@@ -124,6 +130,29 @@ class RemoteProducer:
             TaskHandle(inserted, pressure, self._source, self._declared(body["type"]))
             for (inserted, pressure), body in zip(answers, bodies, strict=True)
         ]
+
+    async def enqueue_group(
+        self, tasks: Iterable[Mapping[str, Any]], id: str | None, tx: object
+    ) -> GroupHandle[Any]:
+        """Enqueues all tasks as a group, or none."""
+        self._check(tx)
+        await self._register()
+        body: dict[str, Any] = {"tasks": [self._item(item) for item in tasks]}
+        if id is not None:
+            body["id"] = check_group_id(id)
+        answer = (await self._http.call("POST", path_of("task-groups"), body)).body
+        inserted = [
+            Inserted(item["id"], Status(item["status"]), item["created"])
+            for item in answer["items"]
+        ]
+        return GroupHandle(
+            answer["id"],
+            tuple(each.task_id for each in inserted),
+            self._groups,
+            self._declared,
+            pressure=Pressure(answer["pressure"]),
+            inserted=inserted,
+        )
 
     def _check(self, tx: object) -> None:
         if tx is not None:
@@ -239,7 +268,12 @@ def _priority(given: Priority | str | int | None) -> str | int | None:
 def _edges(depends_on: Any) -> list[Any]:
     if isinstance(depends_on, Mapping):
         return [{"id": str(parent), "policy": policy} for parent, policy in depends_on.items()]
-    return [
-        {"id": edge.parent_id, "policy": edge.policy.value} if isinstance(edge, Edge) else str(edge)
-        for edge in depends_on
-    ]
+    edges: list[Any] = []
+    for edge in depends_on:
+        if isinstance(edge, Edge):
+            edges.append({"id": edge.parent_id, "policy": edge.policy.value})
+        elif isinstance(edge, GroupHandle | BlockingGroupHandle):
+            edges.append(f"{GROUP}{edge.id}")
+        else:
+            edges.append(str(edge))
+    return edges

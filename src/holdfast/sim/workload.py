@@ -51,6 +51,7 @@ class Client:
             *(
                 self._enqueue_family,
                 self._enqueue_many,
+                self._enqueue_group,
                 self._enqueue_keyed,
                 self._wait,
                 self._trickle,
@@ -113,6 +114,22 @@ class Client:
         )
         for handle, task_type in zip(handles, types, strict=True):
             self._record.acked(handle.id, task_type)
+
+    async def _enqueue_group(self) -> None:
+        """Enqueues a named group, perhaps twice, with a task after it; or cancels the rest of it."""
+        self._requests += 1
+        name = f"{self._name}-group-{self._requests}"
+        tasks = [{"type": "quick", "payload": {"n": n}} for n in range(self._draw.whole(1, 5))]
+        group = await self._queue.enqueue_group(tasks, id=name)
+        if self._draw.chance(0.5):
+            group = await self._queue.enqueue_group(tasks, id=name)
+        for task_id in group.task_ids:
+            self._record.acked(task_id, "quick")
+        if self._draw.chance(0.3):
+            await (await self._queue.get_group(name)).cancel(actor=self._name)
+        else:
+            after = await self._queue.enqueue("quick", depends_on=[group])
+            self._record.acked(after.id, "quick")
 
     async def _enqueue_family(self) -> None:
         """Enqueues parents, children and one grandchild, with a random dependency policy."""

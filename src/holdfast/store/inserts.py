@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.core.group import NewGroup
 from holdfast.core.submit import Submission
 from holdfast.errors import StoreBusy
 from holdfast.store.access import Access
@@ -14,7 +15,7 @@ from holdfast.store.beside import Beside, begin, end
 from holdfast.store.links import LinkStore
 from holdfast.store.port import RowHeld
 from holdfast.store.script import Script
-from holdfast.store.scripts import insert as scripts
+from holdfast.store.scripts import groups, insert as scripts
 from holdfast.store.scripts.insert import Inserted
 
 
@@ -25,13 +26,16 @@ async def insert(
     *,
     hint: str = "",
     beside: Beside | None = None,
+    into: NewGroup | None = None,
 ) -> list[Inserted]:
     """Inserts all tasks of a caller, or none."""
     now = access.now()
     unlinked = scripts.may_wait(group) and _is_unlinked(access, group)
     try:
         inserted = await access.write(
-            lambda: _insert(access, group, now, hint=hint, unlinked=unlinked, beside=beside)
+            lambda: _insert(
+                access, group, now, hint=hint, unlinked=unlinked, beside=beside, into=into
+            )
         )
     except RowHeld as error:
         if not scripts.may_wait(group):
@@ -41,7 +45,12 @@ async def insert(
 
 
 async def insert_in_tx(
-    access: Access, connection: object, group: Sequence[Submission], *, hint: str
+    access: Access,
+    connection: object,
+    group: Sequence[Submission],
+    *,
+    hint: str,
+    into: NewGroup | None = None,
 ) -> list[Inserted]:
     """Inserts in the caller's transaction, without locking rows that others need. After its commit
     `LinkStore.link` is due if any task has dependencies."""
@@ -49,7 +58,7 @@ async def insert_in_tx(
     unlinked = _is_unlinked(access, group)
     return await access.driver.run_in_tx(
         connection,
-        lambda: _insert(access, group, now, hint=hint, in_tx=True, unlinked=unlinked),
+        lambda: _insert(access, group, now, hint=hint, in_tx=True, unlinked=unlinked, into=into),
         may_clash=scripts.may_wait(group),
     )
 
@@ -68,8 +77,11 @@ def _insert(
     in_tx: bool = False,
     unlinked: bool = False,
     beside: Beside | None = None,
+    into: NewGroup | None = None,
 ) -> Script[list[Inserted]]:
     yield from begin(beside, now)
+    if into is not None:
+        yield from groups.add(into, now)
     inserted = yield from scripts.insert(
         group,
         now=now,
@@ -78,6 +90,8 @@ def _insert(
         in_tx=in_tx,
         unlinked=unlinked,
     )
+    if into is not None:
+        yield from groups.add_members(into, inserted)
     events = yield from end(beside, inserted, now)
     assert not events, "an insert takes no further events"
     yield from access.dialect.hint(hint)

@@ -13,6 +13,7 @@ from typing import Final, Self, TypeVar
 from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.command import Instruction
 from holdfast.core.decide import Ruling
+from holdfast.core.group import NewGroup
 from holdfast.core.ids import Ids
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.retention import HubRetention
@@ -28,6 +29,7 @@ from holdfast.store.decisions import DecisionStore
 from holdfast.store.fast import insert as fast_insert
 from holdfast.store.fast.lone_caller import LoneCaller
 from holdfast.store.feed import FeedStore
+from holdfast.store.groups import GroupStore
 from holdfast.store.interventions import InterventionStore
 from holdfast.store.links import LinkStore
 from holdfast.store.port import ROW_WAIT_SECONDS, Dialect, Driver, Rank, RowHeld, WatchedFile
@@ -88,6 +90,7 @@ class Store:
         self.by_id = ClaimsById(self._access, self.runs.expire)
         self.decisions = DecisionStore(self._access)
         self.interventions = InterventionStore(self._access)
+        self.groups = GroupStore(self._access)
         self.now = driver.now
         """The store's time, which decides whether a lease has ended."""
         self.one_writer = dialect.one_writer
@@ -144,18 +147,21 @@ class Store:
         tx: object = None,
         hint: str = "",
         beside: Beside | None = None,
+        into: NewGroup | None = None,
     ) -> list[Inserted]:
         """Inserts all tasks of a caller, or none. `hint` is sent with the commit. `beside` writes further
         rows in the same transaction, not with `tx`. `tx`: a connection with an open transaction of the
         caller. The insert then runs in it and locks no row that others need; after its commit `links.link`
-        is due if any task has dependencies."""
+        is due if any task has dependencies. `into`: the task group that these tasks make."""
         if tx is not None:
-            return await inserts.insert_in_tx(self._access, tx, group, hint=hint)
-        if beside is None:
+            return await inserts.insert_in_tx(self._access, tx, group, hint=hint, into=into)
+        if beside is None and into is None:
             inserted = await fast_insert.insert(self._access, self._lone, group, hint=hint)
             if inserted:
                 return inserted
-        return await inserts.insert(self._access, self.links, group, hint=hint, beside=beside)
+        return await inserts.insert(
+            self._access, self.links, group, hint=hint, beside=beside, into=into
+        )
 
     async def insert_and_claim(
         self, group: Sequence[Submission], claim: ClaimRequest

@@ -49,7 +49,7 @@ OWN = {
             "insert_alike",
         ),
         *("forget_checkpoints", "forget_decisions", "forget_interventions"),
-        *("forget_metrics", "forget_output", "forget_windows"),
+        *("forget_members", "forget_metrics", "forget_output", "forget_windows"),
         *(
             "mark_counted",
             "next_offset",

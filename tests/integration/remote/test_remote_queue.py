@@ -328,3 +328,23 @@ async def test_arguments_are_checked_by_the_gateway(gateway: Server) -> None:
                 await producer.enqueue_many([{"type": "add", "payload": payload}])
         assert await (await producer.enqueue("add", {"a": 1, "b": 2})).result(SECONDS) == 3
     await producer.stop()
+
+
+async def test_task_groups_go_over_the_wire(gateway: Server) -> None:
+    async with queue_with_handlers(gateway.address) as queue:
+        group = await queue.enqueue_group(
+            [{"type": "add", "payload": {"a": n, "b": 1}} for n in range(3)]
+        )
+        assert await group.results(SECONDS) == [1, 2, 3]
+        found = await queue.get_group(group.id)
+        assert found.task_ids == group.task_ids
+        assert (await found.progress()).counts == {Status.COMPLETED: 3}
+        child = await queue.enqueue("add", {"a": 0, "b": 0}, depends_on=[found])
+        assert await child.result(SECONDS) == 0
+        late = [{"type": "add", "payload": {"a": 1, "b": 1}, "delay": 900}]
+        named = [await queue.enqueue_group(late, id="nightly") for _ in range(2)]
+        assert named[0].task_ids == named[1].task_ids
+        assert await named[0].cancel(reason="wrong") == 1
+        assert (await named[1].wait(SECONDS)).counts == {Status.ABORTED: 1}
+        with pytest.raises(TaskFailed):
+            await named[0].results(SECONDS)

@@ -46,7 +46,7 @@ def complete(script: Path, *words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["ta"], ["task"]),
+        (["ta"], ["task", "task-group"]),
         (["task", "li"], ["list"]),
         (["task", "list", "--stat"], ["--status"]),
         (["task", "list", "--status", "q"], ["queued"]),

@@ -16,6 +16,7 @@ from tests.acceptance.cli_support import run_inside
 
 NO_REASON = {
     "enqueue": "the task itself is its record",
+    "task-group enqueue": "the tasks are their record",
     "sync fix-expired-locks": "the sweeper does the same by itself",
     "db migrate": "it changes tables, which the audit is one of",
     "db new-epoch": "it changes the feed, not an object",

@@ -22,6 +22,7 @@ from holdfast.cli.projects import check_projects
 from holdfast.cli.session import advice, with_queue
 from holdfast.cli.use_cases import Tasks
 from holdfast.core.codec import dumps
+from holdfast.core.group import GROUP
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
 from holdfast.core.unique import Unique
@@ -31,6 +32,10 @@ from holdfast.queue.types import EnqueueOptions
 
 RunAt = Annotated[str | None, Parameter(help="Not before this time: 2026-08-01T10:00+02:00.")]
 MaxAttempts = Annotated[int | None, Parameter(help="Attempts before it becomes a dead letter.")]
+Parents = Annotated[
+    tuple[str, ...],
+    Parameter(negative="", help="Start after this task, or group:ID; ID:ignore also if it fails."),
+]
 Window = Annotated[
     str | None,
     Parameter(
@@ -58,10 +63,7 @@ def enqueue(
         str | None, Parameter(help="Makes the command safe to repeat.")
     ] = None,
     id: Annotated[str | None, Parameter(help="The id of the new task.")] = None,
-    depends_on: Annotated[
-        tuple[str, ...],
-        Parameter(negative="", help="Start after this task; ID:ignore also if it fails."),
-    ] = (),
+    depends_on: Parents = (),
     metadata: Annotated[tuple[str, ...], Parameter(negative="", help="A note as key=value.")] = (),
     task_timeout: Annotated[str | None, Parameter(help="How long an attempt may take.")] = None,
     progress_timeout: Annotated[
@@ -138,9 +140,13 @@ def _timeouts(task: str | None, progress: str | None) -> dict[str, float]:
 
 
 async def _parents(tasks: Tasks, texts: Iterable[str]) -> dict[str, str]:
-    """Parents by id, each with the policy for its failure."""
+    """Parents by id, each with the policy for its failure. `group:ID` stands for the tasks of a group."""
     found = {}
     for text in texts:
+        if text.startswith(GROUP):
+            name, _, policy = text.removeprefix(GROUP).partition(":")
+            found[f"{GROUP}{name}"] = policy or "fail"
+            continue
         name, _, policy = text.partition(":")
         found[(await find_task(tasks, name)).id] = policy or "fail"
     return found

@@ -104,7 +104,7 @@ async def submit(call: Call, body: TaskBody) -> Answer:
         made = await call.services.parts.producer.insert(
             body.type, body.payload, _given_id(body), options, None, beside=beside
         )
-    _hint_watchers(call)
+    hint_watchers(call)
     task = made.row or await call.services.parts.tasks.get(made.inserted.task_id)
     return answer(made.inserted, task, made.pressure)
 
@@ -114,15 +114,27 @@ async def submit_batch(call: Call, body: BatchBody) -> Answer:
     if len(body.tasks) > BATCH_MAX:
         raise BatchTooLarge(f"{len(body.tasks)} tasks: at most {BATCH_MAX} are allowed, split it")
     call.authorise_any(O.TASKS_SUBMIT)
-    items = [_item(call, task) for task in body.tasks]
-    beside = _beside(call, lambda inserted, _, pressure: _batch_answer(inserted, pressure))
+    items = batch_items(call, body.tasks)
+    beside = batch_beside(call, _batch_answer)
     handles = await call.services.parts.producer.enqueue_many(items, None, beside=beside)
-    _hint_watchers(call)
+    hint_watchers(call)
     rows = [Inserted(handle.id, handle.status, handle.created) for handle in handles]
     return _batch_answer(rows, handles[0].pressure if handles else ACCEPTED)
 
 
-def _hint_watchers(call: Call) -> None:
+def batch_items(call: Call, tasks: list[TaskBody]) -> list[dict[str, Any]]:
+    """The tasks of a batch, in which the principal may enqueue."""
+    return [_item(call, task) for task in tasks]
+
+
+def batch_beside(
+    call: Call, answer: Callable[[list[Inserted], Pressure], Answer]
+) -> MakeBeside | None:
+    """Keeps the answer to a batch for a repeat, if the request has a key."""
+    return _beside(call, lambda inserted, _, pressure: answer(inserted, pressure))
+
+
+def hint_watchers(call: Call) -> None:
     """On a store with one writer, an idle worker of this process takes new tasks without a hint. Those that
     it does not start would reach watchers with the next poll only. Elsewhere each insert has a hint."""
     if call.services.store.one_writer:
@@ -231,6 +243,6 @@ async def copy(call: Call, task_id: str, body: CopyBody) -> Answer:
     handle = await call.services.parts.producer.enqueue(
         task.type, payload, None, options, None, beside=lambda _: beside
     )
-    _hint_watchers(call)
+    hint_watchers(call)
     made = await call.services.parts.tasks.get(handle.id)
     return answer(Inserted(handle.id, handle.status, True), made)

@@ -40,6 +40,12 @@ class PagedSearch(Paged, frozen=True, forbid_unknown_fields=True):
     q: str = ""
 
 
+class Waited(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Parameters of a read that may wait for an end."""
+
+    wait_seconds: float = 0.0
+
+
 class Route(NamedTuple):
     """One call of the API. `handler(call, *path values, **parameters, body=...)`."""
 

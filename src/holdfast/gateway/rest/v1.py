@@ -21,8 +21,8 @@ from holdfast.gateway.operations import (
     output,
     tasks,
 )
-from holdfast.gateway.rest import fleet, v1_admin
-from holdfast.gateway.rest.route import PagedSearch, Route, Searched
+from holdfast.gateway.rest import fleet, v1_admin, v1_groups
+from holdfast.gateway.rest.route import PagedSearch, Route, Searched, Waited
 
 PREFIX: Final = "/api/v1"
 
@@ -52,10 +52,6 @@ class DeadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fingerprint: str | None = None
     behind: str | None = None
     limit: int = 50
-
-
-class Waited(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    wait_seconds: float = 0.0
 
 
 class Limited(Searched, frozen=True, forbid_unknown_fields=True):
@@ -365,6 +361,7 @@ ROUTES: Final = (
             ("resume", bulk.resume, "Go on with the tasks that are left"),
         )
     ),
+    *v1_groups.ROUTES,
     *v1_admin.ROUTES,
     *fleet.ROUTES,
 )

@@ -27,7 +27,16 @@ from holdfast.queue.views.queues import (
     schedule,
 )
 from holdfast.queue.views.stats import stats
-from holdfast.queue.views.tasks import read_details, read_task, read_why, task, task_row, why
+from holdfast.queue.views.tasks import (
+    read_details,
+    read_task,
+    read_task_group,
+    read_why,
+    task,
+    task_group,
+    task_row,
+    why,
+)
 from holdfast.queue.views.values import View, at, shown, time_of
 
 __all__ = [
@@ -55,11 +64,13 @@ __all__ = [
     "read_queue",
     "read_schedule",
     "read_task",
+    "read_task_group",
     "read_why",
     "schedule",
     "shown",
     "stats",
     "task",
+    "task_group",
     "task_row",
     "time_of",
     "whole_decision",

@@ -9,6 +9,7 @@ import msgspec
 from holdfast.client import models
 from holdfast.core import codec, gate
 from holdfast.core.dependency import DependencyPolicy
+from holdfast.core.group import GroupProgress
 from holdfast.core.priority import parse as parse_priority
 from holdfast.core.task import Failure, FailureKind, Priority, Status, Task
 from holdfast.core.wire import preview
@@ -211,3 +212,26 @@ def _progress_json(given: models.ProgressView | None) -> str | None:
         return None
     fields = msgspec.structs.asdict(given)
     return codec.dumps({name: value for name, value in fields.items() if value or name == "done"})
+
+
+def task_group(of: GroupProgress) -> View:
+    """How far a task group is."""
+    return shown(
+        models.TaskGroupView(
+            id=of.id,
+            project=of.project,
+            size=of.size,
+            created_at=at(of.created_at),
+            counts={status.value: n for status, n in sorted(of.counts.items())},
+            ended=of.ended,
+            open=of.open,
+            pruned=of.pruned,
+            is_ended=of.is_ended,
+        )
+    )
+
+
+def read_task_group(view: View) -> GroupProgress:
+    given = parsed(view, models.TaskGroupView)
+    counts = {Status(name): n for name, n in given.counts.items()}
+    return GroupProgress(given.id, given.project, given.size, known_time(given.created_at), counts)

@@ -74,7 +74,8 @@ def forget(
     conflicts_before: float | None = None,
     conflict_rows: int = CONFLICT_ROWS,
 ) -> Script[int]:
-    """Deletes kept answers, tombstones, log rows and settled conflicts that are old. Returns how many."""
+    """Deletes kept answers, tombstones, log rows and settled conflicts that are old, and task groups whose
+    tasks are gone. Returns how many."""
     gone = 0
     keep = keep or HubRetention()
     for statement, seconds in (
@@ -82,6 +83,7 @@ def forget(
         ("forget_tombstones", keep.tombstone_seconds),
         ("forget_sync_log", keep.log_seconds),
         ("forget_bulk_runs", BULK_SECONDS),
+        ("forget_groups", 0.0),
     ):
         gone += len((yield call(statement, before=now - seconds, limit=limit)))
     gone += len((yield call("trim_sync_log", most=log_rows, limit=limit)))

@@ -22,6 +22,7 @@ _BELONGINGS: Final = (
     "forget_output",
     "forget_metrics",
     "forget_windows",
+    "forget_members",
 )
 """The statements that delete what belongs to tasks."""
 
