@@ -51,6 +51,10 @@ class HostState(StrEnum):
     """It was removed. A host that is added again under the name gets the row back."""
 
 
+UNREAD: Final = ""
+"""Stands for facts that were not read."""
+
+
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """A machine of the fleet. Its agent is the node with the host's id."""
 
@@ -61,6 +65,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     labels_json: str = "{}"
     facts_json: str = "{}"
+    """`UNREAD` in a list that was read without facts, which may be large."""
     state: HostState = HostState.ACTIVE
     created_at: float
     updated_at: float
@@ -72,6 +77,11 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> dict[str, codec.Json]:
+        """Fails if they were not read: a rule about facts must not take a host for one without them."""
+        if self.facts_json == UNREAD:
+            raise RuntimeError(
+                f"the facts of host {self.name} were not read, and a rule asks for them"
+            )
         return codec.loads_object(self.facts_json)
 
 

@@ -7,7 +7,7 @@ judges by them, or known from before if their epoch is the same.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -137,14 +137,16 @@ class StoredBlocks:
             return lambda run: None
         ids = sorted({run.execution.host_id for run in runs if blocks[run.task.project]})
         hosts = yield from host_scripts.pinned(ids)
-        groups = yield from _groups(blocks)
+        about = _about(blocks, hosts.values(), (yield from _groups(blocks)))
 
         def verdict(run: Run) -> Block | None:
-            project, host = run.task.project, hosts.get(run.execution.host_id)
-            if host is None or not blocks[project]:
-                return None
             command_type = run.job.command.command_type
-            found = rules.verdict(blocks[project], host, command_type, now, groups[project])
+            matching = [
+                block
+                for block in about.get(run.execution.host_id, ())
+                if block.project == run.task.project and rules.matches_type(block, command_type)
+            ]
+            found = rules.verdict_of(matching, now)
             return None if found is None else found.block
 
         return verdict
@@ -154,18 +156,15 @@ class StoredBlocks:
     ) -> Script[dict[str, list[AgentBlock]]]:
         """The blocks in force for each host. `agents`: the project of each host."""
         blocks = yield from self._read(set(agents.values()), epochs)
-        hosts: dict[str, Host] = {}
-        groups: dict[str, dict[str, Selector]] = {project: {} for project in blocks}
+        about: dict[str, list[Block]] = {}
         if any(blocks.values()):
             hosts = yield from host_scripts.pinned(sorted(agents))
-            groups = yield from _groups(blocks)
+            about = _about(blocks, hosts.values(), (yield from _groups(blocks)))
         return {
             host_id: [
                 _shown(block, now)
-                for block in blocks[project]
-                if rules.is_in_force(block, now)
-                and host_id in hosts
-                and rules.matches_host(block, hosts[host_id], groups[project])
+                for block in about.get(host_id, ())
+                if block.project == project and rules.is_in_force(block, now)
             ]
             for host_id, project in agents.items()
         }
@@ -185,6 +184,21 @@ class StoredBlocks:
                 self._known[project] = known
             found[project] = known[1]
         return found
+
+
+def _about(
+    blocks: Mapping[str, Sequence[Block]],
+    hosts: Iterable[Host],
+    groups: Mapping[str, Mapping[str, Selector]],
+) -> dict[str, list[Block]]:
+    """The blocks about each host."""
+    by_project: dict[str, list[Host]] = {}
+    for host in hosts:
+        by_project.setdefault(host.project, []).append(host)
+    found: dict[str, list[Block]] = {}
+    for project, some in by_project.items():
+        found |= rules.by_host(blocks.get(project, ()), some, groups.get(project, {}))
+    return found
 
 
 def _groups(blocks: Mapping[str, Sequence[Block]]) -> Script[dict[str, dict[str, Selector]]]:

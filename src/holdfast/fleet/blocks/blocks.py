@@ -139,10 +139,7 @@ class Blocks:
         now = self._store.now()
         blocks = [b for b in await self.active(project) if rules.is_in_force(b, now)]
         groups = await self._store.read(lambda: read_selectors(project)) if blocks else {}
-        return {
-            host.id: [block for block in blocks if rules.matches_host(block, host, groups)]
-            for host in hosts
-        }
+        return dict(rules.by_host(blocks, hosts, groups))
 
     async def list(
         self, project: str, *, lifted: bool = False, after: str = "", limit: int = 100

@@ -143,7 +143,8 @@ def affected(block: Block) -> Script[list[Host]]:
         return list(found.hosts.values())
     hosts = yield from host_scripts.inventory(block.project, with_facts=True)
     groups = yield from read_selectors(block.project)
-    return [host for host in hosts if rules.matches_host(block, host, groups)]
+    about = rules.by_host([block], hosts, groups)
+    return [host for host in hosts if about[host.id]]
 
 
 def next_due(now: float) -> Script[float | None]:

@@ -103,13 +103,13 @@ def read_selectors(project: str) -> Script[dict[str, Selector]]:
     return _selectors((yield from read_groups(project)))
 
 
-def select(project: str, text: str) -> Script[list[Host]]:
-    """The hosts of a project that a selector selects, by name; the facts of hosts are read only if a selector
-    asks for them. BadSelector, or UnknownHost for a name without a host."""
+def select(project: str, text: str, *, whole: bool = False) -> Script[list[Host]]:
+    """The hosts of a project that a selector selects, by name. Unless they are asked for `whole`, they have
+    facts only if a selector asks for facts. BadSelector, or UnknownHost for a name without a host."""
     selector = parse(text)
     groups = yield from read_groups(project)
-    with_facts = any(FACT in part for part in (text, *(g.selector for g in groups.values())))
-    hosts = yield from host_scripts.inventory(project, with_facts=with_facts)
+    asks = any(FACT in part for part in (text, *(g.selector for g in groups.values())))
+    hosts = yield from host_scripts.inventory(project, with_facts=whole or asks)
     return evaluate(selector, hosts, _selectors(groups))
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import asdict, replace
 from holdfast.core import codec
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet.hosts.entry import HostEntry, check_labels
-from holdfast.core.fleet.model import HOST_PREFIX, Host, HostDriver, HostState
+from holdfast.core.fleet.model import HOST_PREFIX, UNREAD, Host, HostDriver, HostState
 from holdfast.core.ids import Ids
 from holdfast.errors import BatchTooLarge, Conflict, NotFound, VersionConflict
 from holdfast.fleet.block_epoch import raise_epoch
@@ -228,7 +228,7 @@ def inventory(project: str, *, with_facts: bool) -> Script[list[Host]]:
                               limit=PAGE)  # fmt: skip
         else:
             rows = yield call(own("hosts_without_facts"), project=project, after=after, limit=PAGE,
-                              no_facts="{}")  # fmt: skip
+                              no_facts=UNREAD)  # fmt: skip
         hosts += HOSTS.read_all(rows)
         if len(rows) < PAGE:
             return hosts

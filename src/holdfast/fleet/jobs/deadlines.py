@@ -184,6 +184,7 @@ def _release(
     yield from ending.lock_executions(lift.work, found)
     hosts = yield from host_scripts.pinned([execution.host_id for execution in found])
     in_force = yield from read_blocks(job.project, read_spec(job.spec_json).command_type, now)
+    in_force.over(hosts.values())
     for execution in found:
         lift.one(execution, hosts.get(execution.host_id), in_force, blocks)
 
@@ -340,6 +341,7 @@ def _stop(
     next_after = found[-1].nth if len(found) == LOOK else None
     in_force = yield from read_blocks(job.project, read_spec(job.spec_json).command_type, now)
     hosts = yield from host_scripts.pinned([execution.host_id for execution in found])
+    in_force.over(hosts.values())
     stopped: dict[str, Block] = {}
     for execution in found:
         host = hosts.get(execution.host_id)

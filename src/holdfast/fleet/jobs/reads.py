@@ -346,6 +346,7 @@ def _plan(job: Job, now: float, *, after: int, limit: int) -> Script[list[Planne
     spec, policy = read_spec(job.spec_json), rollout_of(job).policy
     blocks = yield from read_blocks(job.project, spec.command_type, now)
     hosts = yield from host_scripts.pinned([execution.host_id for execution in found])
+    blocks.over(hosts.values())
     planned: list[PlannedHost] = []
     for view in views:
         execution, reason, would_run = view.execution, view.shown.reason, True

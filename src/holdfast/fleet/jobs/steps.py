@@ -248,6 +248,7 @@ class JobStep:
         if not wanted:
             return
         blocks = yield from read_blocks(self.job.project, self.spec.command_type, self.now)
+        blocks.over(hosts.values())
         held = [e for e in wanted if self._admit_one(e, hosts.get(e.host_id), blocks)]
         self.moves.hold(held)
         state = reducer.left(self.rollout.policy, self.rollout.state, [e.nth for e in held])

@@ -30,7 +30,8 @@ def resolve(project: str, names: Sequence[str] | None, selector: str | None) -> 
         found = yield from host_scripts.find(project, names)
         hosts = pick(names, list({host.id: host for host in found.hosts.values()}.values()))
     else:
-        hosts = yield from groups.select(project, selector or "")
+        # Rules of approvals and blocks may ask for facts, whatever the request selects by.
+        hosts = yield from groups.select(project, selector or "", whole=True)
         if not hosts:
             raise EmptySelection(f"no host matches {selector!r}: the job would do nothing")
     active = [host for host in hosts if host.state is HostState.ACTIVE]

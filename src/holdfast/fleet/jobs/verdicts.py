@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Self
 
 from holdfast.core.fleet.blocks import block as rules
 from holdfast.core.fleet.blocks.block import Held, Refused
@@ -37,6 +38,18 @@ class BlocksInForce:
         self._groups = groups
         self._command_type = command_type
         self._now = now
+        self._by_host: dict[str, list[Block]] = {}
+
+    def over(self, hosts: Iterable[Host]) -> Self:
+        """Finds the blocks about all these hosts at once: a selector costs as much for all as for one."""
+        if self._blocks:
+            self._by_host |= rules.by_host(self._blocks, list(hosts), self._groups)
+        return self
+
+    def _about(self, host: Host) -> list[Block]:
+        if host.id not in self._by_host:
+            self.over([host])
+        return self._by_host[host.id]
 
     @property
     def any(self) -> bool:
@@ -44,16 +57,16 @@ class BlocksInForce:
 
     def matching(self, hosts: Sequence[Host]) -> list[Block]:
         """Those that match a host, whatever their windows."""
-        return [
-            block
-            for block in self._blocks
-            if any(rules.matches(block, host, self._command_type, self._groups) for host in hosts)
-        ]
+        if not self._blocks:
+            return []
+        self.over([host for host in hosts if host.id not in self._by_host])
+        matching = {block.id for host in hosts for block in self._by_host[host.id]}
+        return [block for block in self._blocks if block.id in matching]
 
     def verdict(self, host: Host) -> Refused | Held | None:
         if not self._blocks:
             return None
-        return rules.verdict(self._blocks, host, self._command_type, self._now, self._groups)
+        return rules.verdict_of(self._about(host), self._now)
 
     def judged(self, verdict: Refused | Held) -> Judged:
         """Who ends or holds an execution, and why."""
@@ -69,13 +82,13 @@ class BlocksInForce:
 
     def stopping(self, host: Host) -> Block | None:
         """The block that ends what runs on the host."""
+        if not self._blocks:
+            return None
         return next(
             (
                 block
-                for block in self._blocks
-                if block.on_running is OnRunning.ABORT
-                and rules.is_in_force(block, self._now)
-                and rules.matches_host(block, host, self._groups)
+                for block in self._about(host)
+                if block.on_running is OnRunning.ABORT and rules.is_in_force(block, self._now)
             ),
             None,
         )
@@ -94,6 +107,6 @@ def pinned_digest(
     spec: JobSpec, definition: CommandType, hosts: Sequence[Host], blocks: BlocksInForce
 ) -> str:
     """The digest of a job with these targets, now."""
-    matching = blocks.matching(hosts) if blocks.any else []
+    matching = blocks.matching(hosts)
     ids = [host.id for host in hosts]
     return digest_of(spec, definition, ids, matching, versions(spec.secrets))

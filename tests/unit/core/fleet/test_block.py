@@ -16,11 +16,13 @@ from holdfast.core.fleet.blocks.block import (
     action_on,
     after_lift,
     block_text,
+    by_host,
     check_block,
     ends_at,
     explain,
     is_in_force,
     matches,
+    matches_host,
     next_change,
     verdict,
 )
@@ -266,3 +268,44 @@ def test_every_difference_is_counted_once(
     assert found.gone_count == len(pinned - alive)
     assert found.changed_count == len((pinned & alive) - selected)
     assert len(found.new) == min(found.new_count, NAMED_MAX)
+
+
+SELECTORS = ["*", "env=prod", "env!=prod", "env~p*", "web-[1-3]", "*!web-[1-2]", "@canary", "@gone"]
+
+
+@given(
+    st.lists(st.sampled_from([*SELECTORS, None]), max_size=5),
+    st.lists(st.sampled_from(["prod", "dev", ""]), min_size=1, max_size=5),
+)
+def test_blocks_about_many_hosts_are_those_about_each(
+    texts: list[str | None], envs: list[str]
+) -> None:
+    hosts = [
+        host(f"web-{n}", labels={"env": env} if env else {}) for n, env in enumerate(envs, start=1)
+    ]
+    groups = {"canary": parse("web-1")}
+    given_blocks = [
+        block(f"blk_{n}", selector=text, host_id="hst_web-2" if text is None else None)
+        for n, text in enumerate(texts)
+    ]
+    found = by_host(given_blocks, hosts, groups)
+    assert found == {
+        each.id: [one for one in given_blocks if matches_host(one, each, groups)] for each in hosts
+    }
+
+
+def test_a_selector_is_evaluated_once_for_all_hosts() -> None:
+    """A request over many hosts must not cost a unit of work for each pair of block and host."""
+    decoded = 0
+
+    class Counting(Host, frozen=True):
+        @property
+        def labels(self) -> dict[str, str]:
+            nonlocal decoded
+            decoded += 1
+            return super().labels
+
+    hosts = [Counting(**msgspec.structs.asdict(host(f"web-{n}"))) for n in range(50)]
+    given_blocks = [block(f"blk_{n}", selector=f"env=other-{n}", host_id=None) for n in range(40)]
+    assert not any(by_host(given_blocks, hosts).values())
+    assert decoded == len(hosts)

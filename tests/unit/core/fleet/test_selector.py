@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 from holdfast.core.errors import HOSTS_NAMED_MAX, BadSelector, EmptySelection, UnknownHost
 from holdfast.core.fleet.hosts.names import NAMES_MAX, quoted
@@ -25,7 +26,7 @@ from holdfast.core.fleet.hosts.selector_parse import (
     TESTS_MAX,
     glob_pattern,
 )
-from holdfast.core.fleet.model import Host, HostDriver, HostState
+from holdfast.core.fleet.model import UNREAD, Host, HostDriver, HostState
 from tests.unit.core.fleet.fleet_support import host
 
 HOSTS = [
@@ -284,3 +285,11 @@ def is_like(glob: str, text: str) -> bool:
 
 def test_a_glob_with_many_stars_is_fast() -> None:
     assert glob_pattern("*a" * 200 + "b").fullmatch("a" * 2_000) is None
+
+
+def test_facts_that_were_not_read_fail_instead_of_not_matching() -> None:
+    """A rule about facts would not count for hosts that were listed without their facts."""
+    unread = [replace(HOSTS[0], facts_json=UNREAD)]
+    with pytest.raises(RuntimeError, match="were not read"):
+        evaluate(parse("fact.os!=linux"), unread, {})
+    assert evaluate(parse("*"), unread, {}) == unread

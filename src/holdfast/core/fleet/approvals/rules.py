@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from holdfast.core.check import check_name, check_number, check_positive, check_whole, shown
-from holdfast.core.fleet.hosts.selector import matches
+from holdfast.core.fleet.hosts.selector import HostIndex
 from holdfast.core.fleet.hosts.selector_parse import Selector, glob_pattern, parse
 from holdfast.core.fleet.model import Host
 from holdfast.core.fleet.rollout.policy import HOSTS_MAX
@@ -84,10 +84,10 @@ Matching: TypeAlias = Callable[[str], int]
 
 def matching_in(hosts: Sequence[Host], groups: Mapping[str, Selector]) -> Matching:
     """Counts the hosts of a job."""
+    index = HostIndex(hosts, groups)
 
     def count(text: str) -> int:
-        selector = parse(text)
-        return sum(matches(selector, host, groups) for host in hosts)
+        return len(index.select(parse(text)))
 
     return count
 

@@ -87,6 +87,27 @@ def matches_host(block: Block, host: Host, groups: Mapping[str, Selector] = NO_G
         return True
 
 
+def by_host(
+    blocks: Sequence[Block], hosts: Sequence[Host], groups: Mapping[str, Selector] = NO_GROUPS
+) -> dict[str, list[Block]]:
+    """The blocks about each host, by its id, in their order. Each selector is evaluated once for all."""
+    found: dict[str, list[Block]] = {host.id: [] for host in hosts}
+    index: selectors.HostIndex | None = None
+    for block in blocks:
+        if block.selector is None:
+            if block.host_id in found:
+                found[block.host_id].append(block)
+            continue
+        index = index or selectors.HostIndex(hosts, groups)
+        try:
+            matching: Sequence[Host] = index.select(_parsed(block.selector))
+        except BadSelector:
+            matching = hosts
+        for host in matching:
+            found[host.id].append(block)
+    return found
+
+
 def matches(
     block: Block, host: Host, command_type: str, groups: Mapping[str, Selector] = NO_GROUPS
 ) -> bool:
@@ -153,14 +174,16 @@ def verdict(
     now: float,
     groups: Mapping[str, Selector] = NO_GROUPS,
 ) -> Refused | Held | None:
-    """What the blocks say about a command that has not started. Of several, the one that ends last."""
-    found = [
-        block
-        for block in blocks
-        if matches_type(block, command_type)
-        and is_in_force(block, now)
-        and matches_host(block, host, groups)
-    ]
+    """What the blocks say about a command that has not started."""
+    about = by_host(
+        [block for block in blocks if matches_type(block, command_type)], [host], groups
+    )
+    return verdict_of(about[host.id], now)
+
+
+def verdict_of(blocks: Sequence[Block], now: float) -> Refused | Held | None:
+    """What blocks about one command on one host say. Of several, the one that ends last."""
+    found = [block for block in blocks if is_in_force(block, now)]
     refusing = [block for block in found if block.effect is BlockEffect.REFUSE]
     if not found:
         return None

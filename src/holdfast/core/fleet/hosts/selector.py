@@ -10,7 +10,7 @@ The grammar is in `selector_parse.py`, and folded names are in `names.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from typing import Final, assert_never
 
 from holdfast.core.codec import Json
@@ -31,7 +31,17 @@ from holdfast.core.fleet.hosts.selector_parse import (
 )
 from holdfast.core.fleet.model import Host, HostState
 
-__all__ = ["Selector", "evaluate", "fold", "matches", "parse", "pick", "selected", "unfold"]
+__all__ = [
+    "HostIndex",
+    "Selector",
+    "evaluate",
+    "fold",
+    "matches",
+    "parse",
+    "pick",
+    "selected",
+    "unfold",
+]
 
 GROUP_DEPTH_MAX: Final = 20
 """Groups within groups."""
@@ -43,11 +53,10 @@ def evaluate(
 ) -> list[Host]:
     """The hosts, sorted by name. UnknownHost for names without a host. A name in a group may lack its host:
     groups outlive hosts."""
-    selecting = _Selecting(hosts, groups)
-    if missing := sorted(selector.names() - selecting.by_name.keys()):
+    index = HostIndex(hosts, groups)
+    if missing := sorted(selector.names() - index.by_name.keys()):
         raise UnknownHost(missing)
-    found = selecting.chain(selector.tree)
-    return sorted((hosts[at] for at in found), key=lambda host: host.name)
+    return sorted(index.select(selector), key=lambda host: host.name)
 
 
 def selected(
@@ -62,7 +71,7 @@ def selected(
 
 def matches(selector: Selector, host: Host, groups: Mapping[str, Selector]) -> bool:
     """Whether the selector selects this host. Names of other hosts are not looked up."""
-    return bool(_Selecting((host,), groups).chain(selector.tree))
+    return bool(HostIndex((host,), groups).select(selector))
 
 
 def pick(names: Sequence[str], hosts: Sequence[Host]) -> list[Host]:
@@ -80,9 +89,9 @@ def pick(names: Sequence[str], hosts: Sequence[Host]) -> list[Host]:
 
 def check_groups(groups: Mapping[str, Selector]) -> None:
     """BadSelector if a group is in a cycle, too deep, or names a group that does not exist."""
-    selecting = _Selecting((), groups)
+    index = HostIndex((), groups)
     for name in groups:
-        selecting.group(GroupRef(name, 0))
+        index.group(GroupRef(name, 0))
 
 
 def _index(hosts: Sequence[Host]) -> dict[str, int]:
@@ -91,9 +100,9 @@ def _index(hosts: Sequence[Host]) -> dict[str, int]:
     return {host.id: at for at, host in present} | {host.name: at for at, host in present}
 
 
-class _Selecting:
-    """One evaluation. Sets have places of hosts. Labels and facts are decoded once, and groups are evaluated
-    once."""
+class HostIndex:
+    """Hosts to be selected by any number of selectors. Sets have places of hosts. Labels and facts are
+    decoded once, the hosts of a value are found once, and groups are evaluated once."""
 
     def __init__(self, hosts: Sequence[Host], groups: Mapping[str, Selector]) -> None:
         self._hosts = hosts
@@ -102,8 +111,15 @@ class _Selecting:
         self._path: list[str] = []
         self._labels: list[tuple[int, dict[str, str]]] | None = None
         self._facts: list[tuple[int, dict[str, Json]]] | None = None
+        self._places: dict[str, dict[str, set[int]]] = {}
+        """By key and value."""
         self.by_name = _index(hosts)
         self.all = frozenset(self.by_name.values())
+
+    def select(self, selector: Selector) -> list[Host]:
+        """The hosts that the selector selects, in no order. Names that none of them has count for nothing.
+        BadSelector if it names a group that does not exist."""
+        return [self._hosts[at] for at in self.chain(selector.tree)]
 
     def chain(self, chain: Chain) -> set[int]:
         found: set[int] = set()
@@ -137,7 +153,7 @@ class _Selecting:
         self._found[ref.name] = found
         return found
 
-    def _term(self, term: HostTerm) -> set[int] | frozenset[int]:
+    def _term(self, term: HostTerm) -> AbstractSet[int]:
         match term:
             case AllHosts():
                 return self.all
@@ -153,12 +169,22 @@ class _Selecting:
             case _:
                 assert_never(term)
 
-    def _test(self, test: KeyTest) -> set[int] | frozenset[int]:
+    def _test(self, test: KeyTest) -> AbstractSet[int]:
+        places = self._places_of(test.key)
         if test.op == "~":
             fullmatch = glob_pattern(test.value).fullmatch
-            return {at for at, value in self._values(test.key) if fullmatch(value) is not None}
-        found = {at for at, value in self._values(test.key) if value == test.value}
+            return set().union(*(places[value] for value in places if fullmatch(value) is not None))
+        found: AbstractSet[int] = places.get(test.value, frozenset())
         return found if test.op == "=" else self.all - found
+
+    def _places_of(self, key: str) -> dict[str, set[int]]:
+        """The places of the hosts that have each value of the key."""
+        if key not in self._places:
+            places: dict[str, set[int]] = {}
+            for at, value in self._values(key):
+                places.setdefault(value, set()).add(at)
+            self._places[key] = places
+        return self._places[key]
 
     def _values(self, key: str) -> list[tuple[int, str]]:
         """The values of the key with the places of their hosts."""

@@ -1,0 +1,58 @@
+"""Approval rules and blocks about facts count however a job names its hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.core.fleet.approvals.rules import ApprovalMatch, ApprovalRule
+from holdfast.core.fleet.model import ApprovalState
+from holdfast.core.fleet.rules import FleetRules
+from holdfast.fleet.blocks.blocks import Blocks, NewBlock
+from holdfast.store.store import Store
+from tests.conformance.fleet.agent_support import enrol, make_agents
+from tests.conformance.fleet.job_support import FleetBench
+from tests.conformance.fleet.support import BY, PROJECT
+
+WAYS: dict[str, dict[str, Any]] = {
+    "name": {"hosts": ["web-1"]},
+    "label": {"selector": "role=web"},
+    "all": {"selector": "*"},
+    "fact": {"selector": "fact.env=prod"},
+}
+PROD = FleetRules(
+    approval_rules=(ApprovalRule(name="prod", match=ApprovalMatch(selector="fact.env=prod")),)
+)
+NOT_PROD = FleetRules(
+    approval_rules=(
+        ApprovalRule(name="not-prod", match=ApprovalMatch(selector="fact.env!=prod"), auto=True),
+    )
+)
+
+
+async def site(store: Store, rules: FleetRules) -> FleetBench:
+    facts, labels = {"env": "prod"}, {"role": "web"}
+    await enrol(make_agents(store), store, "web-1", facts=facts, labels=labels)
+    return FleetBench(store, rules)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("rules", "command_type"), [(PROD, "exec"), (NOT_PROD, "shell")])
+async def test_a_rule_about_facts_is_asked(
+    store: Store, rules: FleetRules, command_type: str, way: str
+) -> None:
+    fleet = await site(store, rules)
+    made = await fleet.create(command_type=command_type, command="reboot", **WAYS[way])
+    job = await fleet.plan(made.job.id)
+    assert job.approval_state is ApprovalState.WAIT_APPROVAL
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_block_about_facts_is_named_and_counts(store: Store, way: str) -> None:
+    fleet = await site(store, FleetRules())
+    await Blocks(store).add(PROJECT, NewBlock(selector="fact.env=prod", reason="freeze"), BY)
+    made = await fleet.create(command_type="exec", command="reboot", **WAYS[way])
+    await fleet.plan(made.job.id)
+    assert [excluded.host for excluded in made.excluded] == ["web-1"]
+    assert await fleet.outcomes(made.job.id) == {"blocked": 1}
