@@ -21,7 +21,7 @@ from holdfast.core.fleet.hosts.entry import HostEntry
 from holdfast.core.fleet.model import Agent, Host, HostDriver, HostState
 from holdfast.core.ids import Ids
 from holdfast.core.node_identity import NodeKind
-from holdfast.errors import NotFound
+from holdfast.errors import Conflict, NotFound
 from holdfast.fleet.agents.rows import own, read_slots
 from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.rows import AGENTS
@@ -55,6 +55,12 @@ def enrol(
     """Makes the agent of a host, and the host if the project has none of the name."""
     there = yield from host_scripts.named(project, [request.host])
     is_new = not there or there[0].state is HostState.GONE
+    if not is_new and there[0].driver is not HostDriver.AGENT:
+        # Commands and secrets for the host would go to the holder of the join token.
+        raise Conflict(
+            f"host '{request.host}' is driven by {there[0].driver.value}, not by an agent: an operator has "
+            f"to change that first (holdfast host edit {request.host} --driver agent), or choose another --name"
+        )
     entry = HostEntry(
         name=request.host,
         driver=HostDriver.AGENT.value,

@@ -59,7 +59,7 @@ from holdfast.errors import (
 
 NOW = 1_000.0
 DIGEST = "d1:a"
-APPROVER, SECURITY = "role:approver", "group:security"
+APPROVER, SECURITY = "role:approver", "role:security"
 TWO = ApprovalRule(all_of=(VoterGroup(from_=(APPROVER,)), VoterGroup(from_=(SECURITY,))), deny=2)
 NAMES = ["user:ann", "user:bob", "user:eve", "user:kim", "user:joe"]
 PEOPLE = {
@@ -294,7 +294,7 @@ def test_who_is_in_no_group_may_not_vote() -> None:
     with pytest.raises(Forbidden, match="may not vote"):
         Poll().vote("user:joe")
     assert eligible(request(), PEOPLE.values()) == ["user:bob", "user:eve", "user:kim"]
-    assert "1 of group:security; not user:ann, user:lee" in eligible_text(TWO, request())
+    assert "1 of role:security; not user:ann, user:lee" in eligible_text(TWO, request())
 
 
 def test_rejections_end_the_request() -> None:

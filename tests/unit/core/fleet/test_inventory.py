@@ -291,3 +291,17 @@ def test_drawn_inventories_of_ansible_end(drawn: list[tuple[str, str, list[str]]
     found = read_inventory(text, "ansible")
     for entry in found.entries:
         check_entry(entry)
+
+
+def test_too_many_groups_are_refused_whole() -> None:
+    """Groups below each other: the names of children come before their own sections."""
+    text = "\n".join(f"[g{n}:children]\ng{n + 1}" for n in range(ansible.GROUPS_MAX + 20))
+    found = read_inventory(text, "ansible")
+    assert (found.entries, found.groups) == ((), {})
+    assert "more than 1000 groups: nothing is read" in found.problems[-1].message
+
+
+def test_a_long_line_is_left_out() -> None:
+    found = read_inventory(f"web-1 x={'a' * ansible.LINE_CHARS_MAX}\nweb-2", "ansible")
+    assert [entry.name for entry in found.entries] == ["web-2"]
+    assert "more than 8192 characters" in found.problems[0].message

@@ -50,11 +50,11 @@ JOB_STATES: Final = {
 
 
 class Person(msgspec.Struct, frozen=True):
-    """A voter: the name of the principal, and its roles and groups."""
+    """A voter: the name of the principal, and its roles."""
 
     name: str
     memberships: frozenset[str] = frozenset()
-    """`role:NAME` and `group:NAME`."""
+    """`role:NAME`."""
 
     def is_in(self, members: Iterable[str]) -> bool:
         return not ({self.name} | self.memberships).isdisjoint(members)

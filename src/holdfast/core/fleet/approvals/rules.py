@@ -27,7 +27,8 @@ VOTERS_MAX: Final = 50
 """Votes that one group asks for."""
 GROUPS_MAX: Final = 20
 EXPIRES_SECONDS_MAX: Final = 30 * 86_400.0
-KINDS: Final = ("role:", "user:", "group:")
+KINDS: Final = ("role:", "user:")
+"""Who may vote. Principals have no groups yet: a rule that asks for one could be approved by nobody."""
 
 
 class ApprovalMatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,7 +55,7 @@ class VoterGroup(
 
     count: int = 1
     from_: tuple[str, ...] = ("role:approver", "role:admin")
-    """`role:NAME`, `user:NAME` or `group:NAME`: a member of any of them counts."""
+    """`role:NAME` or `user:NAME`: a member of any of them counts."""
 
 
 class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -167,7 +168,7 @@ def _check_group(where: str, group: VoterGroup) -> None:
     for member in group.from_:
         if not member.startswith(KINDS):
             raise BadConfig(
-                f"{where}.all_of.from has {shown(member)}: write role:NAME, user:NAME or group:NAME"
+                f"{where}.all_of.from has {shown(member)}: write role:NAME or user:NAME"
             )
     if not group.from_:
         raise BadConfig(f"{where}.all_of.from is empty: no vote could count")

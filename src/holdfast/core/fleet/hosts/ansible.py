@@ -26,6 +26,8 @@ ALL: Final = "all"
 IMPLICIT: Final = (ALL, "ungrouped")
 OWN: Final = "ansible_"
 GROUPS_MAX: Final = 1_000
+LINE_CHARS_MAX: Final = 8_192
+"""Of a line of the INI form."""
 MEMBERS_MAX: Final = 1_000_000
 """Hosts of all groups together. A host counts in each group that it is in."""
 _SECTION: Final = re.compile(r"\[([^\]:]+)(?::([a-z]+))?\]\s*(?:#.*)?")
@@ -34,6 +36,10 @@ _RANGE: Final = re.compile(
 )
 _PORT: Final = re.compile(r"([^:]+):([0-9]{1,5})")
 _DRIVERS: Final = {"ssh": "ssh", "smart": "ssh", "paramiko": "ssh", "paramiko_ssh": "ssh"}
+
+
+class _TooManyGroups(InvalidInput):
+    """Nothing of the inventory is read."""
 
 
 class _Tree:
@@ -48,8 +54,10 @@ class _Tree:
         self.group_lines: dict[str, int] = {}
 
     def group(self, name: str, line: int) -> None:
-        if len(self.members) >= GROUPS_MAX:
-            raise InvalidInput(f"the inventory has more than {GROUPS_MAX} groups")
+        if name not in self.members and len(self.members) >= GROUPS_MAX:
+            raise _TooManyGroups(
+                f"the inventory has more than {GROUPS_MAX} groups: nothing is read; split it"
+            )
         self.members.setdefault(name, {})
         self.children.setdefault(name, {})
         self.group_lines.setdefault(name, line)
@@ -68,6 +76,12 @@ def read_ini(text: str, lister: Lister) -> None:
         line = raw.strip()
         if not line or line[0] in "#;":
             continue
+        if len(line) > LINE_CHARS_MAX:
+            # Words are split character by character, in a time that grows with the square of a long one.
+            lister.problem(
+                number, f"the line has more than {LINE_CHARS_MAX} characters: it is left out"
+            )
+            continue
         match = _SECTION.fullmatch(line)
         try:
             if match is not None:
@@ -81,6 +95,9 @@ def read_ini(text: str, lister: Lister) -> None:
                 _read_var(tree, section, line)
             else:
                 lister.problem(number, f"the line is left out: its section is [{section}:{kind}]")
+        except _TooManyGroups as error:
+            lister.problem(number, str(error))
+            return
         except (InvalidInput, ValueError) as error:
             lister.problem(number, str(error))
     _list(tree, lister)

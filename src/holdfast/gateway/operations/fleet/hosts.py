@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import msgspec
@@ -157,7 +158,7 @@ async def import_hosts(call: Call, body: HostImportBody) -> Answer:
         raise InvalidInput("give either hosts or text, not both and not none")
     read = Inventory(entries=tuple(body.hosts or ()))
     if body.text is not None:
-        read = read_inventory(body.text, body.format)
+        read = await asyncio.to_thread(read_inventory, body.text, body.format)
     held = await call.begin_repeatable(O.HOSTS_WRITE)
     done = await call.services.fleet.hosts.import_(
         project, read.entries, _import_by(call, project, "hosts", body.reason)
