@@ -256,7 +256,8 @@ class Context:
         return make_question(question, key=name, **fields)
 
     async def parents(self) -> dict[str, Task]:
-        """The tasks that this one depended on, by id, with their results."""
+        """The tasks that this one depended on, by id, with their results. They are in the order of their ids:
+        generated ids are in the order of their enqueue."""
         return await self._services.parents(self.task.id)
 
     @overload

@@ -36,9 +36,10 @@ class Reads:
         self._access = access
 
     async def get(self, ids: Sequence[str]) -> dict[str, Task]:
-        """The tasks of these ids that exist."""
+        """The tasks of these ids that exist, in the order of the ids: databases find rows in orders that differ."""
         tasks: list[Task] = await self._access.rows("get_tasks", ids=list(ids))
-        return {task.id: task for task in tasks}
+        found = {task.id: task for task in tasks}
+        return {id: found[id] for id in ids if id in found}
 
     async def named(
         self, names: Sequence[str], projects: Collection[str] | None = None
