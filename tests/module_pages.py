@@ -21,9 +21,21 @@ from tests.public import PUBLIC
 RETURNED = (Stats, DeadGroup, Failure)
 """Classes that calls of a queue return. They are not imported by name."""
 MODULES = ("testing", "kv", "locks", "idempotency", "retry", "orders", "metrics", "clock")
-TWINS = """AsyncRedisKV AsyncTransaction MemoryKV BlockingLedger BlockingLocks BlockingLease
-    BlockingEfficiencyLocks AsyncRedlock AsyncOrderStore InMemoryOrderStore DurableOrderStore SqlOrderStore
-    SqlOrders""".split()
+TWINS = [
+    "AsyncRedisKV",
+    "AsyncTransaction",
+    "MemoryKV",
+    "BlockingLedger",
+    "BlockingLocks",
+    "BlockingLease",
+    "BlockingEfficiencyLocks",
+    "AsyncRedlock",
+    "AsyncOrderStore",
+    "InMemoryOrderStore",
+    "DurableOrderStore",
+    "SqlOrderStore",
+    "SqlOrders",
+]
 """Classes with the calls of another one on the same page: only their constructors are shown."""
 ADDRESS = re.compile(r"<(?:function )?([\w.]+)(?: object)? at 0x[0-9a-f]+>")
 
@@ -106,15 +118,19 @@ def annotated(cls: type) -> dict[str, str]:
     for base in reversed(cls.__mro__):
         if base.__module__.startswith("holdfast."):
             own = vars(base).get("__annotations__", {})
-            found |= {name: getattr(kind, "__forward_arg__", str(kind)) for name, kind in own.items()}
+            found |= {
+                name: getattr(kind, "__forward_arg__", str(kind)) for name, kind in own.items()
+            }
     return found
 
 
 def fields_of(cls: type) -> list[str]:
     """The rows of the fields of a struct, a dataclass or a named tuple."""
     names: tuple[str, ...] = getattr(cls, "__struct_fields__", ())
-    names = names or tuple(getattr(cls, "_fields", ())) or tuple(
-        getattr(cls, "__dataclass_fields__", ())
+    names = (
+        names
+        or tuple(getattr(cls, "_fields", ()))
+        or tuple(getattr(cls, "__dataclass_fields__", ()))
     )
     kinds, meanings = annotated(cls), pages.field_docs(cls)
     return [

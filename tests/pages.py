@@ -230,8 +230,8 @@ def queue_page() -> str:
         "# The queue in Python",
         "",
         "Generated from the docstrings by `python -m tests.pages`. How to use it:",
-        "[howto/tasks.md](../howto/tasks.md). What calls take and return: [values.md](values.md). Every error is",
-        "in [errors.md](errors.md).",
+        "[howto/tasks.md](../howto/tasks.md). What calls take and return: [values.md](values.md).",
+        "Every error is in [errors.md](errors.md).",
     ]
     for title, cls in PRODUCT.items():
         lines += ["", f"## `{title}`", "", inspect.cleandoc(cls.__doc__ or "")]

@@ -61,7 +61,8 @@ def test_the_first_program_of_a_page_runs_as_it_stands(path: str, tmp_path: Path
 
 def programs(path: Path) -> dict[str, str]:
     """The Python blocks of a page as files. A block that begins with `# NAME.py` is a file, which replaces an
-    earlier one of that name. The others together are one program. Blocks that do not compile (an `await` outside a function) are skipped."""
+    earlier one of that name. The others together are one program. Blocks that do not compile (an `await`
+    outside a function) are skipped."""
     files: dict[str, str] = {}
     for block in EXAMPLE.findall(path.read_text("utf-8")):
         try:

@@ -3,7 +3,7 @@
 | in the page | step |
 |---|---|
 | a block that begins with `# NAME.EXT` | the file is written; a second one of the same name replaces it |
-| `console`: `$ command`, then lines | the command prints these lines. `…` stands for any text, `…` alone for any lines |
+| `console`: `$ command`, then lines | it prints these lines. `…` is any text, alone on a line any lines |
 | `console`: `$ holdfast worker …` | it stays up; the lines are awaited in what it writes |
 | `console`: lines without a command | are awaited in what the last worker writes |
 | `console`: `^C` | SIGINT to the last worker, which has to end with 0 |
@@ -191,7 +191,11 @@ class Walk:
                 check=False,
                 timeout=SECONDS,
             )
-        outputs = (plain(ran.stdout + ran.stderr), plain(ran.stderr + ran.stdout), plain(ran.stdout))
+        outputs = (
+            plain(ran.stdout + ran.stderr),
+            plain(ran.stderr + ran.stdout),
+            plain(ran.stdout),
+        )
         shown = f"$ {step.command}\n{ran.stdout}{ran.stderr}"
         assert (ran.returncode == 0) == ("error[" not in outputs[0]), shown
         said = step.said

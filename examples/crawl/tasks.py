@@ -1,6 +1,6 @@
 """The tasks: fetch pages of a customer, parse each in a process, and write one report.
 
-    holdfast worker tasks:queue --processes 2
+holdfast worker tasks:queue --processes 2
 """
 
 import asyncio

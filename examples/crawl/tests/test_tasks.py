@@ -1,9 +1,10 @@
-"""The tasks in virtual time: no store, no process, no waiting. The handler of `parse` runs in a thread here."""
+"""The tasks in virtual time: no database and no waiting."""
 
 import asyncio
 
-from holdfast import testing
 from tasks import crawl, fetch, queue, remind
+
+from holdfast import testing
 
 
 async def run(site: str, *paths: str) -> list[str]:

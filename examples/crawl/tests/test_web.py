@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 from fastapi.testclient import TestClient
-
 from tasks import queue
+
 from web import app
 
 WANTED = {"site": "https://example.com", "paths": ["/", "/flaky"], "request_id": "r7"}

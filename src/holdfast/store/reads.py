@@ -36,7 +36,7 @@ class Reads:
         self._access = access
 
     async def get(self, ids: Sequence[str]) -> dict[str, Task]:
-        """The tasks of these ids that exist, in the order of the ids: databases find rows in orders that differ."""
+        """The tasks of these ids that exist, in the order of the ids. A database finds them in any order."""
         tasks: list[Task] = await self._access.rows("get_tasks", ids=list(ids))
         found = {task.id: task for task in tasks}
         return {id: found[id] for id in ids if id in found}

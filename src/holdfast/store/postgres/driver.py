@@ -299,7 +299,7 @@ def _not_opened(error: BaseException) -> BaseException:
             return _strained(error)
         case asyncpg.DuplicatePreparedStatementError() | asyncpg.InvalidSQLStatementNameError():
             return BadConfig(
-                "the connections are shared by a pooler in transaction mode, which Holdfast does not support: "
+                "the connections are shared by a pooler in transaction mode, which is not supported: "
                 "connect to PostgreSQL directly, or use session mode (docs/howto/postgresql.md)"
             )
         case asyncpg.PostgresError():
