@@ -59,6 +59,15 @@ def test_the_first_program_of_a_page_runs_as_it_stands(path: str, tmp_path: Path
     assert outputs == [promised[1] if promised else "sent 'Hello' to a@example.com\n", ""]
 
 
+@pytest.mark.parametrize("name", ["schedules", "tasks"])
+def test_the_further_programs_of_a_page_can_be_imported(name: str, tmp_path: Path) -> None:
+    """Each defines tasks; opening the store is left to a worker of it."""
+    for block in EXAMPLE.findall((DOCS / "howto" / f"{name}.md").read_text("utf-8")):
+        if "from holdfast import" in block:
+            (tmp_path / "program.py").write_text(block)
+            subprocess.run([sys.executable, "-c", "import program"], cwd=tmp_path, check=True)
+
+
 def programs(path: Path) -> dict[str, str]:
     """The Python blocks of a page as files. A block that begins with `# NAME.py` is a file, which replaces an
     earlier one of that name. The others together are one program. Blocks that do not compile (an `await`

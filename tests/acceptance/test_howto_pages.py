@@ -56,7 +56,13 @@ def test_the_page_of_postgresql_runs_step_by_step(tmp_path: Path, pg_dsn: str) -
     assert before["epoch"] != after["epoch"]
 
 
-@pytest.mark.parametrize("name", [*PAGES, "postgresql"])
+@pytest.mark.timeout(300)
+def test_the_page_of_transactions_runs_step_by_step(tmp_path: Path, pg_dsn: str) -> None:
+    with walking(tmp_path, {APP: pg_dsn}) as walk:
+        walk.take(text_of("transactions"))
+
+
+@pytest.mark.parametrize("name", [*PAGES, "postgresql", "transactions"])
 def test_every_program_of_a_page_is_used(name: str) -> None:
     """Each Python block is a file that a command or another file of the page uses."""
     text = text_of(name)
