@@ -319,7 +319,7 @@ class WaitTimeout(HoldfastError):
         now = f", and it is {status}" if status else ""
         return cls(
             f"waited {seconds:g} s for task {task_id} to end{now}: wait longer, or ask why it has not ended "
-            f"with `holdfast task why {task_id}` or why() of its handle"
+            f"with `holdfast task why {task_id}` or queue.why(task_id)"
         )
 
 
