@@ -294,6 +294,14 @@ class TaskFailed(HoldfastError):
     code = "task-failed"
     http_status = 424
     grpc_status = "ABORTED"
+    task_id: str = ""
+    task_type: str = ""
+    status: str = ""
+    """What the task is: failed or aborted."""
+    error_type: str = ""
+    """The class of the handler's error; empty if there was none, as after a timeout."""
+    error: str = ""
+    traceback: str = ""
 
 
 class EffectFailed(HoldfastError):

@@ -202,7 +202,7 @@ class Client:
         """Waits for the result of a task. TaskFailed if it ends without one."""
         task = await self.wait(task_id, timeout)
         if task.status != "completed":
-            raise TaskFailed(f"task {task_id} is {task.status}: {task.error or ''}".rstrip(": "))
+            raise _without_result(task)
         return task.result
 
     async def why(self, task_id: str) -> Why:
@@ -364,3 +364,12 @@ class Client:
     async def stats(self) -> dict[str, Any]:
         """Numbers of tasks, workers and nodes, from counters."""
         return await self._api.get(dict[str, Any], "stats")
+
+
+def _without_result(task: TaskView) -> TaskFailed:
+    error = TaskFailed(f"task {task.id} is {task.status}: {task.error or ''}".rstrip(": "))
+    error.task_id, error.task_type, error.status = task.id, task.type, task.status
+    if task.failure is not None:
+        error.error_type, error.error = task.failure.error_type, task.failure.message
+        error.traceback = task.failure.traceback
+    return error

@@ -11,8 +11,7 @@ from holdfast.core.pressure import Pressure
 from holdfast.core.seconds import Seconds, in_seconds
 from holdfast.core.task import Status, Task
 from holdfast.engine.declared import Declared
-from holdfast.engine.handle import no_result, read_result
-from holdfast.errors import TaskFailed
+from holdfast.engine.handle import read_result, without_result
 from holdfast.store.store import Inserted
 
 _HIDDEN: Final = frozenset(
@@ -90,7 +89,7 @@ class BlockingTaskHandle(str, Generic[R_co]):
         task failed or was aborted, and WaitTimeout after `timeout` seconds."""
         task = self.wait(timeout)
         if task.status is not Status.COMPLETED:
-            raise TaskFailed(no_result(task))
+            raise without_result(task)
         result: R_co = read_result(task, self.declared)
         return result
 

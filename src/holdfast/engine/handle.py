@@ -30,13 +30,20 @@ class Source(Protocol):
         ...
 
 
-def no_result(task: Task) -> str:
-    """The message for a task that ended without a result."""
-    if task.status is Status.ABORTED:
-        return f"task {task.id} ({task.type}) was aborted: {task.why_ended}"
+def without_result(task: Task) -> TaskFailed:
+    """The error for a task that ended without a result, with the evidence."""
     failure = task.failure
-    why = with_class(task.why_ended, failure.error_type if failure else None)
-    return f"task {task.id} ({task.type}) has {task.status}: {why}"
+    if task.status is Status.ABORTED:
+        message = f"task {task.id} ({task.type}) was aborted: {task.why_ended}"
+    else:
+        why = with_class(task.why_ended, failure.error_type if failure else None)
+        message = f"task {task.id} ({task.type}) has {task.status}: {why}"
+    error = TaskFailed(message)
+    error.task_id, error.task_type, error.status = task.id, task.type, task.status.value
+    if failure is not None:
+        error.error_type, error.error = failure.error_type, failure.message
+        error.traceback = failure.traceback
+    return error
 
 
 def read_result(task: Task, declared: Declared | None) -> Any:
@@ -109,7 +116,7 @@ class TaskHandle(str, Generic[R_co]):
         task failed or was aborted, and WaitTimeout after `timeout` seconds."""
         task = await self.wait(timeout)
         if task.status is not Status.COMPLETED:
-            raise TaskFailed(no_result(task))
+            raise without_result(task)
         result: R_co = read_result(task, self.declared)
         return result
 

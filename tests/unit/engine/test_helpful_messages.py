@@ -41,8 +41,12 @@ async def test_a_failed_result_names_the_class_of_the_error() -> None:
     async with harness(queue) as h:
         task = await look.enqueue("customer")
         await h.run_until_idle()
-        with pytest.raises(TaskFailed, match="has failed: KeyError: 'customer'"):
+        with pytest.raises(TaskFailed, match="has failed: KeyError: 'customer'") as caught:
             await task.result()
+    error = caught.value
+    assert (error.task_id, error.task_type, error.status) == (task.id, "look", "failed")
+    assert (error.error_type, error.error) == ("KeyError", "'customer'")
+    assert 'return {"a": 1}[key]' in error.traceback
 
 
 async def test_a_wrong_length_of_time_names_its_unit() -> None:
