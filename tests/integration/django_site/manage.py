@@ -1,3 +1,5 @@
+"""The commands of the site."""
+
 import os
 import sys
 

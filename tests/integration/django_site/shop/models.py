@@ -1,3 +1,5 @@
+"""The rows of the shop."""
+
 from django.db import models
 
 

@@ -1,3 +1,5 @@
+"""The tasks of the shop."""
+
 from typing import Any
 
 from holdfast.django.interface import tasks

@@ -1,3 +1,5 @@
+"""Creates the tables of the shop."""
+
 from django.db import migrations, models
 
 
