@@ -31,6 +31,7 @@ from holdfast.app import sqlite_path
 from holdfast.clock import SystemClock
 from holdfast.config import find_url
 from holdfast.core.address import Scheme, scheme_of
+from holdfast.core.submit import encode_payload
 from holdfast.django import outbox, results
 from holdfast.django.handlers import handler_of
 from holdfast.django.interface import BaseTaskBackend, TaskResultDoesNotExist, signals
@@ -76,9 +77,11 @@ class HoldfastBackend(BaseTaskBackend):
         made = results.new_result(
             task, task_id, self.alias, {"args": args, "kwargs": kwargs}, timezone.now()
         )
+        payload = {"args": made.args, "kwargs": made.kwargs}
+        encode_payload(payload)  # What is too large is refused here, not after the commit.
         request: dict[str, Any] = {
             "type": task.module_path,
-            "payload": {"args": made.args, "kwargs": made.kwargs},
+            "payload": payload,
             "queue": task.queue_name,
             "priority": band(task.priority),
         }

@@ -25,7 +25,7 @@ from django.utils import timezone
 
 from holdfast import TaskQueue
 from holdfast.core import codec
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreUnavailable
 
 APP: Final = "holdfast.django"
 RELAY_SECONDS: Final = 5.0
@@ -121,6 +121,17 @@ class Relay:
                 )
             await asyncio.sleep(RELAY_SECONDS)
 
+    def _forwarded(self, row: Any) -> bool:
+        """Forwards a row. One that the store refuses must not hold up the others."""
+        try:
+            forward(self._queue, self._database, row)
+        except StoreUnavailable:
+            raise
+        except HoldfastError:
+            log.exception("task %s stays in the outbox: the store refuses it", row.task_id)
+            return False
+        return True
+
     def relay(self) -> int:
         """Forwards what is older than `RELAY_SECONDS`: younger rows are forwarded by their own process.
         Returns how many."""
@@ -129,8 +140,6 @@ class Relay:
             before = timezone.now() - timedelta(seconds=RELAY_SECONDS)
             found = _rows(self._database).filter(backend=self._backend, created_at__lt=before)
             rows = list(found.order_by("id")[:PAGE])
-            for row in rows:
-                forward(self._queue, self._database, row)
-            return len(rows)
+            return sum([self._forwarded(row) for row in rows])
         finally:
             close_old_connections()

@@ -16,6 +16,7 @@ from shop.tasks import NoSuchOrder, count, pay, remind
 
 from holdfast.django import interface
 from holdfast.django.models import OutboxEntry
+from holdfast.errors import PayloadTooLarge
 
 backend = interface.tasks.task_backends["default"]
 Status = interface.ResultStatus
@@ -76,6 +77,13 @@ def prepare() -> dict[str, str]:
             pass
     assert outer.id in ids_in_store()
     assert inner.id not in ids_in_store(), "a savepoint that is rolled back, too"
+    try:
+        with transaction.atomic():
+            pay.enqueue("x" * 300_000)
+    except PayloadTooLarge:
+        pass
+    else:
+        raise AssertionError("refused before the commit")
     made = asyncio.run(count.aenqueue())
     mail = remind.enqueue("ann")
     later = remind.using(
@@ -114,6 +122,10 @@ def age() -> dict[str, str]:
     """Makes the rows of the outbox old enough for a worker to forward them."""
     old = timezone.now() - timedelta(minutes=1)
     [row] = OutboxEntry.objects.all()
+    # Before it in line: one that the store refuses, which must not hold up the others.
+    OutboxEntry.objects.create(
+        id=-1, task_id="refused", backend="default", request_json='{"type": "none"}'
+    )
     OutboxEntry.objects.update(created_at=old)
     assert row.task_id not in ids_in_store()
     assert backend.get_result(row.task_id).status == Status.READY
@@ -143,7 +155,7 @@ def results(ids: dict[str, str]) -> dict[str, Any]:
     assert backend.get_result(ids["mail"]).return_value == [1, ids["mail"], "ann"]
     assert asyncio.run(remind.aget_result(ids["later"])).status == Status.READY
     assert backend.get_result(ids["crashed"]).status == Status.SUCCESSFUL, "the worker forwarded it"
-    assert not OutboxEntry.objects.exists()
+    assert [entry.task_id for entry in OutboxEntry.objects.all()] == ["refused"]
     fresh = pay.enqueue("kept")
     backend.queue.sync.wait_task(fresh.id, timeout=60)
     fresh.refresh()
