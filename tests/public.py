@@ -42,7 +42,6 @@ FACES = {
 OTHERS = {
     "holdfast.clock": "BlockingClock Clock SystemClock VirtualClock",
     "holdfast.django.backend": "HoldfastBackend",
-    "holdfast.django.worker": "queue",
     "holdfast.engine.meters": "FAMILIES",
     "holdfast.errors": """AlreadyDecided BadConfig BatchTooLarge Conflict DecisionExpired DecisionNeeded
         DependencyCycle DiskFull DuplicateTask EffectFailed EngineFailed FeedReset
