@@ -170,7 +170,8 @@ def metrics_page() -> str:
         "Generated from the `FAMILIES` of each part by `python -m tests.pages`. A part counts if it has",
         "a meter: `Metrics(FAMILIES, ...)` keeps the figures and renders them for Prometheus, and",
         "`holdfast.primitives.prometheus.collector(metrics)` adds them to a `prometheus_client` registry.",
-        "A label has at most 100 values; further values are counted under `other`.",
+        "A label has at most 100 values; further values are counted under `other`. Servers, workers and",
+        "`holdfast metrics` serve them: [Watch it](../howto/watching.md).",
     ]
     for module, families in all_families().items():
         lines += ["", f"## `{module}`", "", "| name | kind | labels | what |", "|---|---|---|---|"]

@@ -1,9 +1,9 @@
 """The trace that a new task belongs to, in the form of W3C Trace Context (`traceparent`, `tracestate`).
 
-Promises: an enqueue inside `using(context)` stores that context with the tasks; a gateway does so for
-the headers of a request. It is no part of the request: idempotency keys, ids and unique windows do not
-compare it, and a repeat leaves the first one in place. What is not valid is ignored, as W3C asks. Never:
-imports OpenTelemetry (`holdfast.otel` does). An internal module.
+Promises: an enqueue inside `using(context)` stores that context with the tasks; a gateway does so for the
+headers of a request, and a handler goes on with the context of its task. It is no part of the request:
+idempotency keys, ids and unique windows do not compare it, and a repeat leaves the first one in place. What is
+not valid is ignored, as W3C asks. Never: imports OpenTelemetry (`holdfast.otel` does). An internal module.
 """
 
 from __future__ import annotations

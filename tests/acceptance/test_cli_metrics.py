@@ -20,7 +20,7 @@ from holdfast.cli.scrapes import HEAD_BYTES_MAX, metered, serving
 from holdfast.engine.meters import FAMILIES
 from holdfast.errors import BadConfig
 from holdfast.metrics import Metrics, NullMeter
-from tests.acceptance.cli_support import HOLDFAST, Cli, Worker
+from tests.acceptance.cli_support import APP, HOLDFAST, Cli, Worker
 from tests.backends import SHARED, url_of
 from tests.integration.gateway.processes import started
 
@@ -190,6 +190,16 @@ async def test_a_worker_behind_a_gateway_shows_its_own_runs(tmp_path: Path) -> N
         labels = {"type": "work", "queue": "default", "outcome": "completed"}
         assert samples[labelled("holdfast_tasks_total", **labels)] == 1
         assert samples[labelled("holdfast_workers")] >= 1
+
+
+def test_a_server_shows_the_runs_of_its_workers(local: Cli) -> None:
+    (local.folder / "shop.py").write_text(APP)
+    url = local.env["HOLDFAST_URL"]
+    options = ("--workers", "shop:queue", "--grpc-port", "-1")
+    with started(local.folder, *options, HOLDFAST_URL=url) as server:
+        asyncio.run(add(url))
+        text = server.ask("GET", "/metrics").text
+    assert 'holdfast_tasks_total{type="add",queue="default",outcome="completed"} 1' in text
 
 
 async def asked(port: int, request: bytes) -> bytes:

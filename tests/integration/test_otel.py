@@ -234,6 +234,30 @@ async def test_concurrent_callers_keep_their_own_traces(url: str) -> None:
     assert CURRENT.get() is None
 
 
+async def test_a_handler_goes_on_with_the_trace_without_opentelemetry(url: str) -> None:
+    queue = TaskQueue(url, max_workers=1)
+
+    @queue.task
+    async def leaf() -> None: ...
+
+    @queue.task
+    async def branch(ctx: Context) -> list[str]:
+        return [(await ctx.enqueue(leaf)).id, (await leaf.enqueue()).id]
+
+    @queue.task
+    def plain(ctx: BlockingContext) -> list[str]:
+        return [ctx.enqueue(leaf).id]
+
+    async with queue:
+        for task in (branch, plain):
+            for text in (PARENT, None):  # the same worker has no trace afterwards
+                with using(parse_trace(text)):
+                    handle = await task.enqueue()
+                for child in await handle.result(30):
+                    found = await queue.wait_task(child, 30)
+                    assert found.options.trace == parse_trace(text), task.type
+
+
 async def test_the_trace_goes_through_a_gateway(tmp_path: Any, traces: Traces) -> None:
     with started(tmp_path) as server:
         queue = remote(server)

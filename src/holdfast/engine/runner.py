@@ -31,6 +31,7 @@ from holdfast.engine.process import ProcessDied, Remote, ResultRefused
 from holdfast.engine.retry_choice import Retry, after_failure
 from holdfast.engine.worker_hooks import WorkerState
 from holdfast.errors import DecisionExpired, HoldfastError, LeaseLost
+from holdfast.tracing import CURRENT
 
 SNOOZE_SECONDS_MAX: Final = 366 * 86_400.0
 _NO_PAUSE: Final = "the retry_delay of type '%s' did not give a pause, so the usual one holds: %s"
@@ -71,7 +72,9 @@ class TaskRunner:
         if handler.isolation is IN_THREAD and not self._executor.has_threads:
             return Release("too many threads of this process do not return")
         owned.context = context = Context(task, self._services, self._state)
-        timeout = timeout_of(task.options, self._default_timeout)
+        options = task.options
+        CURRENT.set(options.trace)  # Tasks that the handler enqueues go on with its trace.
+        timeout = timeout_of(options, self._default_timeout)
         if timeout is not None:
             self.deadlines.add(owned, timeout)
         owned.started_at = started_at = self._monotonic()

@@ -10,6 +10,7 @@ from typing import Any
 import django
 from django.core.management import call_command
 from django.db import transaction
+from django.test import TestCase
 from django.utils import timezone
 from shop.models import Order
 from shop.tasks import NoSuchOrder, count, pay, remind
@@ -84,6 +85,11 @@ def prepare() -> dict[str, str]:
         pass
     else:
         raise AssertionError("refused before the commit")
+    with transaction.atomic():  # as in a TestCase
+        with TestCase.captureOnCommitCallbacks(execute=True):
+            tested = count.enqueue()
+        assert tested.id in ids_in_store()
+        assert not OutboxEntry.objects.exists()
     made = asyncio.run(count.aenqueue())
     mail = remind.enqueue("ann")
     later = remind.using(
@@ -93,7 +99,7 @@ def prepare() -> dict[str, str]:
     assert (stored[mail.id].queue, stored[mail.id].priority.name) == ("mail", "CRITICAL")
     assert stored[later.id].due_at - stored[later.id].created_at > 3_000
     assert pay.get_result(kept.id).kwargs == {"amount": 3}
-    assert len(seen) == 8
+    assert len(seen) == 9
     return {
         "direct": direct.id,
         "kept": kept.id,

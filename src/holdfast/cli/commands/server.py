@@ -91,7 +91,8 @@ def server(
     log_to_stderr(log_level, settings.redaction(), log_format)
     metrics = new_metrics()
     queue = _queue(workers, url, settings)
-    queue.parts.use_meter(metrics)
+    if queue.parts.meter is None:
+        queue.parts.use_meter(metrics)
     made = Server(queue, settings, metrics=metrics, loops=not no_loops, simulation=simulation)
     gc.set_threshold(*COLLECTIONS)
     return asyncio.run(_run(made, queue, printed))
