@@ -2,8 +2,8 @@
 
 Promises: an enqueue inside `using(context)` stores that context with the tasks; a gateway does so for the
 headers of a request, and a handler goes on with the context of its task. It is no part of the request:
-idempotency keys, ids and unique windows do not compare it, and a repeat leaves the first one in place. What is
-not valid is ignored, as W3C asks. Never: imports OpenTelemetry (`holdfast.otel` does). An internal module.
+idempotency keys, ids and unique windows do not compare it, and a repeat leaves the first one in place. What
+is not valid is ignored, as W3C asks. Never: imports OpenTelemetry (`holdfast.otel` does). An internal module.
 """
 
 from __future__ import annotations
