@@ -70,6 +70,7 @@ INTERNAL = [
     "config",
     "core",
     "engine",
+    "evidence",
     "fleet",
     "forks",
     "gateway",

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
+from holdfast.evidence import EndedTask
+
 __all__ = [
     "AlreadyDecided",
     "BadConfig",
@@ -289,19 +291,26 @@ class WrongLoop(HoldfastError):
 
 
 class TaskFailed(HoldfastError):
-    """The task of this `result()` call ended without a result."""
+    """The task of this `result()` call ended without a result. `task` has its evidence."""
 
     code = "task-failed"
     http_status = 424
     grpc_status = "ABORTED"
-    task_id: str = ""
-    task_type: str = ""
-    status: str = ""
-    """What the task is: failed or aborted."""
-    error_type: str = ""
-    """The class of the handler's error; empty if there was none, as after a timeout."""
-    error: str = ""
-    traceback: str = ""
+
+    def __init__(self, message: str = "", task: EndedTask | None = None) -> None:
+        super().__init__(message)
+        self.task = task
+        """The task as it ended. None: the error comes from a server."""
+
+        self.task_id = "" if task is None else task.id
+        self.task_type = "" if task is None else task.type
+        self.status = "" if task is None else str(task.status)
+        failure = None if task is None else task.failure
+        self.error = "" if failure is None else failure.message
+        self.error_type = "" if failure is None else failure.error_type
+        """The class of the exception of its handler. Empty: it ended without one."""
+        self.traceback = "" if failure is None else failure.traceback
+        """The traceback of its handler, as text."""
 
 
 class EffectFailed(HoldfastError):

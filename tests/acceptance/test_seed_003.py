@@ -373,7 +373,7 @@ async def test_an_unknown_dependency_is_refused_and_a_failed_one_is_shared(
         await queue.enqueue("fails", {}, depends_on=["nowhere"])
     assert [task.id for task in await queue.find_tasks()] == [parent]  # nothing half-written
     child = await queue.enqueue("fails", {}, depends_on=[parent])
-    with pytest.raises(TaskFailed, match=f"dependency {parent} failed: broken"):
+    with pytest.raises(TaskFailed, match=f"dependency {parent} failed: RuntimeError: broken"):
         await child.result(SECONDS)
     with pytest.raises(NotFound):
         await queue.get_dependents("nowhere")

@@ -33,6 +33,7 @@ UNUSED = {
     "on_start": "a definition; a simulated process opens nothing that handlers share",
     "on_stop": "a definition, as on_start",
     "producer": "opens and closes the queue, which a simulated process does by itself",
+    "run_schedule": "the insert of a firing, without the due time that nodes race for",
     "settings": "an attribute, not an operation",
     "is_paused": "an attribute of a view, not an operation",
 }

@@ -168,6 +168,12 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     """The next firings, of a schedule that is read alone."""
 
 
+class ScheduleRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The task that a schedule enqueued now."""
+
+    task: TaskView
+
+
 class ConflictRow(msgspec.Struct, frozen=True, kw_only=True):
     """A stored conflict between a node and the server, in a list."""
 

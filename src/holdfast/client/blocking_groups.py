@@ -267,6 +267,10 @@ class BlockingSchedules:
         """Enqueues tasks again, from the next time on."""
         return self._bridge.call(lambda: self._inner.resume(name, reason=reason))
 
+    def run(self, name: str, *, reason: str = "") -> TaskView:
+        """Enqueues its task now. The schedule stays as it is."""
+        return self._bridge.call(lambda: self._inner.run(name, reason=reason))
+
 
 class BlockingDecisions:
     """Questions of tasks to people."""

@@ -57,6 +57,7 @@ from holdfast.client.outputs import FOLLOW_SECONDS, OUTPUT_BYTES, chunk_of
 from holdfast.client.watch import OnReset, Watch
 from holdfast.client.webhook_groups import Webhooks
 from holdfast.clock import Clock, SystemClock
+from holdfast.core.task import described
 from holdfast.core.watching import backoff_seconds
 from holdfast.errors import BadConfig, TaskFailed, VersionConflict, WaitTimeout
 from holdfast.variables import variable
@@ -202,7 +203,8 @@ class Client:
         """Waits for the result of a task. TaskFailed if it ends without one."""
         task = await self.wait(task_id, timeout)
         if task.status != "completed":
-            raise _without_result(task)
+            why = described(task.error or "", task.failure.error_type if task.failure else "")
+            raise TaskFailed(f"task {task_id} is {task.status}: {why}".rstrip(": "), task)
         return task.result
 
     async def why(self, task_id: str) -> Why:
@@ -364,12 +366,3 @@ class Client:
     async def stats(self) -> dict[str, Any]:
         """Numbers of tasks, workers and nodes, from counters."""
         return await self._api.get(dict[str, Any], "stats")
-
-
-def _without_result(task: TaskView) -> TaskFailed:
-    error = TaskFailed(f"task {task.id} is {task.status}: {task.error or ''}".rstrip(": "))
-    error.task_id, error.task_type, error.status = task.id, task.type, task.status
-    if task.failure is not None:
-        error.error_type, error.error = task.failure.error_type, task.failure.message
-        error.traceback = task.failure.traceback
-    return error

@@ -15,6 +15,7 @@ from holdfast.client.admin_models import (
     NodeView,
     OperationView,
     QueueView,
+    ScheduleRun,
     ScheduleView,
 )
 from holdfast.client.api import Api, Rows, given
@@ -267,6 +268,12 @@ class Schedules(Group):
         """Enqueues tasks again, from the next time on."""
         body = {"reason": reason}
         return await self._api.send(ScheduleView, "POST", "schedules", name, "resume", body=body)
+
+    async def run(self, name: str, *, reason: str = "") -> TaskView:
+        """Enqueues its task now. The schedule stays as it is."""
+        body = {"reason": reason}
+        ran = await self._api.send(ScheduleRun, "POST", "schedules", name, "run", body=body)
+        return ran.task
 
 
 class Decisions(Group):

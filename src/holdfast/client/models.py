@@ -121,6 +121,8 @@ class TaskRow(TaskFields, frozen=True, kw_only=True):
     """A task in a list: previews and sizes of its bodies, the start of its error."""
 
     failure_kind: str | None = None
+    error_type: str | None = None
+    """The class of the exception of its latest failure."""
     payload_preview: str | None = None
     result_preview: str | None = None
 

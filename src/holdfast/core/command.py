@@ -173,6 +173,8 @@ class Settle(msgspec.Struct, frozen=True, gc=False):
     parent_status: Status
     satisfied: bool
     message: str = ""
+    fingerprint: str = ""
+    """The group of the parent's failure. Empty: it has none, e.g. because it was aborted."""
 
 
 class Revive(msgspec.Struct, frozen=True, gc=False):
@@ -190,6 +192,8 @@ class ChangeCause(msgspec.Struct, frozen=True, gc=False):
     state: str
     """The verb of the failure message: 'failed', 'is gone'."""
     message: str
+    fingerprint: str = ""
+    """As of `Settle`."""
 
 
 class Abort(msgspec.Struct, frozen=True, gc=False):

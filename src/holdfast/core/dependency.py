@@ -96,7 +96,7 @@ def change_cause(parent_id: str, parent: Task | None) -> ChangeCause:
     """The command that makes this parent the cause of a child's failure."""
     if parent is None:
         return ChangeCause(parent_id, "is gone", "its record was pruned")
-    return ChangeCause(parent_id, parent.status.value, parent.why_ended)
+    return ChangeCause(parent_id, parent.status.value, parent.why_ended, _group(parent))
 
 
 def orphaned(parent_id: str, policy: DependencyPolicy) -> Settle:
@@ -109,4 +109,11 @@ def orphaned(parent_id: str, policy: DependencyPolicy) -> Settle:
 def settlement(parent: Task, policy: DependencyPolicy) -> Settle:
     """How a child is settled when its parent has ended."""
     satisfied = parent.status is Status.COMPLETED or policy is DependencyPolicy.IGNORE
-    return Settle(parent.id, parent.status, satisfied, "" if satisfied else parent.why_ended)
+    if satisfied:
+        return Settle(parent.id, parent.status, True)
+    return Settle(parent.id, parent.status, False, parent.why_ended, _group(parent))
+
+
+def _group(parent: Task) -> str:
+    """The group of a dead letter: its dependents have the same cause, whatever the length of the chain."""
+    return (parent.fingerprint or "") if parent.status is Status.FAILED else ""

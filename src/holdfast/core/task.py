@@ -123,6 +123,14 @@ def timeout_of(options: TaskOptions, default: float | None) -> float | None:
     return default if seconds is None else seconds or None
 
 
+def described(message: str, error_type: str) -> str:
+    """An error with its class, in one line: `KeyError: 'customer'`. A message that begins with the class
+    stays as it is."""
+    return (
+        message if not error_type or message.startswith(error_type) else f"{error_type}: {message}"
+    )
+
+
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The evidence of a failed attempt."""
 
@@ -134,11 +142,6 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     cause: str | None = None
     """For kind `dependency`: the id of the parent that failed or was aborted."""
     node: str | None = None
-
-
-def with_class(error: str, error_type: str | None) -> str:
-    """An error with its class: the message of a `KeyError` is only the key."""
-    return f"{error_type}: {error}" if error_type and not error.startswith(error_type) else error
 
 
 class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -240,7 +243,10 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
         """Why the task has no result, in one line: the actor that aborted it, or the latest failure."""
         if self.status is Status.ABORTED:
             return f"by {self.held_by}" if self.held_by else "no reason was recorded"
-        return self.error or "no error was recorded"
+        failure = self.failure
+        if failure is None:
+            return "no error was recorded"
+        return described(failure.message, failure.error_type)
 
     @property
     def progress(self) -> codec.Json:

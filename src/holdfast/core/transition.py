@@ -143,12 +143,18 @@ def failed(
         task,
         now,
         node=task.node,
-        error=failure.message,
+        **_error(failure),
         failure_kind=failure.kind.value,
         attempt=task.attempts,
         will_retry=will_retry,
         duration=duration,
     )
+
+
+def _error(failure: Failure) -> dict[str, str]:
+    """The message of a failure, and the class of its exception if it has one."""
+    named = {"error_type": failure.error_type} if failure.error_type else {}
+    return {"error": failure.message, **named}
 
 
 def to_dead_letter(
@@ -172,7 +178,7 @@ def to_dead_letter(
         "task.dead",
         task,
         now,
-        error=failure.message,
+        **_error(failure),
         failure_kind=failure.kind.value,
         attempts=task.attempts,
         fingerprint=failure.fingerprint,

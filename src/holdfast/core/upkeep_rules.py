@@ -130,9 +130,7 @@ def settle(task: Task, command: c.Settle, now: float) -> Ruling:
         return refuse(task, "conflict", "it has no open dependency")
     if not command.satisfied:
         status = command.parent_status.value
-        return to_dead_letter(
-            task, _dependency_failure(task, command.parent_id, status, command.message), now
-        )
+        return to_dead_letter(task, _dependency_failure(task, status, command), now)
     if task.waiting_on > 1:
         return Transition(task, changed(task, now, waiting_on=task.waiting_on - 1), ())
     after = queued(task, now, waiting_on=0, due_at=max(task.due_at, now))
@@ -160,7 +158,7 @@ def revive(task: Task, command: c.Revive, now: float) -> Ruling:
 def change_cause(task: Task, command: c.ChangeCause, now: float) -> Ruling:
     if not failed_with_parent(task):
         return refuse(task, "conflict", "it did not fail with a task that it depends on")
-    failure = _dependency_failure(task, command.parent_id, command.state, command.message)
+    failure = _dependency_failure(task, command.state, command)
     after = changed(task, now, **evidence(failure))
     event = new_event("task.blamed", task, now, cause=command.parent_id, error=failure.message)
     return Transition(task, after, (event,))
@@ -172,7 +170,9 @@ def failed_with_parent(task: Task) -> bool:
     return failure is not None and failure.kind is FailureKind.DEPENDENCY
 
 
-def _dependency_failure(task: Task, parent_id: str, state: str, message: str) -> Failure:
-    text = f"dependency {parent_id} {state}: {message}"
-    failure = failures.plain(task.type, FailureKind.DEPENDENCY, text, cause=parent_id)
-    return replace(failure, fingerprint=failures.fingerprint(task.type, "dependency", message))
+def _dependency_failure(task: Task, state: str, command: c.Settle | c.ChangeCause) -> Failure:
+    """The failure of a task whose parent did not complete. It is in the group of that parent's failure."""
+    text = f"dependency {command.parent_id} {state}: {command.message}"
+    failure = failures.plain(task.type, FailureKind.DEPENDENCY, text, cause=command.parent_id)
+    group = failures.fingerprint(task.type, "dependency", command.message)
+    return replace(failure, fingerprint=command.fingerprint or group)

@@ -11,7 +11,8 @@ from holdfast.core.pressure import Pressure
 from holdfast.core.seconds import Seconds, in_seconds
 from holdfast.core.task import Status, Task
 from holdfast.engine.declared import Declared
-from holdfast.engine.handle import read_result, without_result
+from holdfast.engine.handle import no_result, read_result
+from holdfast.errors import TaskFailed
 from holdfast.store.store import Inserted
 
 _HIDDEN: Final = frozenset(
@@ -89,7 +90,7 @@ class BlockingTaskHandle(str, Generic[R_co]):
         task failed or was aborted, and WaitTimeout after `timeout` seconds."""
         task = self.wait(timeout)
         if task.status is not Status.COMPLETED:
-            raise without_result(task)
+            raise TaskFailed(no_result(task), task)
         result: R_co = read_result(task, self.declared)
         return result
 

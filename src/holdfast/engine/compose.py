@@ -98,7 +98,8 @@ def compose(basis: Basis) -> Engine:
         heartbeat=heartbeat,
         sweeper=sweeper,
         scheduler=Scheduler(
-            clock, loop_store, basis.make_scheduled, publish_work, basis.code_schedules
+            *(clock, loop_store, basis.make_scheduled, publish_work, basis.code_schedules),
+            has_type=lambda name: basis.handlers.get(name) is not None,
         ),
     )
     return engine

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from holdfast.core.check import shown
 from holdfast.core.pressure import Pressure
 from holdfast.core.seconds import Seconds, in_seconds
-from holdfast.core.task import Status, Task, with_class
+from holdfast.core.task import Status, Task
 from holdfast.engine.declared import Declared, Misfit
 from holdfast.errors import InvalidInput, TaskFailed
 from holdfast.store.store import Inserted
@@ -30,20 +30,10 @@ class Source(Protocol):
         ...
 
 
-def without_result(task: Task) -> TaskFailed:
-    """The error for a task that ended without a result, with the evidence."""
-    failure = task.failure
-    if task.status is Status.ABORTED:
-        message = f"task {task.id} ({task.type}) was aborted: {task.why_ended}"
-    else:
-        why = with_class(task.why_ended, failure.error_type if failure else None)
-        message = f"task {task.id} ({task.type}) has {task.status}: {why}"
-    error = TaskFailed(message)
-    error.task_id, error.task_type, error.status = task.id, task.type, task.status.value
-    if failure is not None:
-        error.error_type, error.error = failure.error_type, failure.message
-        error.traceback = failure.traceback
-    return error
+def no_result(task: Task) -> str:
+    """The message for a task that ended without a result."""
+    verb = "was" if task.status is Status.ABORTED else "has"
+    return f"task {task.id} ({task.type}) {verb} {task.status}: {task.why_ended}"
 
 
 def read_result(task: Task, declared: Declared | None) -> Any:
@@ -116,7 +106,7 @@ class TaskHandle(str, Generic[R_co]):
         task failed or was aborted, and WaitTimeout after `timeout` seconds."""
         task = await self.wait(timeout)
         if task.status is not Status.COMPLETED:
-            raise without_result(task)
+            raise TaskFailed(no_result(task), task)
         result: R_co = read_result(task, self.declared)
         return result
 

@@ -3,10 +3,11 @@
 Promises: a due schedule gets one task, in the transaction that sets its next time. Missed fires are
 coalesced into one task. A schedule that this node cannot evaluate stays due for other nodes; it is logged
 once and shown by `doctor`, and the other schedules fire. A schedule of the code is fired only by nodes
-whose code has a schedule of that name, and removed a week after the last of these nodes; one of a remote
-worker's code is fired by any node while the worker announces it. Where nodes
-define it differently, the definition of the node that started last applies while a node with that
-definition runs, and `SILENT_SECONDS` longer. Then another node writes its own definition.
+whose code has a schedule of that name. It is removed a week after the last of these nodes, or after
+`SILENT_SECONDS` if a node runs whose code has the type without the schedule. One of a remote worker's code is
+fired by any node while the worker announces it. Where nodes define it differently, the definition of the node
+that started last applies while a node with that definition runs, and `SILENT_SECONDS` longer. Then another
+node writes its own definition.
 """
 
 from __future__ import annotations
@@ -46,8 +47,12 @@ class Scheduler(Loop):
         make: Callable[[Schedule, float], Awaitable[Submission]],
         on_fired: Callable[[], None],
         code: Callable[[], Sequence[Schedule]],
+        *,
+        has_type: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        """`code`: the schedules of this node's code. `has_type`: whether that code has a type."""
         super().__init__(clock)
+        self._has_type = has_type
         self._store = store
         self._make = make
         self._on_fired = on_fired
@@ -129,7 +134,12 @@ class Scheduler(Loop):
     async def _leave(self, schedule: Schedule, now: float) -> None:
         """Handles a schedule of code that this node does not have."""
         silent_seconds = _silent_seconds(schedule, now)
-        if silent_seconds > FORGET_SECONDS:
+        # Code that has the type without its schedule is a later version. Code that has neither may be another
+        # service, whose deployment takes a while. A pause is an operator's word, and stays longer.
+        is_dropped = (
+            schedule.owner == CODE and not schedule.paused and self._has_type(schedule.type)
+        )
+        if silent_seconds > (SILENT_SECONDS if is_dropped else FORGET_SECONDS):
             if await self._store.schedules.forget(schedule):
                 log.warning("schedule %r is removed: it has left the code", schedule.name)
         elif silent_seconds <= SILENT_SECONDS:

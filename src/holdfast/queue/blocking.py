@@ -179,6 +179,11 @@ class BlockingQueue(BlockingOperatorCalls):
             lambda: self._queue.resume_schedule(name, actor=actor, reason=reason)
         )
 
+    def run_schedule(self, name: str, *, actor: str = "api", reason: str = "") -> Task:
+        """Enqueues the task of a schedule now, also of a paused one, and returns it. The schedule stays as it
+        is."""
+        return self._calls.call(lambda: self._queue.run_schedule(name, actor=actor, reason=reason))
+
     def get_schedules(self) -> list[Schedule]:
         """Returns all schedules of the store, by name."""
         return self._calls.call(self._queue.get_schedules)

@@ -6,7 +6,7 @@ IllegalTransition is raised.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -32,6 +32,7 @@ from holdfast.queue.by import By
 from holdfast.queue.session import Sessions
 from holdfast.queue.tasks import Tasks
 from holdfast.store.beside import Beside
+from holdfast.store.rows import DeadLetterGroup
 from holdfast.store.store import Store
 
 REPLAY_BATCH = 500
@@ -111,23 +112,9 @@ class DeadLetters:
         """Returns the dead letters grouped by error fingerprint, the largest group first."""
         store = (await self._sessions.open()).store
         rows = await store.reads.dead_groups(check_page(limit))
-        samples = await store.reads.get([row.sample_id for row in rows])
-        groups = []
-        for row in rows:
-            sample = samples.get(row.sample_id)
-            groups.append(
-                DeadGroup(
-                    row.fingerprint,
-                    row.count,
-                    row.first_at,
-                    row.last_at,
-                    row.sample_id,
-                    sample.type if sample else "",
-                    (sample.error or "") if sample else "",
-                    sample.failure.error_type if sample and sample.failure else "",
-                )
-            )
-        return groups
+        ids = {task_id for row in rows for task_id in (row.first_id, row.sample_id)}
+        samples = await store.reads.get(sorted(ids))
+        return [_group(row, samples) for row in rows]
 
     async def replay(
         self, task_id: str, by: By, *, payload: object = msgspec.UNSET, delay: float = 0.0
@@ -209,6 +196,24 @@ class DeadLetters:
             resources.bus.publish(WORK)
             resources.bus.publish(FEED)
         return max(sweep.done, before - await sweep.count())
+
+
+def _group(row: DeadLetterGroup, samples: Mapping[str, Task]) -> DeadGroup:
+    """A group with its latest dead letter as the sample, or with its first if the latest only failed with a
+    parent."""
+    sample = samples.get(row.sample_id)
+    if sample is not None and failed_with_parent(sample):
+        sample = samples.get(row.first_id, sample)
+    return DeadGroup(
+        row.fingerprint,
+        row.count,
+        row.first_at,
+        row.last_at,
+        sample.id if sample else row.sample_id,
+        sample.type if sample else "",
+        (sample.error or "") if sample else "",
+        sample.failure.error_type if sample and sample.failure else "",
+    )
 
 
 async def _dead(

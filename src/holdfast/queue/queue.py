@@ -209,6 +209,11 @@ class Queue(OperatorCalls):
         """Resumes a paused schedule. It fires at its next regular time."""
         return await self.parts.schedules.resume(name, By(actor, reason))
 
+    async def run_schedule(self, name: str, *, actor: str = "api", reason: str = "") -> Task:
+        """Enqueues the task of a schedule now, also of a paused one, and returns it. The schedule stays as it
+        is."""
+        return await self.parts.schedules.run(name, By(actor, reason))
+
     async def get_schedules(self) -> list[Schedule]:
         """Returns all schedules of the store, by name."""
         return await self.parts.schedules.list()

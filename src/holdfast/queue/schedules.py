@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from holdfast.bus.port import FEED
+from holdfast.bus.port import FEED, WORK
 from holdfast.core.check import check_name
 from holdfast.core.codec import loads
 from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import Submission, encode_payload, submit
-from holdfast.core.task import Priority
+from holdfast.core.task import Priority, Task
 from holdfast.errors import NotFound
 from holdfast.queue.by import By
 from holdfast.queue.session import Resources, Sessions
@@ -108,6 +108,17 @@ class Schedules:
         schedule = await self._change(name, lambda stored: stored.resume(name, by))
         self.wake()
         return schedule
+
+    async def run(self, name: str, by: By) -> Task:
+        """Enqueues the task of a schedule now, also of a paused one, and returns it. Its next time stays.
+        Within a unique window of its type, the task that is there is returned."""
+        schedule = await self.get(name)
+        resources = await self._sessions.open()
+        submission = await self.submission(schedule, resources.store.now())
+        inserted = await resources.store.schedules.run(name, submission, by)
+        resources.bus.publish(WORK)
+        resources.bus.publish(FEED)
+        return (await resources.store.reads.get([inserted.task_id]))[inserted.task_id]
 
     async def submission(self, schedule: Schedule, now: float) -> Submission:
         """Makes the task of a due schedule, with the configuration of its type. Raises UnknownType if

@@ -158,9 +158,9 @@ def _ended(task: Task) -> Reason:
     match task.status:
         case Status.FAILED:
             tries = f"{task.attempts} attempt{'' if task.attempts == 1 else 's'}"
-            text = f"it is a dead letter after {tries}: {task.error}; replay it to try again"
+            text = f"it is a dead letter after {tries}: {task.why_ended}; replay it to try again"
             if not task.is_dead:
-                text = f"it failed after {tries}: {task.error}; retry its job to try again"
+                text = f"it failed after {tries}: {task.why_ended}; retry its job to try again"
             return Reason("dead", text, {"fingerprint": task.fingerprint})
         case Status.ABORTED:
             return Reason("aborted", f"it was aborted: {task.why_ended}", {"by": task.held_by})

@@ -15,6 +15,7 @@ from holdfast.client.calls import Calls, path_of
 from holdfast.client.patience import patiently
 from holdfast.core.event import Event, Position
 from holdfast.core.schedule import Schedule
+from holdfast.core.task import Task
 from holdfast.engine.handlers import Handlers
 from holdfast.errors import FeedReset, InvalidInput, NotSupported
 from holdfast.queue import views
@@ -89,6 +90,11 @@ class RemoteSchedules:
 
     async def resume(self, name: str, by: By) -> Schedule:
         return await self._change(name, "resume", by)
+
+    async def run(self, name: str, by: By) -> Task:
+        path = path_of("schedules", name, "run")
+        body = (await self._http.call("POST", path, {"reason": by.reason})).body
+        return views.read_task(body["task"])
 
     async def _change(self, name: str, verb: str, by: By) -> Schedule:
         path = path_of("schedules", name, verb)

@@ -52,6 +52,7 @@ class DeadLetterGroup(msgspec.Struct, frozen=True):
     count: int
     first_at: float
     last_at: float
+    first_id: str
     sample_id: str
 
 

@@ -68,6 +68,12 @@ class ScheduleStore:
         """The schedule fires again, from its next time on."""
         return await self._access.run(partial(scripts.resume, name=name, **_fields(change)))
 
+    async def run(self, name: str, submission: Submission, change: Change) -> Inserted:
+        """Enqueues the task of the schedule now."""
+        return await self._access.run(
+            partial(scripts.run, name=name, submission=submission, **_fields(change))
+        )
+
     async def remove(self, name: str, change: Change) -> None:
         await self._access.run(partial(scripts.remove, name=name, **_fields(change)))
 

@@ -83,6 +83,7 @@ class TaskRow(msgspec.Struct, frozen=True):
     progress_json: str | None
     error: str | None
     failure_kind: str | None
+    error_type: str | None
     payload_preview: str
     payload_bytes: int
     result_preview: str | None
@@ -220,7 +221,8 @@ def _within(dialect: SqlDialect) -> str:
 
 def _failure(dialect: SqlDialect) -> str:
     field = _FAILURE[dialect]
-    return f"{field.format('message')} AS error, {field.format('kind')} AS failure_kind"
+    columns = {"error": "message", "failure_kind": "kind", "error_type": "error_type"}
+    return ", ".join(f"{field.format(key)} AS {name}" for name, key in columns.items())
 
 
 def _bodies(dialect: SqlDialect) -> str:

@@ -90,12 +90,12 @@ async def test_a_child_that_stays_dead_names_the_parent_that_holds_it(store: Sto
     await replay(store, "p1")
     child = await get(store, "c")
     assert await cause(store, "c") == "p2"
-    assert child.error == "dependency p2 failed: boom"
+    assert child.error == "dependency p2 failed: ValueError: boom"
     assert child.version == before.version + 1
     assert child.finished_at == before.finished_at
     assert (await kinds(store, "c"))[-1] == "task.blamed"
     last = (await store.feed.history("c"))[-1]
-    assert last.data == {"cause": "p2", "error": "dependency p2 failed: boom"}
+    assert last.data == {"cause": "p2", "error": "dependency p2 failed: ValueError: boom"}
     assert await cause(store, "g") == "c"
     await check_counters(store)
 

@@ -80,11 +80,20 @@ class Node:
     """A scheduler on a store, with the types and schedules of its code."""
 
     def __init__(
-        self, store: Store, clock: VirtualClock, code: Sequence[Schedule] = (), knows: str = "work"
+        self,
+        store: Store,
+        clock: VirtualClock,
+        code: Sequence[Schedule] = (),
+        knows: str = "work",
+        has: str = "",
     ) -> None:
+        """`knows`: the types that the store knows. `has`: those with a handler in the node's code."""
         self.store = store
         self.knows = knows
-        self.scheduler = Scheduler(clock, store, self.make, lambda: None, lambda: code)
+        self.scheduler = Scheduler(
+            *(clock, store, self.make, lambda: None, lambda: code),
+            has_type=lambda name: name in has.split(),
+        )
 
     async def make(self, schedule: Schedule, now: float) -> Submission:
         if schedule.type not in self.knows.split():
@@ -181,6 +190,46 @@ async def test_a_schedule_that_cannot_be_evaluated_affects_no_other(
         able = Node(store, clock, knows="work elsewhere")
         await able.tick()
         assert (able.scheduler.fired, able.scheduler.skipped) == (1, {})
+
+
+async def test_a_later_version_of_the_code_removes_a_schedule_that_it_does_not_have(
+    store: Store, clock: VirtualClock
+) -> None:
+    names = ("tick", "held")
+    code = [every(name, owner=CODE) for name in names]
+    old, new = Node(store, clock, code), Node(store, clock, has="work")
+    await old.tick()
+    await store.schedules.pause("held", By("ann"))
+    for _ in range(4):  # Both versions run: neither removes what the other has.
+        clock.set(clock.now() + SILENT_SECONDS - 1)
+        await old.tick()
+        await new.tick()
+    assert all([await row(store, name) for name in names])
+    clock.set(clock.now() + SILENT_SECONDS + 1)
+    await Node(store, clock).tick()  # Another service: it has neither the schedule nor its type.
+    assert await row(store, "tick") is not None
+    await new.tick()
+    assert await row(store, "tick") is None
+    assert await row(store, "held") is not None, "a pause is kept"
+    clock.set(clock.now() + FORGET_SECONDS + 1)
+    await new.tick()
+    assert await row(store, "held") is None
+
+
+async def test_a_schedule_is_run_now_whatever_its_time(store: Store, clock: VirtualClock) -> None:
+    await put(store, every("s", 30))
+    await store.schedules.pause("s", By("ann"))
+    before = await row(store, "s")
+    made = asked(store, type="work")
+    inserted = await store.schedules.run("s", made, By("ann", "missed"))
+    assert inserted.created
+    assert await row(store, "s") == before
+    fired = [event for event in await events(store) if event.kind == "schedule.fired"]
+    assert [(event.data["task"], event.data["actor"], event.reason) for event in fired] == [
+        (made.task.id, "ann", "missed")
+    ]
+    with pytest.raises(NotFound, match="there is no schedule 'other'"):
+        await store.schedules.run("other", asked(store, type="work"), By("ann"))
 
 
 async def test_a_schedule_of_the_code_fires_only_where_the_code_has_it(

@@ -146,6 +146,8 @@ async def test_queues_schedules_locks_and_nodes(site: Site, client: Client) -> N
     assert (made.spec, made.paused) == ("0 6 * * *", False)
     assert (await client.schedules.pause("daily")).paused is True
     assert (await client.schedules.resume("daily")).paused is False
+    ran = await client.schedules.run("daily", reason="missed")
+    assert (ran.type, ran.payload, ran.metadata) == ("mail", {"to": "ann"}, {"schedule": "daily"})
     assert [schedule.name for schedule in await client.schedules.list()] == ["daily"]
     assert (await client.schedules.remove("daily")).name == "daily"
     with pytest.raises(NotFound):

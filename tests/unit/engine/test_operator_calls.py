@@ -1,5 +1,6 @@
 """Operator calls of a queue: each takes its actor, reason and expected version alike, and records them."""
 
+import asyncio
 import inspect
 
 import pytest
@@ -13,6 +14,7 @@ OF_OTHERS = (
     "unschedule",
     "pause_schedule",
     "resume_schedule",
+    "run_schedule",
     "pause_queue",
     "resume_queue",
     "replay_dead",
@@ -69,3 +71,25 @@ async def test_a_change_of_another_version_is_refused() -> None:
             await queue.edit_task(task_id, {"n": 2}, reason="late", expected_version=99)
         with pytest.raises(VersionConflict):
             await queue.pause_task(task_id, reason="late", expected_version=99)
+
+
+async def test_a_schedule_is_run_by_hand_in_every_form() -> None:
+    queue = TaskQueue("sqlite://")
+    queue.register_handler("mail", print)
+    async with queue.producer():
+        await queue.schedule("nightly", "@daily", "mail", {"n": 1})
+        first = await queue.run_schedule("nightly", reason="by hand")
+        second = await asyncio.to_thread(queue.sync.run_schedule, "nightly", actor="ann")
+        assert first.id != second.id
+        for task in (first, second):
+            assert (task.type, task.payload, task.metadata) == (
+                *("mail", {"n": 1}),
+                {"schedule": "nightly"},
+            )
+        fired = [
+            (event.data["task"], event.data["actor"])
+            async for event in queue.events(follow=False)
+            if event.kind == "schedule.fired"
+        ]
+    assert fired == [(first.id, "api"), (second.id, "ann")]
+    await asyncio.to_thread(queue.sync.close)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.cli.api import v1
-from holdfast.cli.commands.task import fields, whole
+from holdfast.cli.commands.task import error_of, fields, whole
 from holdfast.cli.ids import find_task
 from holdfast.cli.lists import page_of, print_list, with_terms
 from holdfast.cli.options import COMMON, Common, Limit, Query, TaskId
@@ -16,7 +16,7 @@ from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
 from holdfast.cli.session import with_parts
 from holdfast.cli.use_cases import DeadLetters, UseCases
-from holdfast.core.task import Status, Task, with_class
+from holdfast.core.task import Status, Task
 from holdfast.core.text import lines
 from holdfast.errors import Conflict
 from holdfast.queue import views
@@ -102,7 +102,7 @@ def _columns(now: float) -> list[Column]:
         Column("FAILURE", lambda item: item["failure_kind"], rank=1),
         Column("ATTEMPTS", lambda item: f"{item['attempts']}/{item['max_attempts']}", rank=2),
         Column("DIED", lambda item: relative(item["finished_at"], now)),
-        Column("ERROR", lambda item: item["error"], flex=True),
+        Column("ERROR", error_of, flex=True),
     ]
 
 
@@ -114,5 +114,5 @@ def _group_columns(now: float) -> list[Column]:
         Column("FIRST", lambda item: relative(item["first_at"], now), rank=2),
         Column("LAST", lambda item: relative(item["last_at"], now), rank=1),
         Column("SAMPLE", lambda item: item["sample_id"], rank=3),
-        Column("ERROR", lambda item: with_class(item["error"], item["error_type"]), flex=True),
+        Column("ERROR", error_of, flex=True),
     ]

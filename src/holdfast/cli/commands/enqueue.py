@@ -26,7 +26,8 @@ from holdfast.core.group import GROUP
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
 from holdfast.core.unique import Unique
-from holdfast.engine.handle import TaskHandle, without_result
+from holdfast.engine.handle import TaskHandle, no_result
+from holdfast.errors import TaskFailed
 from holdfast.queue.types import EnqueueOptions
 
 RunAt = Annotated[str | None, Parameter(help="Not before this time: 2026-08-01T10:00+02:00.")]
@@ -175,4 +176,4 @@ def _answer(printer: Printer, task: Task, item: dict[str, Any], *, wait: bool) -
     elif task.status is Status.COMPLETED:
         print(dumps(task.result))
     if wait and task.status is not Status.COMPLETED:
-        raise without_result(task)
+        raise TaskFailed(no_result(task), task)

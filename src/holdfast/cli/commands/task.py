@@ -20,7 +20,7 @@ from holdfast.cli.session import use_cases, with_parts, with_queue
 from holdfast.cli.use_cases import TaskReads, UseCases
 from holdfast.core.codec import dumps
 from holdfast.core.fleet.model import FLEET_TYPE
-from holdfast.core.task import Status, Task, with_class
+from holdfast.core.task import Status, Task, described
 from holdfast.queue import views
 
 
@@ -177,7 +177,7 @@ def fields(item: dict[str, Any]) -> list[tuple[str, object]]:
         ("payload", dumps(item["payload"])),
         ("metadata", dumps(item["metadata"]) if item["metadata"] else None),
         ("result", dumps(item["result"]) if item["result"] is not None else None),
-        ("error", with_class(item["error"] or "", failure.get("error_type"))),
+        ("error", described(item["error"] or "", failure.get("error_type") or "")),
         ("failure", failure.get("kind")),
         ("fingerprint", item["fingerprint"]),
         ("progress", _reported(item["progress"])),
@@ -219,8 +219,12 @@ def _columns(now: float) -> list[Column]:
 
 def _what_ended(item: dict[str, Any]) -> str | None:
     is_aborted = item["status"] == Status.ABORTED and item["held_by"]
-    found: str | None = f"aborted by {item['held_by']}" if is_aborted else item["error"]
-    return found
+    return f"aborted by {item['held_by']}" if is_aborted else error_of(item)
+
+
+def error_of(item: dict[str, Any]) -> str:
+    """The error of a row, with its class."""
+    return described(item["error"] or "", item.get("error_type") or "")
 
 
 EVENT_COLUMNS = [

@@ -31,8 +31,8 @@ from holdfast.cli.use_cases import UseCases
 from holdfast.client.calls import Calls
 from holdfast.core.check import check_choice
 from holdfast.core.task import ENDED, TERMINAL, Status, Task
-from holdfast.engine.handle import without_result
-from holdfast.errors import Conflict, WaitTimeout
+from holdfast.engine.handle import no_result
+from holdfast.errors import Conflict, TaskFailed, WaitTimeout
 
 FOR: Final = "status="
 UNTIL_ENDED: Final = FOR + ",".join(sorted(ENDED))
@@ -94,7 +94,7 @@ def watch(
         ),
     )
     if task.status in ENDED and task.status is not Status.COMPLETED:
-        raise without_result(task)
+        raise TaskFailed(no_result(task), task)
     return 0
 
 

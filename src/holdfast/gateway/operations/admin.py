@@ -8,12 +8,11 @@ import msgspec
 
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.check import check_page
-from holdfast.core.codec import loads
 from holdfast.core.lease import Audit
 from holdfast.core.queue_pause import QueuePause
 from holdfast.core.rights import Operation
 from holdfast.core.schedule import Schedule, next_fires
-from holdfast.core.task import Priority, Task
+from holdfast.core.task import Task
 from holdfast.core.wire import make_cursor, parse_id_cursor
 from holdfast.errors import NotFound
 from holdfast.gateway import redacting
@@ -21,7 +20,6 @@ from holdfast.gateway.operations.call import Answer, Call, missing, stored
 from holdfast.queue import views
 from holdfast.queue.by import By
 from holdfast.queue.queues import QueueView
-from holdfast.queue.types import EnqueueOptions
 from holdfast.store.store import Store
 from holdfast.sync.access.recorded import RecordedInsert
 
@@ -251,16 +249,10 @@ async def run_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
             detail={"run": True},
         ),
     )
-    options = EnqueueOptions(
-        schedule.queue,
-        Priority(schedule.priority),
-        metadata={"schedule": schedule.name},
-        project=schedule.project,
+    made = await call.services.parts.schedules.run(
+        name, By(allowed.actor, body.reason, None, beside)
     )
-    handle = await call.services.parts.producer.enqueue(
-        schedule.type, loads(schedule.payload_json), None, options, None, beside=lambda _: beside
-    )
-    return answer(await call.services.parts.tasks.get(handle.id))
+    return answer(made)
 
 
 async def _schedule(call: Call, operation: Operation, name: str) -> Schedule:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec.structs import replace
-
 from holdfast.core.check import check_page
 from holdfast.core.rights import Operation
 from holdfast.core.search import Query, parse
 from holdfast.core.search.tree import And, Exact, Not, Term
-from holdfast.core.task import EXECUTION_TYPE, Task
+from holdfast.core.task import EXECUTION_TYPE, FailureKind
 from holdfast.core.wire import make_cursor
 from holdfast.gateway import redacting
 from holdfast.gateway.operations import tasks
@@ -50,8 +48,6 @@ async def groups(call: Call, *, limit: int = 50) -> Answer:
             call.services.store, dead_only(Query()), projects=call.projects, limit=GROUPED_MAX
         )
         rows = _grouped(page.rows)[: check_page(limit)]
-        samples = await call.services.store.reads.get([row.sample_id for row in rows])
-        rows = [_with_sample(row, samples.get(row.sample_id)) for row in rows]
     rules = call.services.redaction
     return Answer(
         {"items": [redacting.row(rules, views.dead_group(row)) for row in rows], "next": None}
@@ -68,21 +64,21 @@ def _grouped(rows: list[TaskRow]) -> list[DeadGroup]:
     groups: dict[str, list[TaskRow]] = {}
     for row in rows:
         groups.setdefault(row.fingerprint or "", []).append(row)
-    made = [
-        DeadGroup(
-            fingerprint,
-            len(group),
-            min(row.finished_at or 0.0 for row in group),
-            max(row.finished_at or 0.0 for row in group),
-            group[0].id,
-            group[0].type,
-            group[0].error or "",
-        )
-        for fingerprint, group in groups.items()
-    ]
+    made = [_group(fingerprint, group) for fingerprint, group in groups.items()]
     return sorted(made, key=lambda group: -group.count)
 
 
-def _with_sample(group: DeadGroup, sample: Task | None) -> DeadGroup:
-    failure = None if sample is None else sample.failure
-    return group if failure is None else replace(group, error_type=failure.error_type)
+def _group(fingerprint: str, rows: list[TaskRow]) -> DeadGroup:
+    """The rows are the latest first. A task that only failed with a parent is no sample if there is
+    another."""
+    sample = next((row for row in rows if row.failure_kind != FailureKind.DEPENDENCY), rows[0])
+    return DeadGroup(
+        fingerprint,
+        len(rows),
+        min(row.finished_at or 0.0 for row in rows),
+        max(row.finished_at or 0.0 for row in rows),
+        sample.id,
+        sample.type,
+        sample.error or "",
+        sample.error_type or "",
+    )

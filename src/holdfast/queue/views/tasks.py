@@ -85,6 +85,7 @@ def task_row(of: Task | TaskRow, now: float) -> View:
             result_bytes=row.result_bytes,
             error=None if row.error is None else preview(row.error),
             failure_kind=row.failure_kind,
+            error_type=row.error_type or None,
             payload_preview=row.payload_preview,
             result_preview=row.result_preview,
         )
@@ -170,6 +171,7 @@ def _row(of: Task) -> TaskRow:
     bodies: dict[str, Any] = {
         "error": of.error,
         "failure_kind": None if failure is None else failure.kind.value,
+        "error_type": None if failure is None else failure.error_type,
         "payload_preview": preview(of.payload_json),
         "payload_bytes": _size(of.payload_json),
         "result_preview": None if of.result_json is None else preview(of.result_json),
@@ -202,7 +204,12 @@ def _failure_json(given: models.TaskView, view: View) -> str | None:
     kind = view.get("failure_kind")
     if kind is None:
         return None
-    failure = Failure(FailureKind(kind), given.error or "", fingerprint=given.fingerprint or "")
+    failure = Failure(
+        FailureKind(kind),
+        given.error or "",
+        view.get("error_type") or "",
+        fingerprint=given.fingerprint or "",
+    )
     return codec.dumps(msgspec.to_builtins(failure))
 
 

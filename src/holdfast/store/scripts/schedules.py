@@ -1,4 +1,4 @@
-"""Creates, changes, pauses, resumes, removes and fires schedules, each with an event.
+"""Creates, changes, pauses, resumes, runs, removes and fires schedules, each with an event.
 
 Promises: a call that changes nothing writes no event. A due schedule fires once, in the transaction that sets
 its next time, however many nodes try.
@@ -191,10 +191,44 @@ def fire(
     )
     if not taken:
         return None
+    return (yield from _enqueue(dialect, ids, now, schedule, submission, next_at=after))
+
+
+def run(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    name: str,
+    submission: Submission,
+    actor: str,
+    reason: str = "",
+    expected_version: int | None = None,
+    beside: Beside | None = None,
+) -> Script[Inserted]:
+    """Enqueues the task of a schedule now. Its next time stays, and its pause. The outcome for `beside` is a
+    list with the insert."""
+    yield from begin(beside, now)
+    schedule = yield from _locked(name, expected_version)
+    who = {"actor": actor, "reason": reason}
+    inserted = yield from _enqueue(dialect, ids, now, schedule, submission, **who)
+    yield from end(beside, [inserted], now)
+    return inserted
+
+
+def _enqueue(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    schedule: Schedule,
+    submission: Submission,
+    **data: Any,
+) -> Script[Inserted]:
+    """Inserts the task of a schedule, with the event of the firing."""
     held = yield from unique.take([submission], now)
     holder = held.get(submission.task.id)
     task_id = submission.task.id if holder is None else holder.id
-    fired = _event("schedule.fired", now, schedule, task=task_id, next_at=after)
+    fired = _event("schedule.fired", now, schedule, task=task_id, **data)
     if holder is not None:
         # The task of an earlier fire is in the unique window of the type.
         record_id = yield from dialect.record_ref(ids.record(now))

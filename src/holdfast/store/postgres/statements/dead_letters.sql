@@ -1,10 +1,12 @@
 -- Dead letters: groups, counts and searches. A failed execution is none: its job runs it again.
 
 -- name: dead_groups
+-- The first task of a group did not fail with a parent, or its parents are no dead letters any more: a task has
+-- a later id than those that it depends on.
 -- index: holdfast_task_dead
--- returns: fingerprint n first_at last_at sample_id
+-- returns: fingerprint n first_at last_at first_id sample_id
 SELECT coalesce(fingerprint, '') AS fingerprint, count(*) AS n, min(finished_at) AS first_at,
-    max(finished_at) AS last_at, max(id) AS sample_id
+    max(finished_at) AS last_at, min(id) AS first_id, max(id) AS sample_id
 FROM holdfast_task WHERE status = 'failed' AND type <> 'fleet.run' GROUP BY fingerprint ORDER BY n DESC LIMIT :limit::int;
 
 -- name: count_dead
