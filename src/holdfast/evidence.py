@@ -1,6 +1,7 @@
 """What an error may carry of a task: its end and the evidence of its failure, by shape and not by class.
 
-A `Task` of a queue has this shape, and the object that a client gets of one. An internal module. Never: has data.
+A `Task` of a queue has this shape, and the object that a client gets of one. An internal module.
+Never: has data.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ from holdfast.core.task import Task
 from holdfast.core.totals import check_totals
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker.changes import PHASE_CHARS_MAX
+from holdfast.engine import outcome_log
 from holdfast.engine.follow_ups import Requestable, request_of
 from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.output_writer import OutputWriter
@@ -237,7 +238,7 @@ class Context:
                 self.request_cancel()
                 raise Suspended
             case Refusal():
-                self.request_cancel()
+                self._refused("decide", answer.message)
                 raise LeaseLost(answer.message)
         assert isinstance(answer, Decision)
         if answer.state is not DecisionState.DECIDED:
@@ -338,8 +339,8 @@ class Context:
                     return await self._finish(
                         lambda: self._services.end_step(lease, outcome, tx), tx
                     )
-        except LeaseLost:
-            self.request_cancel()
+        except LeaseLost as error:
+            self._refused("once", str(error))
             raise
         return None
 
@@ -347,6 +348,12 @@ class Context:
         """Waits for the answer even when the handler is cancelled, unless the write is in the handler's own
         transaction: its rollback undoes the write."""
         return await (make() if tx is not None else UncancelledWrites().finish(make))
+
+    def _refused(self, verb: str, message: str) -> None:
+        """The store has refused a write, because this run has lost its lease. The first one is logged."""
+        if not self.cancel_requested:
+            outcome_log.refused_write(self.task, verb, message)
+        self.request_cancel()
 
     def _check_held(self) -> None:
         if self.cancel_requested:
@@ -372,6 +379,6 @@ class Context:
         now = applied(ruling)
         if now is None:
             assert isinstance(ruling, Refusal)
-            self.request_cancel()
+            self._refused("report", ruling.message)
             raise LeaseLost(ruling.message)
         self.task = now

@@ -12,6 +12,7 @@ from typing import Final
 
 from holdfast.core.command import Instruction, Stall, Unassign
 from holdfast.core.transition import Transition
+from holdfast.engine import outcome_log
 from holdfast.errors import NotFound
 from holdfast.store.by_id import Deadline, DueKind
 from holdfast.store.port import RowHeld
@@ -60,6 +61,8 @@ class DueChanges:
         if not instructions:
             return False
         rulings = await self._store.apply(instructions, wait=False, brief=True)
+        for ruling in rulings:
+            outcome_log.stalled(ruling)
         return any(isinstance(ruling, Transition) for ruling in rulings)
 
     async def _preferred(self, nodes: Sequence[str]) -> bool:

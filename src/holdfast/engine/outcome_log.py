@@ -1,9 +1,10 @@
 """One log line for each attempt that did not succeed, in the logger `holdfast.tasks`.
 
 Promises: a line names the task, its type, its attempt, the class and message of the error, and what
-happens next. A failure that is retried is a warning; a dead letter is an error with its traceback. Text
-of handlers is cleaned to one printable line. The same facts are fields of the record (`extra`), which
-structlog, JSON formatters and log collectors take as they are; `outcome` says what happens next.
+happens next. A failure that is retried is a warning; a dead letter is an error with its traceback, and
+the dependents that fail because of it have no lines. Text of handlers is cleaned to one printable line. The
+same facts are fields of the record (`extra`), which structlog, JSON formatters and log collectors take as
+they are; `outcome` says what happens next.
 Never: logs a payload, a result, or a successful attempt.
 """
 
@@ -39,25 +40,40 @@ def failed(task: Task, failure: Failure, now: Task) -> None:
         wait = max(0.0, now.due_at - now.updated_at)
         extra = _fields(task, "retry", next_in_seconds=wait, **facts)
         log.warning("%s; next attempt in %.1f s", what, wait, extra=extra)
-    elif failure.traceback:
-        extra = _fields(task, "dead", **facts)
-        log.error("%s; it is a dead letter now\n%s", what, lines(failure.traceback), extra=extra)
     else:
-        log.error("%s; it is a dead letter now", what, extra=_fields(task, "dead", **facts))
+        what += "; it is a dead letter now"
+        what += ", and so are the tasks that need its result" if now.has_dependents else ""
+        what += f"\n{lines(failure.traceback)}" if failure.traceback else ""
+        log.error("%s", what, extra=_fields(task, "dead", **facts))
 
 
 def refused(task: Task, instruction: Instruction, refusal: Refusal) -> None:
-    """Logs a write of a run that has lost its lease."""
-    verb = type(instruction.command).__name__.lower()
+    """Logs the outcome of a run that has lost its lease."""
+    refused_write(task, type(instruction.command).__name__.lower(), refusal.message)
+
+
+def refused_write(task: Task, verb: str, message: str) -> None:
+    """Logs a write of a run that has lost its lease: an outcome, a report, a step, a question."""
     log.warning(
         "%s attempt %d: its '%s' came too late and was refused (%s); this run has lost its lease, "
         "the store keeps what it has",
         _named(task),
         task.attempts,
         verb,
-        _short(refusal.message),
-        extra=_fields(task, "refused", write=verb, error=_short(refusal.message)),
+        _short(message),
+        extra=_fields(task, "refused", write=verb, error=_short(message)),
     )
+
+
+def stalled(ruling: Ruling) -> None:
+    """Logs a run that made no progress in time."""
+    if isinstance(ruling, Transition) and ruling.after.status is Status.STUCK:
+        task = ruling.before
+        log.warning(
+            "%s attempt %d is stuck: no progress for %g s; its runner %s goes on",
+            *(_named(task), task.attempts, task.progress_timeout_seconds or 0.0, task.node),
+            extra=_fields(task, "stuck", failure="timeout", node=task.node),
+        )
 
 
 def expired(ruling: Ruling) -> None:

@@ -10,13 +10,13 @@ from contextlib import suppress
 import pytest
 from msgspec.structs import replace
 
-from holdfast import Reject, Status, Task, TaskQueue
-from holdfast.core.command import Complete, Instruction
+from holdfast import Context, Reject, Status, Task, TaskQueue
+from holdfast.core.command import Abort, Complete, Instruction
 from holdfast.core.decide import Ruling
 from holdfast.core.task import RunId
 from holdfast.engine.completer import BATCH_MAX, HELD_LOGGED, HELD_TRIES, TRIES_MAX
 from holdfast.engine.outcome_log import MESSAGE_CHARS_MAX
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import LeaseLost, StoreUnavailable
 from holdfast.store.port import RowHeld
 from holdfast.testing import Harness, harness
 
@@ -315,6 +315,61 @@ async def test_a_timeout_is_logged_as_a_failure(
     [(level, line)] = lines(caplog)
     assert level == logging.ERROR
     assert "(hang) attempt 1 of 1 failed: timeout: it ran longer than its timeout of 3 s" in line
+
+
+async def test_a_refused_report_is_logged_like_a_refused_outcome(
+    queue: TaskQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = asyncio.Event()
+
+    async def late(task: Task, ctx: Context) -> None:
+        await gate.wait()
+        for _ in range(2):
+            with suppress(LeaseLost):
+                await ctx.progress(0.5)
+
+    async with harness(queue) as h:
+        queue.register_handler("late", late)
+        handle = await queue.enqueue("late")
+        await h.advance(1)
+        resources = await queue.open()
+        await resources.store.apply([Instruction(handle.id, Abort("ann"))])
+        gate.set()
+        await h.advance(0.1)
+    refused = [vars(r) for r in caplog.records if getattr(r, "outcome", "") == "refused"]
+    assert [(r["task_id"], r["write"]) for r in refused] == [
+        *((handle.id, "report"), (handle.id, "complete"))
+    ]
+
+
+async def test_a_run_without_progress_is_logged(
+    queue: TaskQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with harness(queue) as h:
+
+        async def hang(task: Task) -> None:
+            await asyncio.Event().wait()
+
+        queue.register_handler("hang", hang, progress_timeout=5.0, timeout=None)
+        await queue.enqueue("hang")
+        await h.advance(30)
+    assert "(hang) attempt 1 is stuck: no progress for 5 s; its runner" in caplog.text
+
+
+async def test_the_line_of_a_cause_says_that_others_fail_with_it(
+    queue: TaskQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with harness(queue) as h:
+
+        async def boom(task: Task) -> None:
+            raise ValueError("no")
+
+        queue.register_handler("boom", boom, max_attempts=1)
+        first = await queue.enqueue("boom", delay=1.0)
+        await queue.enqueue("boom", depends_on=[first])
+        await h.advance(30)
+    [(_, line)] = lines(caplog)
+    assert "it is a dead letter now, and so are the tasks that need its result\nTraceback" in line
 
 
 @pytest.mark.parametrize("verb", ["cancel", "pause_task"])

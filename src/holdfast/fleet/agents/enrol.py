@@ -59,7 +59,7 @@ def enrol(
         # Commands and secrets for the host would go to the holder of the join token.
         raise Conflict(
             f"host '{request.host}' is driven by {there[0].driver.value}, not by an agent: an operator has "
-            f"to change that first (holdfast host edit {request.host} --driver agent), or choose another --name"
+            f"to change that (holdfast host edit {request.host} --driver agent), or choose another --name"
         )
     entry = HostEntry(
         name=request.host,
