@@ -179,11 +179,11 @@ class Done(NamedTuple):
     said: str
 
 
-def run_inside(folder: Path, *args: str) -> Done:
-    """The same in this process, for the many small refusals."""
+def run_inside(folder: Path, *args: str, out: io.StringIO | None = None) -> Done:
+    """The same in this process, for the many small refusals. `out` is its standard output."""
     log = logging.getLogger("holdfast")
     before, level = Path.cwd(), log.level
-    out, said = io.StringIO(), io.StringIO()
+    out, said = io.StringIO() if out is None else out, io.StringIO()
     os.chdir(folder)
     try:
         with redirect_stderr(said), redirect_stdout(out):

@@ -9,17 +9,15 @@ import asyncio
 import io
 import os
 import shlex
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
 from holdfast import TaskQueue
-from holdfast.cli.main import main
 from holdfast.cli.output.table import cells_of
 from holdfast.cli.tree import VERBS
 from holdfast.cli.verb import Kind
-from tests.acceptance.cli_support import Done
+from tests.acceptance.cli_support import Done, run_inside
 from tests.acceptance.test_cli_gateway import CASES, STORE, fill, words
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -99,10 +97,7 @@ def _plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def run(*args: str) -> Done:
-    out, said = Terminal(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(said):
-        code = main(args)
-    return Done(code, out.getvalue(), said.getvalue())
+    return run_inside(Path.cwd(), *args, out=Terminal())
 
 
 def compare(name: str, text: str) -> None:
@@ -156,7 +151,7 @@ def test_a_table_of_tasks(url: str, names: dict[str, str]) -> None:
     assert rows[0] == ["ID", "TYPE", "STATUS"]
     assert sorted(rows[1:]) == sorted(
         [name, "boom", "failed"]
-        for name in ("dead-1", "dead-2", *(
+        for name in ("dead-1", "dead-2", "ended.0", *(
             f"{what}-{side}" for what in ("retried", "replayed", "discarded") for side in "sg"
         ))
     )  # fmt: skip

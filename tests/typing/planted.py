@@ -74,7 +74,8 @@ async def main(ctx: Context) -> None:
     handle = await add.enqueue(1)
     number: str = await handle.result()  # WRONG
     page: TaskHandle[str] = await fetch.enqueue("u")  # WRONG
-    strings: GroupHandle[str] = await queue.enqueue_group([add.request(1)])  # WRONG
+    group = await queue.enqueue_group([add.request(1)])
+    strings: list[str] = await group.results()  # WRONG
     add.request("one")  # WRONG
     await ctx.enqueue(add, "one")  # WRONG
     await ctx.enqueue("add", {"a": 1}, dealy=3)  # WRONG
