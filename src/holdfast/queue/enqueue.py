@@ -12,13 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.core.check import check_name, shown
-from holdfast.core.dependency import DependencyPolicy, Edge
-from holdfast.core.group import GROUP, check_group_id, named_items, new_group
-from holdfast.core.keywords import DependsOn, ManyTasks
+from holdfast.core.group import check_group_id, named_items, new_group
 from holdfast.core.pressure import ACCEPTED, Pressure
 from holdfast.core.submit import (
-    BATCH_MAX,
     Submission,
     inserted_at,
     submit,
@@ -32,9 +28,11 @@ from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.handlers import TypeConfig
 from holdfast.engine.meters import ENQUEUED
 from holdfast.engine.parameters import checked_payload
-from holdfast.errors import BatchTooLarge, InvalidInput, NotFound, QueueFull
+from holdfast.errors import QueueFull
 from holdfast.metrics import Meter
+from holdfast.queue.group_members import with_members
 from holdfast.queue.pressure import Backpressure
+from holdfast.queue.requests import batch_of, check_options, split_request, types_of
 from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.queue.types import EnqueueOptions, KnownTypes
@@ -43,57 +41,10 @@ from holdfast.store.store import Inserted, Store
 from holdfast.tracing import CURRENT, TraceContext
 
 _NO_OPTIONS: Final = EnqueueOptions()
-_NAMES: Final = EnqueueOptions.__struct_fields__
 TRACE: Final = "trace"
 """The field of an item with the trace of its caller, for a gateway."""
 MakeBeside = Callable[[Pressure], Beside]
 """Makes what an insert writes beside its tasks, once the pressure of the queue is known."""
-
-
-def check_options(given: Mapping[str, object], *, allowed: tuple[str, ...] = ()) -> None:
-    """Raises InvalidInput if `enqueue` has no option of one of these names."""
-    unknown = sorted(given.keys() - {*allowed, *_NAMES}, key=str)
-    if unknown:
-        names = ", ".join((*allowed, *_NAMES))
-        raise InvalidInput(f"a task has no option {shown(unknown[0])}: the options are {names}")
-
-
-def split_request(
-    request: Mapping[str, Any],
-) -> tuple[str, object, str | None, EnqueueOptions, object]:
-    """Type, payload, id, options and transaction of a task that is given as a mapping."""
-    fields = dict(request)
-    type, payload = fields.pop("type"), fields.pop("payload", None)
-    task_id, tx = fields.pop("id", None), fields.pop("tx", None)
-    check_options(fields, allowed=("id", "tx"))
-    return type, payload, task_id, EnqueueOptions(**fields), tx
-
-
-def _items(tasks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    if not isinstance(tasks, Iterable) or isinstance(tasks, str | bytes | Mapping):
-        raise InvalidInput(f"tasks is {shown(tasks)}: pass a list of mappings")
-    items = list(tasks)
-    if len(items) > BATCH_MAX:
-        raise BatchTooLarge(
-            f"{len(items)} tasks in one batch: at most {BATCH_MAX} are allowed, split it"
-        )
-    return items
-
-
-def _types(items: list[Mapping[str, Any]]) -> set[str]:
-    """The types of a batch. The items are examined one by one only after a failure."""
-    try:
-        return {item["type"] for item in items}
-    except (TypeError, KeyError, IndexError):
-        for item in items:
-            if not isinstance(item, Mapping):
-                raise InvalidInput(
-                    f"a task of the batch is {shown(item)}: pass a mapping"
-                ) from None
-            if "type" not in item:
-                raise InvalidInput("a task of the batch has no type: give each a 'type'") from None
-            check_name("type", item["type"])
-        raise
 
 
 def _traced(submission: Submission, trace: TraceContext | None) -> Submission:
@@ -109,38 +60,6 @@ def count_enqueued(meter: Meter, group: Sequence[Submission], inserted: Sequence
     )
     for (type, queue), n in new.items():
         meter.count(ENQUEUED, n, type=type, queue=queue)
-
-
-async def with_members(store: Store, depends_on: DependsOn, project: str) -> DependsOn:
-    """The dependencies with the tasks of groups in the place of `group:ID`. NotFound if the project has no
-    such group."""
-    if isinstance(depends_on, str) or not isinstance(depends_on, Iterable):
-        return depends_on  # It is refused later.
-    given = list(depends_on)
-    if not any(isinstance(each, str) and each.startswith(GROUP) for each in given):
-        return depends_on if isinstance(depends_on, Mapping) else given
-    edges: list[str | Edge | ManyTasks] = []
-    for each in given:
-        name, policy = each, DependencyPolicy.FAIL.value
-        if isinstance(depends_on, Mapping):
-            policy = depends_on[str(each)]
-        elif isinstance(each, Edge):
-            name, policy = each.parent_id, each.policy
-        if not isinstance(name, str):
-            edges.append(name)
-            continue
-        names = await _members(store, name, project) if name.startswith(GROUP) else (name,)
-        edges += [Edge(task_id, DependencyPolicy(policy)) for task_id in names]
-    return edges
-
-
-async def _members(store: Store, name: str, project: str) -> list[str]:
-    group_id = check_name("group", name.removeprefix(GROUP))
-    is_ours = await store.groups.project(group_id) == project
-    members = await store.groups.members(group_id) if is_ours else []
-    if not members:
-        raise NotFound(f"task group {group_id} does not exist: its tasks may have been pruned")
-    return [task_id for _, task_id in members]
 
 
 class Enqueued(NamedTuple):
@@ -276,7 +195,7 @@ class Producer:
         self, tasks: Iterable[Mapping[str, Any]], tx: object, *, beside: MakeBeside | None = None
     ) -> list[TaskHandle[Any]]:
         """Enqueues all tasks, or none. `beside` writes further rows in their transaction."""
-        return await self._enqueue_items(_items(tasks), tx, beside=beside)
+        return await self._enqueue_items(batch_of(tasks), tx, beside=beside)
 
     async def _enqueue_items(
         self,
@@ -290,7 +209,7 @@ class Producer:
         enqueuing = self._types.handlers.around.enqueuing
         if enqueuing is None or not items:
             return await self._insert_all(items, tx, beside=beside, group_id=group_id)
-        types = _types(items)
+        types = types_of(items)
         with enqueuing(types.pop() if len(types) == 1 else "many", len(items)):
             return await self._insert_all(items, tx, beside=beside, group_id=group_id)
 
@@ -306,8 +225,8 @@ class Producer:
         """Enqueues all tasks as a group, or none. A given id makes the request repeatable. `made_id`: the id
         of a group that is given none, from a caller that has made it."""
         resources = await self._sessions.open()
-        items = _items(tasks)
-        _types(items)
+        items = batch_of(tasks)
+        types_of(items)
         if id is not None:
             items = named_items(check_group_id(id), items)
         group_id = id or made_id or resources.ids.task(resources.store.now())
@@ -333,7 +252,7 @@ class Producer:
         session = self._sessions.here
         session.check_takes_work()
         handlers = self._types.handlers
-        for type_name in _types(items):
+        for type_name in types_of(items):
             await self._types.find(resources.store, type_name)
         for item in items:
             # Those with a handler here are checked with the submissions, without awaiting each.

@@ -13,7 +13,7 @@ from holdfast.engine.handle import TaskHandle, read_result
 from holdfast.engine.handlers import Handler
 from holdfast.engine.parameters import bind_payload
 from holdfast.queue.blocking_calls import BlockingCalls
-from holdfast.queue.enqueue import check_options
+from holdfast.queue.requests import check_options
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

@@ -29,7 +29,7 @@ from holdfast.engine.handlers import Handlers
 from holdfast.engine.parameters import checked_payload
 from holdfast.errors import BatchTooLarge, InvalidInput, NotSupported, QueueStopping
 from holdfast.queue.batcher import Batcher
-from holdfast.queue.enqueue import check_options, split_request
+from holdfast.queue.requests import check_options, split_request
 from holdfast.queue.settings import SettingsInForce
 from holdfast.queue.types import EnqueueOptions, check_unique
 from holdfast.store.store import Inserted
