@@ -51,12 +51,12 @@ def _unknown() -> list[Swap]:
         finding = recover(log, evidence, is_ours=is_ours)
         return Finding.NEVER_STARTED if finding is Finding.UNKNOWN else finding
 
-    def trusting(self: Any, run: Any, result: Any) -> bool:
+    def trusting(agent: Any, run: Any, result: Any) -> bool:
         return True
 
     return [
         (agent_runs, "recover", sure),
-        (agent_rules._Judge, "_proves_no_start", trusting),
+        (agent_rules, "proves_no_start", trusting),
     ]
 
 
