@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.core import codec
 from holdfast.core.fleet.model import ApprovalState
 from holdfast.core.fleet.status import ExecutionKind
+from holdfast.core.task import Failure, FailureKind
 from holdfast.fleet.simulated.machine import RealRun
 from holdfast.sim.campaign import Options, campaign
 from holdfast.sim.checkers import CHECKERS, judge
@@ -113,26 +115,21 @@ def never_taken(outcome: Outcome, history: FleetHistory) -> None:
     history.executions[run.execution] = replace(execution, taken_json="[]")
 
 
-def lost_after(outcome: Outcome, history: FleetHistory) -> RealRun:
+def superseded(outcome: Outcome, history: FleetHistory, error: str) -> None:
     """After a run that failed, a further attempt was lost before it started."""
     run = a_run(outcome, ExecutionKind.FAILED)
     execution = history.executions[run.execution]
     history.executions[run.execution] = replace(
         execution, token=run.token + 1, exit_code=None, outcome="lost", late_json=None
     )
-    return run
+    failure = Failure(FailureKind.LOST, error)
+    outcome.tasks[run.execution] = replace(
+        outcome.tasks[run.execution], failure_json=codec.dumps(failure)
+    )
 
 
 def forgotten(outcome: Outcome, history: FleetHistory) -> None:
-    run = lost_after(outcome, history)
-    outcome.events[:] = [event for event in outcome.events if event.task_id != run.execution]
-
-
-def shown_by_events_only(outcome: Outcome, history: FleetHistory) -> None:
-    run = a_run(outcome, ExecutionKind.FAILED)
-    execution = history.executions[run.execution]
-    history.executions[run.execution] = replace(execution, exit_code=None, late_json=None)
-    outcome.tasks[run.execution] = replace(outcome.tasks[run.execution], failure_json=None)
+    superseded(outcome, history, "lost")
 
 
 def went_back(_: Outcome, history: FleetHistory) -> None:
@@ -201,7 +198,6 @@ TAMPERS: list[tuple[str, Tamper]] = [
     ("an execution has one true outcome", nothing_ran),
     ("no result is lost", never_taken),
     ("no result is lost", forgotten),
-    ("no result is lost", shown_by_events_only),
     ("a shown status never goes back", went_back),
     ("a shown status never goes back", became_another),
     ("a rollout keeps its window", crowded),
@@ -228,11 +224,10 @@ def test_a_broken_law_is_noticed(good: Outcome, law: str, tamper: Tamper) -> Non
     assert list(CHECKERS[law](outcome))
 
 
-def test_the_end_of_an_attempt_before_a_lost_one_is_shown_by_its_events(good: Outcome) -> None:
+def test_the_end_of_an_attempt_before_a_lost_one_is_shown_by_its_failure(good: Outcome) -> None:
     outcome = copy_of(good)
-    run = lost_after(outcome, outcome.record.fleet)
-    lost = replace(outcome.tasks[run.execution], failure_json=None)
-    outcome.tasks[run.execution] = lost
+    code = a_run(outcome, ExecutionKind.FAILED).exit_code
+    superseded(outcome, outcome.record.fleet, f"lost; the attempt before: exit code {code}")
     assert list(CHECKERS["no result is lost"](outcome)) == []
 
 

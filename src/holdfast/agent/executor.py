@@ -85,10 +85,18 @@ class HostExecutor:
         )
         sizes = {str(name): int(size) for name, size in found["sizes"].items()}
         if found["exit"] is not None:
-            ended = msgspec.convert(found["exit"], ExitRecord)
-            return Sight(ProcessEvidence.EXITED, ended, sizes)
+            return self._ended(run, found["exit"], sizes)
         evidence = ProcessEvidence.ALIVE if found["alive"] else ProcessEvidence.GONE
         return Sight(evidence, None, sizes, found.get("unkept_seconds"))
+
+    def _ended(self, run: str, record: object, sizes: dict[str, int]) -> Sight:
+        try:
+            ended = msgspec.convert(record, ExitRecord)
+        except msgspec.ValidationError as error:
+            # How the command ended is not known. The agent and its other runs go on.
+            log.warning("the exit record of run %s is damaged: %s", run, error)
+            return Sight(ProcessEvidence.GONE, None, sizes)
+        return Sight(ProcessEvidence.EXITED, ended, sizes)
 
     async def read(self, run: str, stream: str, start: int, size: int) -> str:
         text: str = await self._host.call("read", self._path(run), stream, start, size)

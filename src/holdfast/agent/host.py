@@ -61,13 +61,13 @@ def forget(disk: Disk, folder: str, token: int) -> None:
 
 
 def keep_text(disk: Disk, path: str, text: str) -> str:
-    """The text of a file. If the file is missing, it gets this text."""
+    """The text of a file. If the file is missing or damaged, it gets this text."""
     data = read_file(path)
-    if data is None:
-        disk.make_folder(os.path.dirname(path))  # noqa: PTH120
-        disk.replace(path, text.encode(), "state")
-        return text
-    return data.decode()
+    if data and all(ord("!") <= byte <= ord("~") for byte in data):
+        return data.decode()
+    disk.make_folder(os.path.dirname(path))  # noqa: PTH120
+    disk.replace(path, text.encode(), "state")
+    return text
 
 
 def look(disk: Disk, folder: str, pid: int, start: int, boot: str) -> dict[str, Any]:
@@ -75,7 +75,8 @@ def look(disk: Disk, folder: str, pid: int, start: int, boot: str) -> dict[str, 
     `unkept_seconds`: how long a command has run whose keeper is gone."""
     ended = _exit_record(folder)
     is_same_boot = boot == boot_id()
-    alive = ended is None and is_same_boot and (is_alive(pid, start) or _may_run(folder))
+    is_kept = is_alive(pid, start) and not _has_exit(folder)
+    alive = ended is None and is_same_boot and (is_kept or _may_run(folder))
     if ended is None and not alive:
         # It may have ended between the two looks.
         ended = _exit_record(folder)
@@ -85,8 +86,18 @@ def look(disk: Disk, folder: str, pid: int, start: int, boot: str) -> dict[str, 
 
 
 def _exit_record(folder: str) -> dict[str, Any] | None:
+    """None: there is none, or nothing that can be read."""
     data = read_file(os.path.join(folder, "exit"))  # noqa: PTH118
-    return None if data is None else json.loads(data)
+    try:
+        record = json.loads(data) if data else None
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _has_exit(folder: str) -> bool:
+    """Whether the keeper has nothing more to write about the run, also if its record was damaged since."""
+    return os.path.exists(os.path.join(folder, "exit"))  # noqa: PTH110, PTH118
 
 
 def _may_run(folder: str) -> bool:

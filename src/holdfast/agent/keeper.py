@@ -186,7 +186,10 @@ class Keeper:
     # -- commands ----------------------------------------------------------------------------------
 
     def _read(self, command: Command, file: int) -> None:
-        command.read(file)
+        try:
+            command.read(file)
+        except Exception as error:  # Of this command: the others go on.
+            command.failed(error)
         if file not in command.readers:
             self._poll.unregister(file)
 

@@ -7,7 +7,7 @@ thousands of agents run in one process.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -74,8 +74,8 @@ class StreamEnd(msgspec.Struct, frozen=True):
 class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended, as its supervisor wrote it."""
 
-    state: str
-    """`exited`, or `never_started` if it was not released."""
+    state: Literal["exited", "never_started"]
+    """`never_started`: it was not released."""
     exit_code: int | None = None
     signal: int | None = None
     timed_out: bool = False

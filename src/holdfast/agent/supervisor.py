@@ -92,7 +92,7 @@ class Output:
         if data:
             self._tail.append(data)
             self._tail_bytes += len(data)
-            while self._tail_bytes - len(self._tail[0]) >= self._tail_max:
+            while self._tail and self._tail_bytes - len(self._tail[0]) >= self._tail_max:
                 self._tail_bytes -= len(self._tail.popleft())
 
     def finish(self) -> None:

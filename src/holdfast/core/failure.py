@@ -10,12 +10,16 @@ import re
 import traceback as tb
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.core.codec import digest
 from holdfast.core.redaction import DEFAULT
 from holdfast.core.task import Failure, FailureKind
 
 MESSAGE_CHARS_MAX: Final = 2_000
 TRACEBACK_CHARS_MAX: Final = 8_000
+BEFORE_IT: Final = "; the attempt before: "
+"""Separates what a lost attempt says from the last known end."""
 _VOLATILE: Final = re.compile(
     r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27,}|\d+|'[^']*'|\"[^\"]*\"", re.IGNORECASE
 )
@@ -69,3 +73,16 @@ def plain(task_type: str, kind: FailureKind, message: str, *, cause: str | None 
         fingerprint=fingerprint(task_type, kind.value, message),
         cause=cause,
     )
+
+
+def after(lost: Failure, before: Failure | None) -> Failure:
+    """The failure of an attempt of which nothing is known. It keeps how the last attempt with a known end
+    failed, so that the row of the task still shows it. The fingerprint stays."""
+    if before is None:
+        return lost
+    own, _, known = before.message.partition(BEFORE_IT)
+    known = known if before.kind is FailureKind.LOST else own
+    if not known:
+        return lost
+    message = f"{lost.message}{BEFORE_IT}{known}"[:MESSAGE_CHARS_MAX]
+    return replace(lost, message=message)

@@ -75,7 +75,8 @@ def _lost(task: Task, now: float) -> Transition:
         f"its runner {task.node} got the go and did not answer for "
         f"{task.options.lost_after_seconds:g} s: it may have run"
     )
-    failure = replace(failures.plain(task.type, FailureKind.LOST, message), node=task.node)
+    lost = replace(failures.plain(task.type, FailureKind.LOST, message), node=task.node)
+    failure = failures.after(lost, task.failure)
     if task.attempts >= task.max_attempts:
         dead = to_dead_letter(task, failure, now)
         return replace(dead, after=replace(dead.after, fence=task.fence + 1))

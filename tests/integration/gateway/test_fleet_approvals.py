@@ -86,6 +86,51 @@ async def test_no_one_approves_with_a_token_that_the_requester_has_made(fleet: F
     assert (await fleet.do("approve", made, token=eve)).status_code == 200
 
 
+async def test_an_editor_does_not_approve_with_a_token_that_he_has_made(site: Site) -> None:
+    fleet = FleetSite(site)
+    await fleet.hosts(3)
+    ann = await named(site, "ann", "admin")
+    bob = await named(site, "bob", "approver", by=ann)
+    made = await fleet.asked(rollout={"max_in_flight": 5})
+    change = {"max_in_flight": 2, "reason": "r"}
+    edited = await site.ask("PATCH", f"/jobs/{made['job_id']}", change, token=ann)
+    assert edited.status_code == 200, edited.text
+    for token in (ann, bob):
+        assert problem(await fleet.do("approve", made, token=token)) == (403, "self-approval")
+    eve = await named(site, "eve", "approver")
+    assert (await fleet.do("approve", made, token=eve)).status_code == 200
+
+
+async def test_one_person_with_two_tokens_gives_one_of_two_votes() -> None:
+    rule = ApprovalRule(name="two", all_of=(VoterGroup(count=2),))
+    async with open_site("sqlite://", fleet=FleetSettings(approval_rules=(rule,))) as site:
+        fleet = FleetSite(site)
+        await fleet.hosts(1)
+        ann = await named(site, "ann", "admin")
+        bob = await named(site, "bob", "approver", by=ann)
+        made = await fleet.asked()
+        assert (await fleet.do("approve", made, token=ann)).status_code == 200
+        assert problem(await fleet.do("approve", made, token=bob)) == (403, "self-approval")
+        await fleet.do("withdraw", made, token=ann)
+        assert (await fleet.do("approve", made, token=bob)).status_code == 200
+
+
+async def test_break_glass_is_reviewed_by_another_person(fleet: FleetSite) -> None:
+    """Neither by who used it, nor by the requester, nor with a token that one of the two has made."""
+    await fleet.hosts(1)
+    ann = await named(fleet.site, "ann", "admin")
+    bob = await named(fleet.site, "bob", "approver", by=ann)
+    both = await fleet.site.token("operator", "approver")
+    made = await fleet.job(token=both, command_type="shell", command="uptime")
+    broken = await fleet.do("break-glass", made, ticket="INC-1", token=ann)
+    assert broken.status_code == 200, broken.text
+    for token in (ann, bob, both):
+        answer = await fleet.do("break-glass/review", made, token=token)
+        assert problem(answer) == (403, "self-approval")
+    eve = await named(fleet.site, "eve", "approver")
+    assert (await fleet.do("break-glass/review", made, token=eve)).status_code == 200
+
+
 async def test_who_made_the_token_of_a_request_does_not_approve_it(fleet: FleetSite) -> None:
     await fleet.hosts(1)
     boss = await named(fleet.site, "boss", "admin")

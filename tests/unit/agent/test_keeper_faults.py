@@ -23,7 +23,7 @@ from holdfast.agent.runs import Runs
 from holdfast.agent.settings import AgentSettings
 from holdfast.agent.supervisor import NOT_STOPPED, Command, Output, start_of
 from holdfast.clock import SystemClock
-from holdfast.core.fleet.agents.journal import ProcessMark
+from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark
 from holdfast.core.fleet.agents.wire import AgentOffer
 from tests.unit.agent.agent_support import Watch, executor_in
 
@@ -142,6 +142,61 @@ def test_a_process_whose_id_was_not_written_may_run_until_the_next_boot(
 def test_a_command_that_has_not_begun_does_not_run(tmp_path: Path, text: str) -> None:
     (tmp_path / "child").write_text(text)
     assert not host_calls.look(Disk(), str(tmp_path), 0, 0, boot_id())["alive"]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 3])
+@pytest.mark.parametrize("writes", [[b"hello"], [b"h", b"", b"el", b"lo"]])
+def test_the_smallest_limits_of_output_keep_that_much(
+    tmp_path: Path, limit: int, writes: list[bytes]
+) -> None:
+    output = Output(str(tmp_path / "stdout"), limit)
+    for data in writes:
+        output.take(data)
+    output.finish()
+    kept = (tmp_path / "stdout").read_bytes() if limit else b""
+    assert kept == b"hello"[: limit - limit // 2] + b"hello"[5 - limit // 2 :]
+    assert output.gap == (limit - limit // 2, 5 - limit)
+
+
+def test_an_error_in_the_output_of_one_command_leaves_the_keeper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = Keeper.__new__(Keeper)
+    keeper._poll = select.poll()
+    command = command_in(tmp_path, "sh", "-c", "echo one; exit 3")
+    command.begin()
+    reap(command)
+    [file, _] = command.readers
+    keeper._poll.register(file, select.POLLIN)
+    monkeypatch.setattr(Output, "take", fail_with(errno.EIO))
+    keeper._read(command, file)
+    monkeypatch.undo()
+    record = record_of(command, 1e12)
+    assert record["exit_code"] == 3
+    assert record["reason"]
+
+
+DAMAGED = [b"", b"{", bytes(80), b"[]", b'{"state": 5}', b'{"state": "other"}', b"\xff\xfe"]
+
+
+@pytest.mark.parametrize("data", DAMAGED)
+async def test_a_damaged_exit_record_is_an_unknown_end(tmp_path: Path, data: bytes) -> None:
+    async with executor_in(tmp_path) as executor:
+        watch = Watch(executor)
+        process = await executor.prepare(Work(run="1", argv=("true",)))
+        await executor.release("1")
+        await watch.end("1", process)
+        (tmp_path / "1" / "exit").write_bytes(data)
+        seen = await executor.look("1", process)
+        assert (seen.evidence, seen.exit) == (ProcessEvidence.GONE, None)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe", bytes(36)])
+def test_a_damaged_name_of_a_journal_is_replaced(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "journal-id"
+    path.write_bytes(data)
+    assert host_calls.keep_text(Disk(), str(path), "fresh") == "fresh"
+    assert host_calls.keep_text(Disk(), str(path), "other") == "fresh"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])

@@ -220,6 +220,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     excluded_voters_json: str = "[]"
     """Who may not vote on the job, whichever request asks: its requester, those who hold the requester's
     token, and everyone who has edited it."""
+    editors_json: str = "[]"
+    """Who has edited the job."""
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):

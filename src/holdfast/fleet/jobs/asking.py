@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core import codec
+from holdfast.core.errors import SelfApproval
 from holdfast.core.fleet.approvals import approval as rules_of_approval
 from holdfast.core.fleet.approvals.approval import RequestState
 from holdfast.core.fleet.approvals.rules import (
@@ -37,6 +38,7 @@ from holdfast.fleet.hosts.groups import read_selectors
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.rows import APPROVALS, VOTES, own as fleet_own
 from holdfast.store.script import Script, call
+from holdfast.sync.access.scripts import related
 
 
 def find_rule(
@@ -101,6 +103,29 @@ def excluded_voters(job: Job) -> set[str]:
 def excluding(job: Job, names: Iterable[str]) -> Job:
     """The job, on which these may not vote either."""
     return replace(job, excluded_voters_json=codec.dumps(sorted({*excluded_voters(job), *names})))
+
+
+def check_apart(name: str, others: Iterable[str], why: str) -> Script[None]:
+    """Raises SelfApproval if this person is one of the others, or one of the two has a secret of the other.
+    `why`: what the others have done."""
+    for other in sorted(others):
+        if other == name:
+            raise SelfApproval(f"{name} {why}: another person decides")
+        if (yield from related(name, other)):
+            raise SelfApproval(
+                f"{other} {why}, and one of {name} and {other} has made a token of the other: "
+                "another person decides"
+            )
+
+
+def editors(job: Job) -> set[str]:
+    """Who has asked for the job or has edited it."""
+    return {job.created_by, *msgspec.json.decode(job.editors_json, type=list[str])}
+
+
+def edited(job: Job, name: str) -> Job:
+    """The job after an edit by this person."""
+    return replace(job, editors_json=codec.dumps(sorted({*editors(job), name})))
 
 
 def exclude(job: Job, now: float) -> Script[None]:

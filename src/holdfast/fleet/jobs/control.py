@@ -134,9 +134,9 @@ class JobControl:
     ) -> Ordered:
         """Changes the rollout of a job. ApprovalVoid if it would allow more than what was approved. Who edits
         a job may not vote on it, nor may `excluded_voters`, e.g. those who hold the editor's token."""
-        editors = (by.actor, *excluded_voters)
+        excluded = (by.actor, *excluded_voters)
         return await self._order(
-            job_id, by, partial(_changed, change=change, by=by, editors=editors)
+            job_id, by, partial(_changed, change=change, by=by, excluded=excluded)
         )
 
     async def _order(self, job_id: str, by: By, order: Order, *, is_halt: bool = False) -> Ordered:
@@ -250,7 +250,7 @@ def _promoted(job: Job, now: float, *, by: By) -> tuple[Job, NewEvent]:
 
 
 def _changed(
-    job: Job, now: float, *, change: RolloutChange, by: By, editors: Sequence[str]
+    job: Job, now: float, *, change: RolloutChange, by: By, excluded: Sequence[str]
 ) -> tuple[Job, NewEvent]:
     rollout = rollout_of(job)
     policy = change.applied(rollout.policy)
@@ -265,7 +265,8 @@ def _changed(
     if policy == rollout.policy:
         return job, event
     due_at = now if job.started_at is not None else job.due_at
-    edited = with_rollout(asking.excluding(job, editors), replace(rollout, policy=policy))
+    edited = asking.excluding(asking.edited(job, by.actor), excluded)
+    edited = with_rollout(edited, replace(rollout, policy=policy))
     return replace(edited, due_at=due_at), event
 
 

@@ -114,6 +114,9 @@ def review(
             f"job {job.id} did not skip its approval: there is nothing to review"
         )
     record = _glass.decode(job.break_glass_json)
+    if record.reviewed_by is None:
+        yield from asking.check_apart(by.actor, {record.actor}, "has broken the glass")
+        yield from asking.check_apart(by.actor, {job.created_by}, "asked for the job")
     reviewed = glass_rules.reviewed(record, by=by.actor, note=by.reason, now=now)
     changed = replace(job, break_glass_json=codec.dumps(msgspec.to_builtins(reviewed)))
     event = job_event("job.reviewed", job, now, actor=by.actor, reason=by.reason)

@@ -135,6 +135,7 @@ _WRITTEN: Final = (
         "approval_state",
         "approval_id",
         "excluded_voters_json",
+        "editors_json",
         "status",
         "halt_json",
         "rollout_json",

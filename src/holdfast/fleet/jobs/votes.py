@@ -73,6 +73,10 @@ def vote(
         current = yield from current_digest(job, rules, now)
         if current.digest != request.digest:
             raise Drifted
+    name = ballot.person.name
+    yield from asking.check_apart(name, asking.editors(job), "asked for the job or has changed it")
+    voters = {v.voter for v in votes if v.withdrawn_at is None} - {name}
+    yield from asking.check_apart(name, voters, "has voted")
     cast = rules_of_approval.vote(request, votes, ballot, now)
     yield from asking.write_vote(cast.vote)
     yield from asking.write_request(request, cast.request)

@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.event import Event
 from holdfast.core.fleet.blocks.block import matches
 from holdfast.core.fleet.jobs.spec import read_spec
 from holdfast.core.fleet.model import FLEET_TYPE, ApprovalState, Execution
@@ -121,8 +120,8 @@ def _untrue(kind: K, execution: Execution, runs: Sequence[RealRun]) -> str | Non
 
 
 def no_result_is_lost(outcome: Outcome) -> Iterator[str]:
-    """The end of every run has been reported and taken. That of the last run is shown: by the row, or, if a
-    later attempt was lost before it started, by the events of the task."""
+    """The end of every run has been reported and taken. That of the last run is shown by its execution, also
+    if a later attempt was lost before it started."""
     executions = outcome.record.fleet.executions
     for id, runs in runs_by_execution(outcome).items():
         taken = _tokens.decode(executions[id].taken_json) if id in executions else []
@@ -134,19 +133,11 @@ def no_result_is_lost(outcome: Outcome) -> Iterator[str]:
 
 
 def _is_shown(outcome: Outcome, run: RealRun) -> bool:
-    if run.exit_code is None:
-        return True
-    execution = outcome.record.fleet.executions[run.execution]
-    if execution.exit_code == run.exit_code or execution.late_json is not None:
+    execution, task = outcome.record.fleet.executions[run.execution], outcome.tasks[run.execution]
+    if run.exit_code is None or execution.exit_code == run.exit_code or execution.late_json:
         return True
     text = f"exit code {run.exit_code}"
-    if run.token == execution.token:
-        return text in (outcome.tasks[run.execution].error or "")
-    return any(text in str(event.data.get("error")) for event in _events_of(outcome, run.execution))
-
-
-def _events_of(outcome: Outcome, task_id: str) -> Iterator[Event]:
-    return (event for event in outcome.events if event.task_id == task_id)
+    return text in execution.detail or text in (task.error or "")
 
 
 def statuses_never_go_back(outcome: Outcome) -> Iterator[str]:

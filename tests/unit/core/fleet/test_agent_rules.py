@@ -27,6 +27,7 @@ from holdfast.core.fleet.model import (
     HostState,
     JobStatus,
 )
+from holdfast.core.fleet.status import ExecutionKind, shown
 from holdfast.core.node_identity import NodeState
 from holdfast.core.start_once import RunPhase, phase_of
 from holdfast.core.task import FailureKind, Status
@@ -171,6 +172,43 @@ def test_an_unknown_end_has_failed_as_lost() -> None:
     assert failure is not None
     assert failure.kind is FailureKind.LOST
     assert server.slot.claim_id is None
+
+
+def failed_before() -> Server:
+    """A server whose host has a further attempt of a command that ended with 3."""
+    server = Server([make_run("e0", make_job(), IDEMPOTENT, attempts=4)])
+    server.sync(message())
+    server.sync(message(results=[result("exited", exit_code=3)], seq=2))
+    server.now += 100.0
+    server.sync(message(seq=3))
+    assert server.runs["e0"].execution.token == 2
+    return server
+
+
+def test_a_failed_command_that_its_agent_refuses_then_ends_as_it_failed() -> None:
+    server = failed_before()
+    server.sync(message(refuses=[result("refused", token=2, reason="not allowed")], seq=4))
+    run = server.runs["e0"]
+    seen = shown(run.task, run.execution, run.job.job)
+    assert seen.kind is ExecutionKind.FAILED
+    assert seen.reason.endswith(
+        "it ended with exit code 3; it was not tried again: refused: not allowed"
+    )
+
+
+def test_the_last_known_end_is_shown_after_attempts_that_were_lost() -> None:
+    server = failed_before()
+    server.sync(message(results=[result("unknown", token=2)], seq=4))
+    server.now += 100.0
+    server.sync(message(seq=5))
+    for _ in range(2):
+        server.now += 1_000.0
+        server.sweep()
+    failure = server.runs["e0"].task.failure
+    assert failure is not None
+    assert failure.kind is FailureKind.LOST
+    assert failure.message.startswith("its runner")
+    assert failure.message.endswith("may have run; the attempt before: it ended with exit code 3")
 
 
 def test_a_run_that_started_cannot_be_taken_back() -> None:

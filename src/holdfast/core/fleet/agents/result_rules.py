@@ -15,7 +15,7 @@ from holdfast.core.command import Complete, Fail, Release, RunnerCommand, Snooze
 from holdfast.core.fleet.agents.facts import Run
 from holdfast.core.fleet.agents.wire import AgentResult
 from holdfast.core.fleet.model import Execution
-from holdfast.core.task import FailureKind
+from holdfast.core.task import Failure, FailureKind
 
 LATER_SECONDS: Final = 5.0
 """When an offer that an agent does not take now is made again."""
@@ -34,13 +34,12 @@ def command_of(run: Run, result: AgentResult, *, is_later: bool) -> RunnerComman
         case "never_started":
             return Release(result.reason or "the agent has not started it")
         case "refused":
-            return _failed(
-                run, result, FailureKind.REJECTED, f"refused: {result.reason}", final=True
-            )
+            return _refused(run, result)
         case _:
             reason = result.reason or "the agent does not know how it ended"
             may_rerun = run.job.command.on_restart == RERUN
-            return _failed(run, result, FailureKind.LOST, reason, final=not may_rerun)
+            lost = _failed(run, result, FailureKind.LOST, reason, final=not may_rerun)
+            return replace(lost, failure=failures.after(lost.failure, run.task.failure))
 
 
 def _exited(run: Run, result: AgentResult) -> RunnerCommand:
@@ -56,15 +55,26 @@ def _exited(run: Run, result: AgentResult) -> RunnerCommand:
     return _failed(run, result, FailureKind.ERROR, f"it ended with {how}")
 
 
+def _refused(run: Run, result: AgentResult) -> Fail:
+    """The agent will never run it. A command that has run in an earlier attempt ends as that one did."""
+    reason = f"refused: {result.reason}"
+    before = run.task.failure
+    if before is None:
+        return _failed(run, result, FailureKind.REJECTED, reason, final=True)
+    message = f"{before.message}; it was not tried again: {reason}"
+    return _failed(run, result, before.kind, message, final=True)
+
+
 def _failed(
     run: Run, result: AgentResult, kind: FailureKind, message: str, *, final: bool = False
 ) -> Fail:
     return Fail(failures.plain(run.task.type, kind, message), result.seconds, final)
 
 
-def with_outcome(execution: Execution, result: AgentResult) -> Execution:
-    """The execution of a task that the result has ended."""
-    outcome = "refused" if result.state == "refused" else None
+def with_outcome(execution: Execution, result: AgentResult, failure: Failure | None) -> Execution:
+    """The execution of a task that the result has ended, with the failure of the task."""
+    is_refused = failure is not None and failure.kind is FailureKind.REJECTED
+    outcome = "refused" if is_refused else None
     return replace(execution, outcome=outcome, exit_code=result.exit_code, signal=result.signal)
 
 

@@ -248,7 +248,8 @@ class _Judge:
         if isinstance(command, Release | Snooze):
             execution = replace(execution, go_at=None)
         elif has_ended:
-            execution = with_outcome(execution, result)
+            ended = self._runs[run.task.id].task
+            execution = with_outcome(execution, result, ended.failure)
         self._write(execution)
 
     def _keep(self, run: Run, result: AgentResult) -> None:

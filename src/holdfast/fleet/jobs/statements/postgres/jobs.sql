@@ -15,7 +15,7 @@ SELECT {job} FROM holdfast_job WHERE id = :id::text;
 -- index: holdfast_job_pkey
 UPDATE holdfast_job SET
     spec_json = :spec_json::text, digest = :digest::text, approval_state = :approval_state::text, approval_id = :approval_id::text,
-    excluded_voters_json = :excluded_voters_json::text, status = :status::text,
+    excluded_voters_json = :excluded_voters_json::text, editors_json = :editors_json::text, status = :status::text,
     halt_json = :halt_json::text, rollout_json = :rollout_json::text, counts_json = :counts_json::text,
     break_glass_json = :break_glass_json::text, started_at = :started_at::float8, finished_at = :finished_at::float8, due_at = :due_at::float8,
     version = :version::bigint

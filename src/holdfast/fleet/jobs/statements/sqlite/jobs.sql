@@ -15,7 +15,7 @@ SELECT {job} FROM holdfast_job WHERE id = :id;
 -- index: holdfast_job (primary key)
 UPDATE holdfast_job SET
     spec_json = :spec_json, digest = :digest, approval_state = :approval_state, approval_id = :approval_id,
-    excluded_voters_json = :excluded_voters_json, status = :status,
+    excluded_voters_json = :excluded_voters_json, editors_json = :editors_json, status = :status,
     halt_json = :halt_json, rollout_json = :rollout_json, counts_json = :counts_json,
     break_glass_json = :break_glass_json, started_at = :started_at, finished_at = :finished_at, due_at = :due_at,
     version = :version
