@@ -17,7 +17,7 @@ import msgspec
 from holdfast.agent.http import PREFIX, HttpTransport
 from holdfast.client.http import CONNECT_SECONDS, TIMEOUT_SECONDS, Http
 from holdfast.client.problems import problem
-from holdfast.client.unanswered import unanswered
+from holdfast.client.unanswered import unanswered, untrusted
 from holdfast.core import close_codes
 from holdfast.core.address import shown_url
 from holdfast.core.errors import GatewayUnavailable
@@ -169,4 +169,4 @@ async def _connect(http: Http) -> Any:
         ) from None
     except (OSError, TimeoutError, WebSocketException) as error:
         http.next_gateway(url)
-        raise unanswered(shown_url(url), error) from None
+        raise untrusted(shown_url(url), error) or unanswered(shown_url(url), error) from None

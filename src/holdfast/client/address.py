@@ -59,15 +59,16 @@ class Tls(msgspec.Struct, frozen=True):
             try:
                 made.load_cert_chain(self.cert, self.key)
             except OSError as error:
-                key = "" if self.key is None else f"&key={self.key}"
-                raise _unusable(f"cert={self.cert}{key}", error) from None
+                if self.key is None:
+                    advice = "; its file has no key: name the one of the key with &key=FILE"
+                    raise _unusable(f"cert={self.cert}", error, advice) from None
+                raise _unusable(f"cert={self.cert}&key={self.key}", error) from None
         return made
 
 
-def _unusable(option: str, error: OSError) -> BadConfig:
-    return BadConfig(
-        f"{option} in the address of the gateway cannot be used: {error.strerror or error}"
-    )
+def _unusable(option: str, error: OSError, advice: str = "") -> BadConfig:
+    why = f"{error.strerror or error}{advice if isinstance(error, ssl.SSLError) else ''}"
+    return BadConfig(f"{option} in the address of the gateway cannot be used: {why}")
 
 
 class Addresses(msgspec.Struct, frozen=True):

@@ -16,6 +16,8 @@ import msgspec
 from holdfast.client.calls import path_of
 from holdfast.client.http import Http
 from holdfast.client.problems import problem
+from holdfast.client.unanswered import unanswered
+from holdfast.core.address import shown_url
 from holdfast.errors import HoldfastError
 
 EVENT_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -52,7 +54,7 @@ class EventStream:
             if answer.status_code != 200:
                 await answer.aread()
         except httpx2.TransportError as error:
-            raise StreamEnded(f"no connection: {error!r}") from None
+            raise StreamEnded(str(unanswered(shown_url(self._url), error))) from None
         kind = answer.headers.get("content-type", "").partition(";")[0]
         if answer.status_code == 200 and kind == STREAM:
             self._frames = _frames(answer)

@@ -118,6 +118,7 @@ class Http:
         }
         content = None if body is None else _encoded(body)
         failure: Exception | None = None
+        refused: set[str] = set()
         for attempt in range(self.tries):
             if failure is not None:
                 await self._pause(failure, attempt - 1)
@@ -138,9 +139,11 @@ class Http:
                     "with a line break"
                 ) from None
             except httpx2.TransportError as error:
-                if (refusal := untrusted(error)) is not None:
-                    raise refusal from error
-                failure = error
+                if (refusal := untrusted(shown_url(url), error)) is not None:
+                    refused.add(url)
+                    if len(refused) >= len(self.urls):
+                        raise refusal from error
+                failure = refusal or error
                 self.next_gateway(url)
                 self._say(attempt, url, error)
                 continue

@@ -16,6 +16,8 @@ from holdfast.client.calls import path_of
 from holdfast.client.event_stream import EventStream, NoStream, StreamEnded, query_of, refusal
 from holdfast.client.http import Http
 from holdfast.client.problems import asks_to_retry
+from holdfast.client.unanswered import unanswered
+from holdfast.core.address import shown_url
 
 WAIT_SECONDS: Final = 25
 """The wait that one request asks for."""
@@ -69,7 +71,7 @@ class LongPoll:
             async with self._http.stream(self._url, query, READ_SECONDS) as answer:
                 await answer.aread()
         except httpx2.TransportError as error:
-            raise StreamEnded(f"no answer: {error!r}") from None
+            raise StreamEnded(str(unanswered(shown_url(self._url), error))) from None
         if answer.status_code == 200:
             try:
                 return _answer.decode(answer.content).frames

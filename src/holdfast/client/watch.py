@@ -8,6 +8,7 @@ Never: gives up while the credential is good.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
@@ -27,7 +28,8 @@ from holdfast.client.event_stream import NoStream, StreamEnded
 from holdfast.client.http import Http
 from holdfast.client.long_poll import PlainFeed
 from holdfast.client.problems import asks_to_retry, problem
-from holdfast.client.unanswered import untrusted
+from holdfast.client.unanswered import unanswered, untrusted
+from holdfast.core.address import shown_url
 from holdfast.core.close_codes import CloseAction, after_close
 from holdfast.core.watching import (
     Watching,
@@ -43,6 +45,7 @@ from holdfast.errors import Conflict, FeedReset, HoldfastError
 SUBPROTOCOL: Final = Subprotocol("holdfast.v1")
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 PING_SECONDS: Final = 20.0
+log = logging.getLogger("holdfast.client")
 
 NO_LOGIN: Final = "the token is unknown, expired or revoked: ask an administrator for another"
 NO_RIGHT: Final = "check the address, and whether the roles and projects of the token allow it"
@@ -130,6 +133,8 @@ class Watch:
         """Why there is no WebSocket."""
         self._polls = False
         """Whether no stream passes either."""
+        self._untrusted: set[str] = set()
+        """Gateways whose certificates were not trusted since the last connection."""
         self._is_connected = False
         self._items = self._iterate()
         self.position = position
@@ -188,11 +193,18 @@ class Watch:
             case CloseAction.GIVE_UP:
                 raise Conflict(self._refusal_text(ended, NO_FEED)) from None
             case CloseAction.RECONNECT:
+                self._say(ended, url)
                 jitter = self._http.ids.random_unit()
                 pause = backoff_seconds(self._failures, jitter, ended.retry_after_ms)
                 self._failures += 1
                 self._http.next_gateway(url)
                 await self._http.clock.sleep(pause)
+
+    def _say(self, ended: _Ended, url: str) -> None:
+        """Logs why there is no feed: at the second failure in a row, then ever more rarely. One alone is a
+        gateway that stops, or a cut connection: the next gateway goes on at once."""
+        if (failures := self._failures) > 0 and failures & (failures - 1) == 0:
+            log.warning("no feed at gateway %s: %s; trying again", shown_url(url), ended)
 
     def _refusal_text(self, ended: _Ended, advice: str) -> str:
         text = f"the gateway ended the watch of {self._channel}: {ended}; {advice}"
@@ -271,11 +283,19 @@ class Watch:
             connection = plain = PlainFeed(self._http, url, polls=self._polls)
             stack.push_async_callback(self._close, plain)
         except (OSError, WebSocketException, TimeoutError) as error:
-            raise untrusted(error) or _Ended(
-                CloseAction.RECONNECT, f"no connection: {error!r}"
-            ) from None
+            raise self._no_connection(shown_url(url), error) from None
+        self._untrusted.clear()
         self.connections += 1
         return connection
+
+    def _no_connection(self, name: str, error: Exception) -> Exception:
+        """BadConfig once no gateway has a certificate that is trusted; else the next one is tried."""
+        if (refusal := untrusted(name, error)) is None:
+            return _Ended(CloseAction.RECONNECT, str(unanswered(name, error)))
+        self._untrusted.add(name)
+        if len(self._untrusted) >= len(self._http.urls):
+            return refusal
+        return _Ended(CloseAction.RECONNECT, str(refusal))
 
     async def _close(self, plain: PlainFeed) -> None:
         """A long poll is used again: the proxy is still there."""

@@ -127,13 +127,21 @@ def taken(task: Task, now: Task | None) -> None:
         )
 
 
-def cut_off(task: Task) -> None:
+def cut_off(task: Task, why: str) -> None:
     """Logs a run that a worker without a database does not hold any more."""
     log.warning(
-        "%s attempt %d: this worker does not hold it any more, because an operator took it, another node has "
-        "it, or its lease could not be renewed in time; the handler is cancelled",
-        *(_named(task), task.attempts),
+        "%s attempt %d: this worker does not hold it any more: %s; the handler is cancelled",
+        *(_named(task), task.attempts, why),
         extra=_fields(task, "lost"),
+    )
+
+
+def taken_by_command(task: Task, why: str, command_id: str) -> None:
+    """Logs a run that an operator's command takes from a worker without a database."""
+    log.info(
+        "%s attempt %d: %s; the handler is cancelled (%s)",
+        *(_named(task), task.attempts, why, command_id),
+        extra=_fields(task, "lost", intervention_id=command_id),
     )
 
 

@@ -141,7 +141,7 @@ async def connect(
     except InvalidStatus as error:
         raise problem(error.response.status_code, None) from None
     except (OSError, TimeoutError, WebSocketException) as error:
-        raise untrusted(error) or unanswered(shown, error) from None
+        raise untrusted(shown, error) or unanswered(shown, error) from None
     return WebSocketChannel(connection, shown)
 
 

@@ -35,6 +35,7 @@ from holdfast.remote.gateways import Gateways
 from holdfast.remote.heartbeat import RemoteHeartbeat
 from holdfast.remote.leases import Leases
 from holdfast.remote.link import Link
+from holdfast.remote.losses import Losses
 from holdfast.remote.outcomes import RemoteOutcomes
 from holdfast.remote.owner import LinkOwner, Served
 from holdfast.remote.services import RemoteServices
@@ -178,8 +179,8 @@ class _Owner:
     def held(self) -> list[RunId]:
         return self.engine.heartbeat.held()
 
-    def lose(self, runs: set[RunId]) -> None:
-        self.engine.heartbeat.lose(runs)
+    def lose(self, losses: Losses) -> None:
+        self.engine.heartbeat.lose(losses)
 
     def obey(self, command: CommandFrame) -> CommandAck | None:
         return self.engine.heartbeat.obey(command)

@@ -6,6 +6,7 @@ is cancelled at once. Commands of operators are obeyed and acknowledged.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from holdfast.clock import Clock
@@ -18,6 +19,7 @@ from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.engine.pool import WorkerPool
 from holdfast.remote.leases import Leases
 from holdfast.remote.link import Link
+from holdfast.remote.losses import Losses, by_command
 
 UNWIND_SECONDS: Final = 1.0
 """How soon to look again whether a handler has stopped that a command ended."""
@@ -71,16 +73,20 @@ class RemoteHeartbeat(Loop):
         """The runs whose leases are renewed."""
         return [run for run, owned in self._runs.by_id.items() if owned.is_renewed]
 
-    def lose(self, runs: set[RunId]) -> None:
+    def lose(self, losses: Losses) -> None:
         """Cancels runs that this worker does not hold any more. A run whose outcome is on its way is judged
         by the answer to that."""
-        owned = self._runs.by_id
-        lost = {run for run in runs if run in owned and not owned[run].has_ended}
-        if lost:
-            self.lost += len(lost)
-            for run in sorted(lost):
-                outcome_log.cut_off(owned[run].task)
-            self._runs.lose(lost)
+        for owned in self._cancelled(losses):
+            outcome_log.cut_off(owned.task, losses[owned.run])
+
+    def _cancelled(self, runs: Iterable[RunId]) -> list[OwnedRun]:
+        """Cancels runs, and returns those that were running."""
+        by_id = self._runs.by_id
+        lost = {run for run in runs if run in by_id and not by_id[run].has_ended}
+        cancelled = [by_id[run] for run in sorted(lost) if by_id[run].cancelled is None]
+        self.lost += len(cancelled)
+        self._runs.lose(lost)
+        return cancelled
 
     def obey(self, command: CommandFrame) -> CommandAck | None:
         """Carries out an operator's command: every kind takes the run away. It is acknowledged when the
@@ -92,7 +98,8 @@ class RemoteHeartbeat(Loop):
         if owned is None:
             return CommandAck(id=command.id, outcome="unknown_task")
         self._obeyed[command.id] = owned
-        self.lose({run})
+        if self._cancelled([run]):
+            outcome_log.taken_by_command(owned.task, by_command(command), command.id)
         self.wake()
         return None
 

@@ -18,6 +18,7 @@ from holdfast.engine import outcome_log
 from holdfast.engine.loop import Loop
 from holdfast.engine.owned_run import CUT_OFF
 from holdfast.engine.owned_runs import OwnedRuns
+from holdfast.remote.losses import NOT_RENEWED
 from holdfast.remote.requests import Renewal
 
 MARGIN_SHARE: Final = 0.01
@@ -70,7 +71,7 @@ class Leases(Loop):
         if ended:
             self.ended += len(ended)
             for run in ended:
-                outcome_log.cut_off(owned[run].task)
+                outcome_log.cut_off(owned[run].task, NOT_RENEWED)
             self._runs.cut_off(ended)
         later = [at for run, at in self._deadlines.items() if run not in ended and at > now]
         self._next = min(later, default=float("inf"))

@@ -47,6 +47,7 @@ from holdfast.core.worker.wire import (
 from holdfast.errors import BadConfig, HoldfastError
 from holdfast.remote.channel import ENDING, FATAL, UNKNOWN_NODE, Channel, Connect, error_of, greet
 from holdfast.remote.gateways import Gateways
+from holdfast.remote.losses import NO_GATEWAY, STARTS_OVER, lost_runs
 from holdfast.remote.outbox import Fate, Outbox
 from holdfast.remote.outgoing import Outgoing
 from holdfast.remote.owner import LinkOwner, Served
@@ -289,8 +290,8 @@ class Link:
         self.connections += 1
         self._out.clear()
         window = Window(welcome.window_frames, welcome.window_bytes)
-        lost = {RunId(run.task_id, run.fence) for run in welcome.lost}
-        self._owner.lose(set(held) if is_new else lost)
+        lost = lost_runs(welcome.lost)
+        self._owner.lose(dict.fromkeys(held, STARTS_OVER) if is_new else lost)
         self._outbox.welcome(welcome.incarnation, window)
         self._flush()
         for asked in self._pending.asked.values():
@@ -324,7 +325,7 @@ class Link:
             case Renewed():
                 self._pending.renewed(message)
             case LostRun():
-                self._owner.lose({RunId(message.task_id, message.fence)})
+                self._owner.lose(lost_runs([message]))
             case CommandFrame():
                 if (ack := self._owner.obey(message)) is not None:
                     self._post(ack)
@@ -379,7 +380,7 @@ class Link:
 
     def _start_over(self) -> None:
         """The gateways do not know this incarnation: the next connection starts another one."""
-        self._owner.lose(set(self._owner.held()))
+        self._owner.lose(dict.fromkeys(self._owner.held(), STARTS_OVER))
         self._boot_id = self._ids.secret()
         self._outbox.drop()
         self._outbox.incarnation = 0
@@ -387,7 +388,7 @@ class Link:
     def _fail(self, error: HoldfastError) -> None:
         """No gateway accepts this worker any more."""
         self.failure = error
-        self._owner.lose(set(self._owner.held()))
+        self._owner.lose(dict.fromkeys(self._owner.held(), NO_GATEWAY))
         self._outbox.drop()
         self._pending.fail(error)
         self._owner.failed(error)

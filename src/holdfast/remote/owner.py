@@ -9,6 +9,7 @@ from typing import Protocol
 from holdfast.core.task import RunId
 from holdfast.core.worker.wire import CommandAck, CommandFrame
 from holdfast.errors import HoldfastError
+from holdfast.remote.losses import Losses
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +33,7 @@ class LinkOwner(Protocol):
         """The runs that this worker holds."""
         ...
 
-    def lose(self, runs: set[RunId]) -> None:
+    def lose(self, losses: Losses) -> None:
         """The gateway says that these runs are not this worker's any more."""
         ...
 

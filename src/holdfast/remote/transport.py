@@ -71,7 +71,8 @@ async def _announced(url: str, token: str, context: Any) -> int | None:
             headers = {"Authorization": f"Bearer {token}"}
             answer = await client.get(base + ANNOUNCED_AT, headers=headers)
     except httpx2.TransportError as error:
-        raise untrusted(error) or unanswered(shown_url(base), error) from None
+        name = shown_url(base)
+        raise untrusted(name, error) or unanswered(name, error) from None
     try:
         body = answer.json()
     except ValueError:

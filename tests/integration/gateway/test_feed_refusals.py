@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from contextlib import suppress
 
 import pytest
@@ -125,12 +126,14 @@ async def test_a_bad_token_is_closed_with_4401() -> None:
         assert await client.close_code() == 4401
 
 
-async def test_another_subprotocol_is_refused() -> None:
+async def test_another_subprotocol_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     async with served(ScriptedFeed()) as server:
         with pytest.raises(InvalidStatus) as refused:
             async with server.client(subprotocols=None):
                 pass
         assert refused.value.response.status_code == 400
+    errors = [record.getMessage() for record in caplog.records if record.levelno > logging.INFO]
+    assert errors == []  # a fault of a client is none of the server
 
 
 async def test_a_full_gateway_asks_to_come_later() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import httpx2
 import pytest
 
@@ -9,6 +11,7 @@ from holdfast.client.http import TRIES
 from holdfast.client.problems import classes, problem
 from holdfast.core.errors import AlreadyLocked, Forbidden, GatewayUnavailable, RateLimited
 from holdfast.errors import (
+    BadConfig,
     Conflict,
     FeedReset,
     HoldfastError,
@@ -165,3 +168,33 @@ def test_an_unknown_code_keeps_its_name(
     made = problem(status, body)
     assert type(made) is error
     assert made.code == code
+
+
+def untrusted_error() -> httpx2.ConnectError:
+    error = httpx2.ConnectError("certificate verify failed")
+    error.__cause__ = ssl.SSLCertVerificationError(1, "certificate has expired")
+    error.__cause__.verify_message = "certificate has expired"
+    return error
+
+
+async def test_a_gateway_that_is_not_trusted_is_left_for_the_next_one() -> None:
+    def gateway(request: httpx2.Request) -> httpx2.Response:
+        if request.url.host == "one":
+            raise untrusted_error()
+        return httpx2.Response(200, json={})
+
+    http = http_of(gateway, "https://one", "https://two")
+    await http.call("GET", "/a")
+    assert http.url == "https://two"
+
+
+async def test_no_try_is_repeated_when_no_gateway_is_trusted() -> None:
+    hosts: list[str] = []
+
+    def gateway(request: httpx2.Request) -> httpx2.Response:
+        hosts.append(request.url.host)
+        raise untrusted_error()
+
+    with pytest.raises(BadConfig, match=r"gateway https://two is not trusted: certificate has exp"):
+        await http_of(gateway, "https://one", "https://two").call("GET", "/a")
+    assert hosts == ["one", "two"]

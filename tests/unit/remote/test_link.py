@@ -34,6 +34,7 @@ from holdfast.core.worker.wire import (
 )
 from holdfast.remote.gateways import Gateways
 from holdfast.remote.link import Link
+from holdfast.remote.losses import Losses
 from holdfast.remote.owner import Served
 
 BOUND_SECONDS = 30.0
@@ -59,8 +60,8 @@ class Owner:
     def held(self) -> list[RunId]:
         return []
 
-    def lose(self, runs: set[RunId]) -> None:
-        self.lost |= runs
+    def lose(self, losses: Losses) -> None:
+        self.lost |= losses.keys()
 
     def obey(self, command: object) -> None: ...
 

@@ -98,6 +98,12 @@ class FeedProtocol(WebSocketsSansIOProtocol):
         if not self.close_sent:
             self.scope["extensions"][EXTENSION] = {"protocol": self}
 
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
+            # A refusal with an answer is complete. uvicorn would log it as an error of the application.
+            self.handshake_complete = True
+
     def pause_writing(self) -> None:
         super().pause_writing()
         if self.on_full is not None:
