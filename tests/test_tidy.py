@@ -205,11 +205,14 @@ def test_parameters_beyond_the_first_are_named() -> None:
 
 
 def test_words_are_plain() -> None:
-    """In docstrings, comments, messages and names, and in the comments of SQL."""
+    """In docstrings, comments, messages and names, in the comments of SQL, and on the pages."""
     texts = {source.name: source.text for source in ours() if source.name != "tests/test_tidy.py"}
     statements = {str(path.relative_to(ROOT)): path for path in (ROOT / "src").rglob("*.sql")}
     assert len(statements) > 20
-    texts |= {name: path.read_text(encoding="utf-8") for name, path in statements.items()}
+    pages = {str(path.relative_to(ROOT)): path for path in (ROOT / "web" / "src").rglob("*.ts*")}
+    assert len(pages) > 20
+    files = (statements | pages).items()
+    texts |= {name: path.read_text(encoding="utf-8") for name, path in files}
     assert [
         f"{name}:{number} {match[0]}"
         for name, text in sorted(texts.items())

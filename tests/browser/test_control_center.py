@@ -236,12 +236,12 @@ async def test_large_payloads_and_unknown_ids_leave_the_page_usable(page: Page, 
     await page.goto(f"{place.url}/tasks/{task}")
     await expect(page.get_by_text("the first 4,000 characters are shown")).to_be_visible()
     await page.goto(f"{place.url}/tasks/01a1ec64-0000-7000-8000-000000000000")
-    await expect(page.get_by_text("There is nothing of this name")).to_be_visible()
+    await expect(page.get_by_text("Not found", exact=True)).to_be_visible()
     await page.keyboard.press("Control+k")
     await page.get_by_role("combobox", name="Search or run").fill(task)
     await page.wait_for_url(f"**/tasks/{task}")
     await page.goto(f"{place.url}/tasks/..%2f..%2fsettings")
-    await expect(page.locator(".page")).to_contain_text("There is nothing of this name")
+    await expect(page.locator(".page")).to_contain_text("Not found")
 
 
 async def test_a_viewer_sees_why_a_button_is_off(browser: Browser, site: Site) -> None:

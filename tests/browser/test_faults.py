@@ -99,12 +99,12 @@ async def test_a_megabyte_is_cut_and_can_be_downloaded(
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("/tasks/01a1ec64-0000-7000-8000-000000000000", "There is nothing of this name"),
-        ("/fleet/jobs/job_none", "There is nothing of this name"),
-        ("/fleet/hosts/none", "There is nothing of this name"),
-        ("/nodes/none", "There is nothing of this name"),
-        ("/inbox/dec_none", "There is nothing of this name"),
-        ("/conflicts/con_none", "There is nothing of this name"),
+        ("/tasks/01a1ec64-0000-7000-8000-000000000000", "Not found"),
+        ("/fleet/jobs/job_none", "Not found"),
+        ("/fleet/hosts/none", "Not found"),
+        ("/nodes/none", "Not found"),
+        ("/inbox/dec_none", "Not found"),
+        ("/conflicts/con_none", "Not found"),
         ("/operations/op_none", "operation"),
         ("/locks?name=none", "free"),
         ("/schedules?name=none", "schedules"),

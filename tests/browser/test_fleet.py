@@ -101,7 +101,7 @@ async def test_an_approval_is_given_on_a_phone(browser: Browser, site: Site) -> 
     await dialog.get_by_label("Reason").fill("checked")
     await dialog.get_by_role("button", name="Approve 24 hosts").tap()
     await expect(page.locator(".det .banner")).to_contain_text("It is approved")
-    assert not await page.evaluate("document.documentElement.scrollWidth > innerWidth + 1")
+    assert not await page.evaluate("document.documentElement.scrollWidth > screen.width + 1")
     voted = await to.ask("GET", f"/jobs/{made}")
     assert [vote["reason"] for vote in voted["approval"]["votes"]] == ["checked"]
     await page.context.close()

@@ -19,7 +19,7 @@ import { Shell } from "./ui/shell";
 type Show = (rest: string) => ComponentChildren;
 interface Screen {
   title: string;
-  /** Brings the code of the screen: each is a file of its own, so that the first load stays small. */
+  /** Brings the code of the screen: each is a separate file, so that the first load stays small. */
   bring: () => Promise<Show>;
 }
 const SCREENS: Record<string, Screen> = {
@@ -88,7 +88,7 @@ function App(): JSX.Element {
   const own = named.value.path === place.value.path ? named.value.name : "";
   const isOne = rest !== "" && (WITH_CRUMBS.has(name) || (inside.length > 0 && part !== "hosts"));
   const page = FLEET_PAGES[part] ?? screen?.title ?? "Not found";
-  const what = part === "hosts" && inside.length ? inside.join("/") : isOne ? own || short(rest) : part === "new" ? "New command" : "";
+  const what = part === "hosts" && inside.length ? inside.join("/") : isOne ? own || short(inside.join("/") || rest) : part === "new" ? "New command" : "";
   useEffect(() => {
     document.title = `${what ? `${clean(what)} · ` : ""}${page} · Holdfast`;
   }, [what, page]);

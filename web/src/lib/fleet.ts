@@ -128,7 +128,7 @@ export function jobMark(job: JobRow): [Sign, Family, string] {
     case "REJECTED": return ["host-skipped", "idle", "rejected"];
     case "EXPIRED": return ["host-unreachable", "idle", "expired"];
   }
-  if (waitsForVotes(job)) return ["decision", "person", "waits for people"];
+  if (waitsForVotes(job)) return ["decision", "person", "waits for approval"];
   if (isPaused(job)) return ["host-paused", "hold", "paused"];
   if (job.halt) return ["host-paused", "hold", job.halt.mode === "abort" ? "ends its hosts" : "drains"];
   return job.started_at ? ["host-running", "work", "runs"] : ["host-waiting", "dim", "not started"];
@@ -144,7 +144,7 @@ export function jobWhy(job: JobRow): string {
     const verb = isPaused(job) ? "Paused" : job.halt.mode === "abort" ? "Aborted" : isOver(job) ? "Stopped" : "Drains, stopped";
     return `${verb}${who}: ${job.halt.reason || CAUSE[job.halt.cause] || job.halt.cause}`;
   }
-  if (waitsForVotes(job)) return "Waits for its approval; nothing has started";
+  if (waitsForVotes(job)) return "Waits for approval; nothing has started";
   if (job.status === "REJECTED") return "Its approval was refused";
   if (job.status === "EXPIRED") return job.approval_state === "EXPIRED" ? "Its approval expired: not enough people voted in time" : "Its time was over before it could start";
   if (!job.started_at && !isOver(job)) return "Starts in a moment";

@@ -29,7 +29,7 @@ export function dur(seconds: number | null | undefined, short = false): string {
   return `${sign}${whole} ${unit} ${rest} ${next[0]}`;
 }
 
-/** A duration that somebody has set: whole seconds stay whole. */
+/** A duration from a setting: whole seconds stay whole. */
 export const spanText = (seconds: number): string => (seconds >= 1 && seconds < 10 && Number.isInteger(seconds) ? `${seconds} s` : dur(seconds));
 
 /** How far the server's clock is ahead of this machine's, in milliseconds. */
@@ -77,8 +77,6 @@ export const percent = (share: number): string => {
 };
 
 export const short = (id: string): string => id.slice(-8);
-/** A name that people gave stays whole; of an id the tail is shown. */
-export const nodeName = (id: string): string => id.replace(/^([a-z]{2,12}[-_])[0-9a-f]{12,}([0-9a-f]{8})$/, "$1…$2");
 export const person = (actor: string | null | undefined): string => (actor ?? "").replace(/^user:/, "");
 export const initials = (name: string): string => {
   const words = person(name).split(/[^\p{L}\p{N}]+/u).filter(Boolean);

@@ -1,5 +1,6 @@
 // What the events of a task tell: the path through its statuses, its attempts by fence, its versions.
-import { capital, clean, dur, nodeName, num, person, plural, short } from "./format";
+import { capital, clean, dur, num, person, plural, short } from "./format";
+import { nodeName } from "./hosts";
 import type { Event, Task } from "./types";
 
 export interface Step {
@@ -51,7 +52,7 @@ export function path(events: Event[]): Step[] {
     const last = steps.at(-1);
     if (!status || (last?.status === status && event.kind !== "task.started")) continue;
     if (last) last.until = event.at;
-    const who = event.kind === "task.started" ? text(event.data.node) : event.data.actor ? `by ${person(text(event.data.actor))}` : event.data.decision_id ? "decision" : "";
+    const who = event.kind === "task.started" ? nodeName(text(event.data.node)) : event.data.actor ? `by ${person(text(event.data.actor))}` : event.data.decision_id ? "decision" : "";
     steps.push({ status, at: event.at, until: null, note: who || NOTES[event.kind] || "" });
   }
   return steps;
@@ -111,7 +112,7 @@ export function about(event: Event): string {
   const data = event.data;
   const progress = data.progress as { done?: number; note?: string; phase?: string } | undefined;
   switch (event.kind) {
-    case "task.enqueued": return [data.waiting_on ? `waits for ${text(data.waiting_on)} tasks` : `in ${text(data.queue)}`, data.priority === "normal" ? "" : text(data.priority), data.due_at ? "not due yet" : ""].filter(Boolean).join(", ");
+    case "task.enqueued": return [data.waiting_on ? `waits for ${plural(Number(data.waiting_on), "task")}` : `in ${text(data.queue)}`, data.priority === "normal" ? "" : text(data.priority), data.due_at ? "not due yet" : ""].filter(Boolean).join(", ");
     case "task.started": return `attempt ${text(data.attempt)}, fence ${text(data.fence)}`;
     case "task.progress": return progress?.note || progress?.phase || (progress?.done != null ? `${Math.round(progress.done * 100)} %` : "");
     case "task.completed": return [data.duration != null ? `in ${dur(Number(data.duration))}` : "", data.result !== undefined ? outcome(data.result) : ""].filter(Boolean).join(", ");

@@ -1,4 +1,4 @@
-// The live feed of this page: what it is told by the holder of the connection.
+// The live feed of this page: frames from the tab that holds the connection.
 import { computed, effect, signal } from "@preact/signals";
 import { Hub } from "../feed/hub";
 import type { Frame, FromPage, State, ToPage } from "../feed/messages";
@@ -59,9 +59,9 @@ function receive(message: ToPage): void {
     head.value = message.head;
     if (!paused.value && !hidden.value) pulse.value += 1;
   } else if (message.type === "frame") {
-    for (const told of watchers.get(message.channel) ?? []) told(message.frame);
+    for (const notify of watchers.get(message.channel) ?? []) notify(message.frame);
   } else {
-    for (const told of resets.get(message.channel) ?? []) told();
+    for (const notify of resets.get(message.channel) ?? []) notify();
     pulse.value += 1;
   }
 }
@@ -107,7 +107,7 @@ export function togglePause(): void {
 }
 
 /** Calls back for each event of a channel, until the returned function is called. */
-export function watch(channel: string, told: (frame: Frame) => void, reset: () => void = () => undefined): () => void {
+export function watch(channel: string, notify: (frame: Frame) => void, reset: () => void = () => undefined): () => void {
   const all = watchers.get(channel) ?? new Set();
   const others = resets.get(channel) ?? new Set();
   if (all.size === 0) {
@@ -115,10 +115,10 @@ export function watch(channel: string, told: (frame: Frame) => void, reset: () =
     resets.set(channel, others);
     send({ type: "watch", channel });
   }
-  all.add(told);
+  all.add(notify);
   others.add(reset);
   return () => {
-    all.delete(told);
+    all.delete(notify);
     others.delete(reset);
     if (all.size > 0) return;
     watchers.delete(channel);

@@ -17,7 +17,7 @@ const here = (): Place => ({
 
 export const place = signal<Place>(here());
 
-/** The name of what this page shows, for the bar and the title of the tab: an id tells nobody anything. */
+/** The name of what this page shows, for the bar and the title of the tab: an id says nothing to a reader. */
 export const named = signal<{ path: string; name: string }>({ path: "", name: "" });
 export const nameHere = (name: string): void => {
   if (named.peek().path !== place.peek().path || named.peek().name !== name) named.value = { path: place.peek().path, name };

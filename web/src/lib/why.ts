@@ -1,6 +1,7 @@
 // One line about a task in a list, from what the row has: no further call.
 import { EXECUTION } from "./fleet";
 import { age, dur, person, until } from "./format";
+import { nodeName } from "./hosts";
 import type { TaskRow } from "./types";
 
 export function line(task: TaskRow): string {
@@ -9,7 +10,7 @@ export function line(task: TaskRow): string {
       const p = task.progress;
       const note = p?.note || p?.phase;
       if (note) return note;
-      return p?.done ? `Runs, ${Math.round(p.done * 100)} %` : task.node ? `Runs on ${task.node}` : "Runs";
+      return p?.done ? `Runs, ${Math.round(p.done * 100)} %` : task.node ? `Runs on ${nodeName(task.node)}` : "Runs";
     }
     case "stuck": return `No progress for ${dur(age(task.updated_at), true)}`;
     case "queued": {

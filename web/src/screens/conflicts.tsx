@@ -2,7 +2,8 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post, type Page, type Problem } from "../lib/api";
-import { age, clean, dur, nodeName, num, person, plural, short } from "../lib/format";
+import { age, clean, dur, num, person, plural, short } from "../lib/format";
+import { nodeName } from "../lib/hosts";
 import { pulse } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { go, param, setParams, url } from "../lib/place";

@@ -2,7 +2,8 @@
 import type { JSX } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { get, missing, post, type Page, type Problem } from "../lib/api";
-import { age, dur, nodeName, num, person, plural, short, time } from "../lib/format";
+import { age, dur, num, person, plural, short, time } from "../lib/format";
+import { nodeName } from "../lib/hosts";
 import { nameOf, type OpenApproval } from "../lib/fleet";
 import { screenKeys } from "../lib/keys";
 import { pulse, second } from "../lib/live";
@@ -52,7 +53,7 @@ export function Inbox({ id }: { id: string }): JSX.Element {
             {which !== "decided" && found.conflicts.map((one) => (
               <a class="it" data-row href={url(`/conflicts/${one.id}`)}><Icon is="conflict" of="person" /><b class="strong"><Text>{one.client_id ?? short(one.task_id)}</Text></b><span class="d"><Time at={one.created_at} as="age" /></span><span class="s"><Text>{`${nodeName(one.node)} wrote on version ${one.base_version}, the server has ${one.server_version}`}</Text></span><span class="p"><span class="tag person">conflict</span></span></a>
             ))}
-            {rows.length + (which === "decided" ? 0 : found.conflicts.length + found.approvals.length) === 0 && <Empty sign="inbox" title={which === "decided" ? "Nothing was decided yet" : "Nothing waits for you"}>A task asks a person with <code>ctx.decide(question)</code>; it gives its worker back meanwhile.</Empty>}
+            {rows.length + (which === "decided" ? 0 : found.conflicts.length + found.approvals.length) === 0 && <Empty sign="inbox" title={which === "decided" ? "No decisions yet" : "Nothing waits for you"}>A task asks a person with <code>ctx.decide(question)</code>; it holds no worker while it waits.</Empty>}
           </>
         )}</Shown></div>
       <div class="detw">{open ? (open.startsWith("job_") ? <JobApproval key={open} id={open} /> : <One key={open} id={open} />) : data && rows.length + data.approvals.length === 0 ? <Empty sign="inbox" title="Nothing is open" /> : null}</div>
@@ -111,13 +112,13 @@ function Detail({ decision, task, readAt }: { decision: Decision; task: Task | n
       <article class="det">
         <button type="button" class="back btn gho" onClick={() => go("/inbox")}><Icon is="left" />Inbox</button>
         <h1><Text>{decision.question}</Text></h1>
-        <p class="sub">{task ? <><Text>{task.type}</Text> asks</> : "A task asks"}{decision.checkpoint ? `, ${time(decision.checkpoint.created_at)}` : ""}. {isOpen ? (left !== null ? <>If nobody answers by <b class="strong">{time(decision.deadline_at)}</b> {decision.default != null ? <>“<Text>{String(decision.default)}</Text>” is taken.</> : "it expires, and the task fails."}</> : "It waits for ever and holds no worker.") : null}</p>
+        <p class="sub">{task ? <><Text>{task.type}</Text> asks</> : "A task asks"}{decision.checkpoint ? `, ${time(decision.checkpoint.created_at)}` : ""}. {isOpen ? (left !== null ? <>Without an answer by <b class="strong">{time(decision.deadline_at)}</b> {decision.default != null ? <>“<Text>{String(decision.default)}</Text>” is taken.</> : "it expires, and the task fails."}</> : "It has no deadline and holds no worker.") : null}</p>
         {!isOpen && <p class="banner person"><Icon is="decision" of="person" /><span><b class="strong">{decision.state === "decided" ? <>“<Text>{String(decision.choice)}</Text>”</> : decision.state}</b>{decision.by ? <>, by <Text>{person(decision.by)}</Text></> : null} <Time at={decision.at} />{decision.reason ? <>: “<Text>{decision.reason}</Text>”</> : null}</span></p>}
         {isOpen && decision.version !== seenVersion && <p class="banner person"><Icon is="decision" of="person" /><span><b class="strong">It changed since you opened it.</b> Look again before you answer.</span></p>}
-        <div class="blast"><div><span class="sm sub">Time left</span><b>{isOpen ? (left === null ? "no end" : dur(Math.max(0, left), true)) : "–"}</b></div><div><span class="sm sub">Waits for</span><b>{task ? dur(age(decision.checkpoint?.created_at ?? task.updated_at), true) : "–"}</b></div><div><span class="sm sub">Attempt</span><b>{task ? `${task.attempts} of ${task.max_attempts}` : "–"}</b></div><div><span class="sm sub">Tasks behind it</span><b>{task ? num(task.dependents.length) : "–"}</b></div></div>
+        <div class="blast"><div><span class="sm sub">Time left</span><b>{isOpen ? (left === null ? "no end" : dur(Math.max(0, left), true)) : "–"}</b></div><div><span class="sm sub">Waiting for</span><b>{task ? dur(age(decision.checkpoint?.created_at ?? task.updated_at), true) : "–"}</b></div><div><span class="sm sub">Attempt</span><b>{task ? `${task.attempts} of ${task.max_attempts}` : "–"}</b></div><div><span class="sm sub">Tasks behind it</span><b>{task ? num(task.dependents.length) : "–"}</b></div></div>
         <div class="cols2"><div>
           {isOpen && <section class="sect"><h2>Your answer</h2>{isFree ? <Field label="Answer" help="JSON, or text"><textarea class="inp" rows={3} value={text} onInput={(event) => setText(event.currentTarget.value)} /></Field> : (
-            <div class="opts" role="radiogroup" aria-label="Options">{decision.options.map((option, index) => <label class={choice === option ? "on" : ""}><input type="radio" name="choice" checked={choice === option} onChange={() => setChoice(option)} /><span><Text>{String(option)}</Text></span>{option === decision.default && <span class="tag">if nobody answers</span>}<kbd class="k">{index + 1}</kbd></label>)}</div>
+            <div class="opts" role="radiogroup" aria-label="Options">{decision.options.map((option, index) => <label class={choice === option ? "on" : ""}><input type="radio" name="choice" checked={choice === option} onChange={() => setChoice(option)} /><span><Text>{String(option)}</Text></span>{option === decision.default && <span class="tag">without an answer</span>}<kbd class="k">{index + 1}</kbd></label>)}</div>
           )}</section>}
           {decision.checkpoint?.data != null && <section class="sect"><h2>What it shows <span class="dim">{decision.checkpoint.type === "decision" ? "" : decision.checkpoint.type}</span></h2><Json value={decision.checkpoint.data} /></section>}
           {decision.schema != null && <section class="sect"><h2>Form of the data</h2><Json value={decision.schema} /></section>}

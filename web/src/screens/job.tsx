@@ -58,7 +58,7 @@ function Body({ job }: { job: JobView }): JSX.Element {
         <p class="cmd"><span class={`tag ${of === "dim" ? "" : of}`}><Icon is={sign} of={of} size={12} />{!over && job.wave > 0 && !job.halt ? `wave ${job.wave} of ${job.waves_total}` : word}</span><code class="wrapt"><Text>{commandOf(job)}</Text></code><span class="dim">{job.selector ? <>on <code><Text>{job.selector}</Text></code> · </> : ""}by <Text>{person(job.created_by)}</Text> · <Time at={job.created_at} />{job.project !== "default" ? <> · {job.project}</> : null}</span></p></div>
         <span class="sp" /><div class="row wrapf acts"><Acts job={job} failed={failed} /></div></div>
       <Banners job={job} />
-      <div class="prog"><p class="row wrapf"><b class="big">{ended === job.hosts && over ? `${plural(job.hosts, "host")} ended` : `${num(ended)} of ${num(job.hosts)} hosts have ended`}</b><span class="sub">{num(counts.success)} well</span><span class="sp" />
+      <div class="prog"><p class="row wrapf"><b class="big">{ended === job.hosts && over ? `${plural(job.hosts, "host")} ended` : `${num(ended)} of ${num(job.hosts)} hosts have ended`}</b><span class="sub">{num(counts.success)} succeeded</span><span class="sp" />
         <span class="sub">{over ? <>took {dur(span(job), true)}</> : job.started_at ? <>{job.eta_seconds !== null && ended > 0 ? <>about <b class="strong ink">{dur(job.eta_seconds, true)}</b> left · {rate(ended, age(job.started_at))} hosts/s · </> : null}{dur(age(job.started_at), true)} so far</> : "not started"}</span></p>
         <Bar counts={counts} total={job.hosts} /><Legend counts={counts} /></div>
       <div class="lay side-r jobl"><div class="min"><Hosts job={job} cells={cells} error={names.error} counts={counts} /><Outputs job={job} ended={ended} /></div>
@@ -107,7 +107,7 @@ function Banners({ job }: { job: JobView }): JSX.Element {
   return (
     <>
       {halt && <p class={`banner ${isPaused(job) ? "hold" : isOver(job) && halt.cause === "budget" ? "bad" : "hold"}`}><Icon is={halt.cause === "budget" ? "stuck" : "host-paused"} of={isPaused(job) ? "hold" : "bad"} /><span><b class="strong"><Text>{jobWhy(job).replace(/\.?$/, ".")}</Text></b> {isPaused(job) ? "No further host starts until a person resumes it." : isOver(job) ? "" : halt.mode === "abort" ? "Hosts that run are ended." : "Hosts that run finish."}</span></p>}
-      {waitsForVotes(job) && <p class="banner person"><Icon is="decision" of="person" /><span><b class="strong">It waits for people.</b> No host has started. {job.approval?.expires_at ? <>If nobody answers by <b class="strong">{time(job.approval.expires_at)}</b> it is over.</> : null}</span><span class="sp" /><a class="btn" href={url(`/inbox/${job.id}`)}>Review</a></p>}
+      {waitsForVotes(job) && <p class="banner person"><Icon is="decision" of="person" /><span><b class="strong">It waits for approval.</b> No host has started. {job.approval?.expires_at ? <>Without an answer it expires at <b class="strong">{time(job.approval.expires_at)}</b>.</> : null}</span><span class="sp" /><a class="btn" href={url(`/inbox/${job.id}`)}>Review</a></p>}
       {job.glass && <p class={`banner ${job.glass.reviewed_by ? "" : "warn"}`}><Icon is="stuck" of="warn" /><span><b class="strong">Started without its approval</b> by <Text>{person(job.glass.actor)}</Text>, <Time at={job.glass.at} />, ticket <Text>{job.glass.ticket}</Text>: “<Text>{job.glass.reason}</Text>”. {job.glass.reviewed_by ? <>Reviewed by <Text>{person(job.glass.reviewed_by)}</Text>{job.glass.note ? <>: “<Text>{job.glass.note}</Text>”</> : null}</> : "Another person has to review it."}</span></p>}
     </>
   );
@@ -143,7 +143,7 @@ function Hosts({ job, cells, error, counts }: { job: JobView; cells: Cells | und
       {view === "cells" && <><span class="sm dim hid">Group by</span><Seg label="Group by" value={by} options={options} onPick={(value) => setParams({ by: value === first ? null : value })} /></>}
       <Seg label="Show hosts as" value={view} options={[["cells", "Cells"], ["table", "Table"]]} onPick={(value) => setParams({ view: value === "table" ? value : null })} /></div>
       {view === "table" ? <Table job={job} only={only} counts={counts} /> : cells ? <Matrix jobId={job.id} cells={cells} by={by} only={only} open={param("host")} onOpen={(host) => setParams({ host: host === param("host") ? null : host })} /> : error ? <div class="wrap"><Wrong error={error} /></div> : <div class="mx tall" />}
-      {view === "cells" && cells && <p class="sm dim mxhelp">Point at a host to see it; click opens it. Arrow keys go from host to host.</p>}
+      {view === "cells" && cells && <p class="sm dim mxhelp">Point at a host to see it, click to open it. Arrow keys move from host to host.</p>}
     </section>
   );
 }
@@ -167,7 +167,7 @@ function Table({ job, only, counts }: { job: JobView; only: Look | ""; counts: C
   const total = only === "" ? job.hosts : counts[only];
   return (
     <div class="wrap"><div class="filt"><Icon is="search" of="dim" /><input data-search aria-label="Name of a host" placeholder="Name of a host" value={name} onChange={(event) => setParams({ find: event.currentTarget.value.trim() })} />{only && <span class="tok">{only}<button type="button" aria-label="Show all hosts" onClick={() => setParams({ look: null })}><Icon is="close" size={12} /></button></span>}</div>
-      <Shown of={loaded}>{(found) => found.items.length === 0 ? <Empty sign="search" title={name ? `No host ${name} in this job` : "No host is so"} act={<Button onClick={() => setParams({ find: null, look: null })}>Show all {num(job.hosts)}</Button>} /> : (
+      <Shown of={loaded}>{(found) => found.items.length === 0 ? <Empty sign="search" title={name ? `No host ${name} in this job` : "No host matches"} act={<Button onClick={() => setParams({ find: null, look: null })}>Show all {num(job.hosts)}</Button>} /> : (
         <><div class="scroll"><table class="t"><thead><tr><th>Status</th><th>Host</th><th class="n c3">Wave</th><th class="n">Exit</th><th class="n">Took</th><th class="n c3">Attempt</th><th>Why</th></tr></thead><tbody>{found.items.map((one) => {
           const look = lookOf(one.kind);
           return <tr data-row key={one.id} class={param("host") === one.host ? "open" : ""} onClick={() => setParams({ host: one.host })}><td><span class="st"><Icon is={signOf(look)} of={FAMILY_OF[look]} /><span>{one.kind.replace(/_/g, " ")}</span></span></td><td class="strong"><a href={url(`${jobPath(job)}?host=${encodeURIComponent(one.host)}&view=table`)} onClick={(event) => { event.preventDefault(); event.stopPropagation(); setParams({ host: one.host }); }}><Text>{one.host}</Text></a></td><td class="n c3">{one.wave ?? <span class="dim">–</span>}</td><td class="n">{one.exit_code ?? <span class="dim">–</span>}</td><td class="n">{dur(one.duration_seconds)}</td><td class="n c3">{one.attempt}</td><td class={`whyc ${look === "failed" ? "bad" : ""}`} title={one.reason}><Text>{one.reason}</Text></td></tr>;
@@ -206,11 +206,11 @@ function waveLine(wave: Wave, job: JobView): ComponentChildren {
   const done = Object.values(wave.counts).reduce((a, b) => a + b, 0);
   const parts = BUCKETS.filter(([key]) => wave.counts[key]).map(([key, , word]) => `${num(wave.counts[key] ?? 0)} ${word}`);
   const bake = job.rollout.bake_seconds;
-  if (wave.state === "closed") return `${done === wave.counts.success ? "All succeeded" : parts.join(", ")}${bake ? ` · rests ${spanText(bake)}` : ""}`;
+  if (wave.state === "closed") return `${done === wave.counts.success ? "All succeeded" : parts.join(", ")}${bake ? ` · then ${spanText(bake)} of rest` : ""}`;
   if (wave.state === "open") return `${num(done)} of ${num(wave.size)} done${parts.length > 1 ? ` · ${parts.slice(1).join(", ")}` : ""}`;
   if (wave.state === "asked") return <span class="person">Waits for a person to open it</span>;
   if (isOver(job) || job.halt) return "Not reached";
-  return job.rollout.gate === "ask" && wave.n > 1 ? `Asks a person when wave ${wave.n - 1} has ended` : bake && wave.n > 1 ? `Goes on by itself after ${spanText(bake)} of rest` : "Waits";
+  return job.rollout.gate === "ask" && wave.n > 1 ? `Asks a person when wave ${wave.n - 1} has ended` : bake && wave.n > 1 ? `Starts ${spanText(bake)} after the wave before` : "Waits";
 }
 function Waves({ job, asks, counts }: { job: JobView; asks: Wave | undefined; counts: Counts }): JSX.Element {
   return (
@@ -237,7 +237,7 @@ function Budgets({ job }: { job: JobView }): JSX.Element {
 
 function About({ job }: { job: JobView }): JSX.Element {
   return (
-    <section><h2>About</h2><dl class="kv"><dt>id</dt><dd class="m">{short(job.id)}<Copy text={job.id} name="Copy the id" /></dd>{job.external_id && <><dt>name</dt><dd><Text>{job.external_id}</Text></dd></>}<dt>type</dt><dd><Text>{job.command_type}</Text>{job.idempotent ? ", may be repeated" : ""}</dd><dt>timeout</dt><dd>{spanText(job.exec_timeout_seconds)}</dd>{job.not_after && !isOver(job) && <><dt>expires</dt><dd><Time at={job.not_after} /></dd></>}<dt>digest</dt><dd class="m">{digestShort(job.digest)}<Copy text={job.digest} name="Copy the digest" /></dd>{job.reason && <><dt>reason</dt><dd><Text>{job.reason}</Text></dd></>}{job.parent_job_id && <><dt>retry of</dt><dd><a class="lnk m" href={url(`/fleet/jobs/${job.parent_job_id}`)}>{short(job.parent_job_id)}</a></dd></>}{Object.keys(job.env).length > 0 && <><dt>environment</dt><dd class="m"><Text>{Object.entries(job.env).map(([name, value]) => `${name}=${value}`).join(" ")}</Text></dd></>}</dl>
+    <section><h2>About</h2><dl class="kv"><dt>id</dt><dd class="m">{short(job.id)}<Copy text={job.id} name="Copy the id" /></dd>{job.external_id && <><dt>name</dt><dd><Text>{job.external_id}</Text></dd></>}<dt>type</dt><dd><Text>{job.command_type}</Text>{job.idempotent ? ", may be repeated" : ""}</dd><dt>timeout</dt><dd>{spanText(job.exec_timeout_seconds)}</dd>{job.not_after && !isOver(job) && <><dt>starts until</dt><dd><Time at={job.not_after} /></dd></>}{!job.approval && <><dt>digest</dt><dd class="m">{digestShort(job.digest)}<Copy text={job.digest} name="Copy the digest" /></dd></>}{job.reason && <><dt>reason</dt><dd><Text>{job.reason}</Text></dd></>}{job.parent_job_id && <><dt>retry of</dt><dd><a class="lnk m" href={url(`/fleet/jobs/${job.parent_job_id}`)}>{short(job.parent_job_id)}</a></dd></>}{Object.keys(job.env).length > 0 && <><dt>environment</dt><dd class="m"><Text>{Object.entries(job.env).map(([name, value]) => `${name}=${value}`).join(" ")}</Text></dd></>}</dl>
       {job.excluded.length > 0 && <><h3 class="gap pb">Left out when it was made</h3><LeftOut excluded={job.excluded} /></>}
       <div class="gap"><Command>{`holdfast job show ${job.external_id ?? job.id}`}</Command></div></section>
   );
@@ -260,10 +260,10 @@ function Outputs({ job, ended }: { job: JobView; ended: number }): JSX.Element {
   const most = found?.groups[0];
   return (
     <section class="gapl"><div class="sec wrapf"><h2>Output</h2><span class="sub">{found && most ? (found.differing ? `${num(most.count)} the same, ${num(found.differing)} differ` : `${num(most.count)} the same`) : ""}</span><span class="sp" /><Seg label="Stream" value={stream} options={[["stdout", "Output"], ["stderr", "Errors"]]} onPick={(value) => setParams({ stream: value })} /></div>
-      <div class="wrap"><Shown of={loaded} rows={3}>{(folded) => folded.groups.length === 0 ? <Empty sign="command" title={ended ? `Nothing was written to ${stream}` : "No output yet"}>{ended ? asked === "" ? "Its hosts were silent on both streams." : "The other stream may have some." : "The output of each host comes here when it has ended, with equal ones once."}</Empty> : (
+      <div class="wrap"><Shown of={loaded} rows={3}>{(folded) => folded.groups.length === 0 ? <Empty sign="command" title={ended ? `Nothing was written to ${stream}` : "No output yet"}>{ended ? asked === "" ? "Its hosts were silent on both streams." : "The other stream may have some." : "The output of each host comes here when it has ended, equal outputs once."}</Empty> : (
         <ul class="fold">{folded.groups.map((group, n) => <Group key={group.sha256} group={group} most={folded.groups[0]} n={n} total={job.hosts} />)}
           {folded.more_groups > 0 && <li><b class="sub">{plural(folded.more_groups, "group")}</b><span /><Button small onClick={() => setAll((limit) => Math.min(1000, limit * 5))}>Show more</Button></li>}
-          {folded.missing_count > 0 && <li><b class="dim">{plural(folded.missing_count, "host")}</b><span class="dim cut">{stream === "stdout" ? "no output yet" : "no errors"} · <span class="m"><Text>{folded.missing}</Text></span></span></li>}</ul>
+          {folded.missing_count > 0 && <li><b class="dim">{plural(folded.missing_count, "host")}</b><span class="dim cut">{`no ${stream === "stdout" ? "output" : "errors"}${ended < job.hosts ? " so far" : ""}`} · <span class="m"><Text>{folded.missing}</Text></span></span></li>}</ul>
       )}</Shown></div></section>
   );
 }

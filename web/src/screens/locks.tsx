@@ -1,7 +1,8 @@
 // Locks: who holds what, until when, who waits; and a revocation that shows the fence now and then.
 import type { JSX } from "preact";
 import { get, q, type Page } from "../lib/api";
-import { dur, nodeName, num, person, plural } from "../lib/format";
+import { dur, num, person, plural } from "../lib/format";
+import { nodeName } from "../lib/hosts";
 import { second } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { param, setParams, url } from "../lib/place";
@@ -49,13 +50,13 @@ function Sheet({ name }: { name: string }): JSX.Element {
         const next = lock.waiters[0];
         return (
           <>
-            <div class="fence"><div><span class="sm sub">Now</span><b>{num(lock.fence)}</b><span class="sm"><Text>{lock.owner ?? "nobody"}</Text></span></div><Icon is="right" of="dim" /><div><span class="sm sub">After a revocation</span><b>{num(lock.fence + 1)}</b><span class="sm"><Text>{next?.owner ?? "whoever asks next"}</Text></span></div></div>
+            <div class="fence"><div><span class="sm sub">Now</span><b>{num(lock.fence)}</b><span class="sm"><Text>{lock.owner ?? "no holder"}</Text></span></div><Icon is="right" of="dim" /><div><span class="sm sub">After a revocation</span><b>{num(lock.fence + 1)}</b><span class="sm"><Text>{next?.owner ?? "the next request"}</Text></span></div></div>
             {lock.held && <dl class="kv"><dt>ends in</dt><dd>{lock.remaining_seconds === null ? "–" : <Lease left={lock.remaining_seconds - since} whole={lock.ttl_seconds ?? 30} />}</dd><dt>held for</dt><dd>{dur(Math.max(0, (lock.held_seconds ?? 0) + since))}</dd><dt>granted for</dt><dd>{dur(lock.ttl_seconds)}</dd></dl>}
             <div class="sec"><h2>Waiters</h2><span class="sub">{num(lock.waiters.length)}, in order</span></div>
-            {lock.waiters.length === 0 ? <p class="dim">Nobody waits.</p> : <ul class="dry">{lock.waiters.map((waiter, index) => <li><Icon is={index === 0 ? "running" : "queued"} of={index === 0 ? "work" : "idle"} /><span class="cut"><Text>{waiter.owner}</Text></span><b>{dur(waiter.waited_seconds + since, true)}</b></li>)}</ul>}
+            {lock.waiters.length === 0 ? <p class="dim">No waiters.</p> : <ul class="dry">{lock.waiters.map((waiter, index) => <li><Icon is={index === 0 ? "running" : "queued"} of={index === 0 ? "work" : "idle"} /><span class="cut"><Text>{waiter.owner}</Text></span><b>{dur(waiter.waited_seconds + since, true)}</b></li>)}</ul>}
             {lock.held && <div class="stack gap"><p class="banner hold"><Icon is="paused" of="hold" /><span>What the holder does outside Holdfast is not stopped. A system that checks the fence will refuse {num(lock.fence)}.</span></p>
               <Button rank="dan" right="locks.revoke" name="Revoke" onClick={() => confirm({ title: `Revoke ${name}?`, says: `Takes the lock from ${lock.owner ?? "its holder"} now. Fence ${lock.fence} becomes ${lock.fence + 1}.`, verb: `Revoke, fence becomes ${lock.fence + 1}`, keep: "Keep it", path: `/locks/${q(name)}/revoke`, needsReason: true, danger: true, right: "locks.revoke", done: "The lock was revoked.", command: `holdfast lock revoke ${name}`,
-                more: <ul class="dry"><li><Icon is="aborted" of="doubt" /><span>the holder is refused at its next renewal</span><b>≤ {dur((lock.ttl_seconds ?? 30) / 3)}</b></li><li><Icon is="running" of="work" /><span>next in line</span><b>{next ? person(next.owner) : "nobody"}</b></li><li><Icon is="queued" of="idle" /><span>go on waiting</span><b>{num(Math.max(0, lock.waiters.length - 1))}</b></li></ul> })}>Revoke…</Button></div>}
+                more: <ul class="dry"><li><Icon is="aborted" of="doubt" /><span>the holder is refused at its next renewal</span><b>≤ {dur((lock.ttl_seconds ?? 30) / 3)}</b></li><li><Icon is="running" of="work" /><span>next in line</span><b>{next ? person(next.owner) : "–"}</b></li><li><Icon is="queued" of="idle" /><span>go on waiting</span><b>{num(Math.max(0, lock.waiters.length - 1))}</b></li></ul> })}>Revoke…</Button></div>}
             {lock.audit.length > 0 && <><div class="sec"><h2>Acts of operators</h2></div><ul class="plain">{lock.audit.map((one) => <li><b class="strong">{one.action}</b> by {person(one.actor)}, <Time at={one.at} />{one.reason ? <>: “<Text>{one.reason}</Text>”</> : null}</li>)}</ul></>}
             <div class="gap"><Command>{`holdfast lock show ${name}`}</Command></div>
           </>

@@ -1,4 +1,4 @@
-// Operations: each act on many tasks is a thing of its kind, with its count, its progress, and a stop.
+// Operations: each bulk action is an object, with its count, its progress, and a stop.
 import type { JSX } from "preact";
 import { get, type Page } from "../lib/api";
 import { age, dur, num, person, plural, time } from "../lib/format";
@@ -21,10 +21,10 @@ export function Operations({ id }: { id: string }): JSX.Element {
   const [runs, stopped] = [of.running.length, of.stopped.length];
   return (
     <div class="page">
-      <Title sub="An act on many things is a thing itself: it can be watched, slowed and stopped.">{!loaded.data ? "Operations" : all.length === 0 ? "No operations" : runs ? `${plural(runs, "operation")} ${runs === 1 ? "runs" : "run"}${stopped ? `, ${stopped} stopped` : ""}` : stopped ? `${plural(stopped, "operation")} stopped` : "No operation runs"}</Title>
+      <Title sub="Each bulk action is kept as an operation: it can be watched, stopped and resumed.">{!loaded.data ? "Operations" : all.length === 0 ? "No operations" : runs ? `${plural(runs, "operation")} ${runs === 1 ? "runs" : "run"}${stopped ? `, ${stopped} stopped` : ""}` : stopped ? `${plural(stopped, "operation")} stopped` : "No operation is running"}</Title>
       <Shown of={loaded}>{() => all.length === 0 ? <div class="wrap"><Empty sign="operations" title="No operations" command={'holdfast op run pause -q "type:email.*"'}>Mark tasks in a list, or replay a cause of dead letters: it runs here.</Empty></div> : (
         <><Seg label="Which" value={which} onPick={(value) => setParams({ show: value === "all" ? null : value })} options={(["all", "running", "stopped", "failed"] as Which[]).map((name) => [name, `${name === "failed" ? "With refusals" : name.charAt(0).toUpperCase() + name.slice(1)} ${of[name].length}`])} />
-          <ul class="wrap gap list">{of[which].map((run) => <One run={run} open={run.id === id} />)}</ul><p class="sm sub gap">{of[which].length} of {all.length}. Every operation keeps its query, its count, who and why.</p></>
+          <ul class="wrap gap list">{of[which].map((run) => <One run={run} open={run.id === id} />)}</ul><p class="sm sub gap">{of[which].length} of {all.length}. Every operation keeps its query, its count, its author and the reason.</p></>
       )}</Shown>
     </div>
   );
@@ -50,7 +50,7 @@ function One({ run, open }: { run: Operation; open: boolean }): JSX.Element {
         <span class="n">{run.state === "running" ? <Button right="operations.run" name="Stop" onClick={() => question("stop")}>Stop…</Button> : run.state === "stopped" && left > 0 ? <Button right="operations.run" name="Go on" onClick={() => question("resume")}>Go on…</Button> : <span class="dim sm">final</span>}</span></div>
       {open && <div class="opd">
         <div><h3>Of {num(run.total)} that matched</h3><ul class="dry"><li><Icon is="completed" of="good" /><span>changed</span><b>{num(run.done)}</b></li><li><Icon is="failed" of={run.failed ? "bad" : "dim"} /><span>refused</span><b>{num(run.failed)}</b>{run.errors.length > 0 && <small>{run.errors.map((error) => `${num(error.count)} ${error.reason}`).join(", ")}</small>}</li><li><Icon is="queued" of="idle" /><span>not yet</span><b>{num(left)}</b></li></ul></div>
-        <div><h3>How it runs</h3><dl class="kv"><dt>pace</dt><dd>{run.rate_per_second ? `at most ${run.rate_per_second} per second` : "as fast as it goes"}</dd><dt>canary</dt><dd>{run.canary ?? "none"}</dd><dt>stops at</dt><dd>{run.stop_on_fail_share ? `${Math.round(run.stop_on_fail_share * 100)} % refused` : "never by itself"}</dd><dt>began</dt><dd>{time(run.created_at)}, {dur(age(run.created_at), true)} ago</dd></dl></div>
+        <div><h3>How it runs</h3><dl class="kv"><dt>pace</dt><dd>{run.rate_per_second ? `at most ${run.rate_per_second} per second` : "as fast as it goes"}</dd><dt>canary</dt><dd>{run.canary ?? "none"}</dd><dt>stops at</dt><dd>{run.stop_on_fail_share ? `${Math.round(run.stop_on_fail_share * 100)} % refused` : "no share"}</dd><dt>began</dt><dd>{time(run.created_at)}, {dur(age(run.created_at), true)} ago</dd></dl></div>
         <div class="wide1"><p class="row wrapf">{run.q ? tokens(run.q).map((token) => <span class="tok">{token}</span>) : <span class="sub">chosen one by one</span>}<span class="sub sm">bound to {num(run.total)} as counted when it began</span></p><Command>{`holdfast op show ${run.id}`}</Command></div></div>}
     </li>
   );

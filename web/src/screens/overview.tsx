@@ -2,7 +2,8 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { everywhere, get, may, type Page } from "../lib/api";
-import { age, clean, dur, nodeName, num, percent, person, plural, short, tight, time } from "../lib/format";
+import { age, clean, dur, num, percent, person, plural, short, tight, time } from "../lib/format";
+import { nodeName } from "../lib/hosts";
 import { endedBar, isOver, isPaused, jobMark, jobPath, jobWhy, nameOf, notWell, waitsForVotes, type HostRow, type JobRow, type OpenApproval } from "../lib/fleet";
 import { about, brief, markOf, words } from "../lib/history";
 import { mark, paused, watch } from "../lib/live";
@@ -73,10 +74,10 @@ function needs(board: Board): Need[] {
   const all: Need[] = [];
   for (const decision of board.decisions) {
     const left = decision.remaining_seconds;
-    all.push({ sign: "decision", of: "person", title: <Text>{decision.question}</Text>, note: `${plural(decision.options.length, "option")}. ${decision.default != null && left !== null ? `“${String(decision.default)}” if nobody answers.` : "It holds no worker."}`, figure: left === null ? "–" : dur(left, true), unit: left === null ? "no deadline" : "to deadline", href: `/inbox/${decision.id}`, act: "Decide", person: true, rank: left === null ? 3e5 : left });
+    all.push({ sign: "decision", of: "person", title: <Text>{decision.question}</Text>, note: `${plural(decision.options.length, "option")}. ${decision.default != null && left !== null ? `Without an answer: “${String(decision.default)}”.` : "It holds no worker."}`, figure: left === null ? "–" : dur(left, true), unit: left === null ? "no deadline" : "to deadline", href: `/inbox/${decision.id}`, act: "Decide", person: true, rank: left === null ? 3e5 : left });
   }
   for (const one of board.approvals)
-    all.push({ sign: "decision", of: "person", title: <>Approve <Text>{nameOf(one.job)}</Text> on {plural(one.job.hosts, "host")}</>, note: `${person(one.requested_by)} asks.${one.remaining_seconds !== null ? " It expires if nobody answers." : ""}`, figure: one.remaining_seconds === null ? "–" : dur(one.remaining_seconds, true), unit: one.remaining_seconds === null ? "no deadline" : "to deadline", href: `/inbox/${one.job_id}`, act: "Review", person: true, rank: one.remaining_seconds ?? 3e5 });
+    all.push({ sign: "decision", of: "person", title: <>Approve <Text>{nameOf(one.job)}</Text> on {plural(one.job.hosts, "host")}</>, note: `${person(one.requested_by)} asks.${one.remaining_seconds !== null ? " Without an answer it expires." : ""}`, figure: one.remaining_seconds === null ? "–" : dur(one.remaining_seconds, true), unit: one.remaining_seconds === null ? "no deadline" : "to deadline", href: `/inbox/${one.job_id}`, act: "Review", person: true, rank: one.remaining_seconds ?? 3e5 });
   for (const job of board.jobs.filter((one) => isPaused(one) || (one.halt && !isOver(one)) || (one.break_glass && !isOver(one))))
     all.push({ sign: "host-paused", of: "hold", title: <>Job <Text>{nameOf(job)}</Text> {isPaused(job) ? "is paused" : job.halt ? "stops" : "skipped its approval"}</>, note: <Text>{jobWhy(job)}</Text>, figure: num(job.hosts - Object.values(job.ended).reduce((a, b) => a + b, 0)), unit: "hosts left", href: jobPath(job), act: "Open", rank: 900 });
   const retried = new Set(board.jobs.map((job) => job.parent_job_id));
@@ -121,17 +122,17 @@ function Body({ board }: { board: Board }): JSX.Element {
   const isEmpty = active === 0 && Number(board.stats.completed ?? 0) === 0 && all.length === 0;
   return (
     <>
-      <Title sub={isEmpty ? "No task has run yet." : all.length ? "Everything else is moving. Nothing acknowledged is lost." : "It is healthy, and everything is moving."}>{all.length === 0 ? "Nothing needs you" : `${plural(all.length, "thing")} ${all.length === 1 ? "needs" : "need"} you`}</Title>
+      <Title sub={isEmpty ? "No task has run yet." : all.length ? "Everything else is moving. Nothing acknowledged is lost." : "Everything is moving. Nothing acknowledged is lost."}>{all.length === 0 ? "Nothing needs you" : `${plural(all.length, "thing")} ${all.length === 1 ? "needs" : "need"} you`}</Title>
       <div class="answers">
-        <a href={url("/queues")}><h3>Flow</h3><span class="v">{flow ? inUnit(per("task.enqueued")) : num(Number(board.stats.running ?? 0))}<small>{flow ? `/${unit} in` : "running"}</small></span><span class="sm sub">{flow ? `${inUnit(per("task.completed"))}/${unit} out · ` : ""}{oldest > 1 ? `oldest waits ${dur(oldest, true)}` : "nothing waits"}</span>{flow && <span class="ch"><Spark values={(flow.series["task.enqueued"] ?? []).slice(beginOf(flow))} of="idle" /></span>}</a>
+        <a href={url("/queues")}><h3>Flow</h3><span class="v">{flow ? inUnit(per("task.enqueued")) : num(Number(board.stats.running ?? 0))}<small>{flow ? `/${unit} in` : "running"}</small></span><span class="sm sub">{flow ? `${inUnit(per("task.completed"))}/${unit} out · ` : ""}{oldest > 1 ? `oldest waits ${dur(oldest, true)}` : "no due task waits"}</span>{flow && <span class="ch"><Spark values={(flow.series["task.enqueued"] ?? []).slice(beginOf(flow))} of="idle" /></span>}</a>
         <a href={url("/dead-letters")}><h3>Failures</h3><span class="v">{flow ? (endedHour ? percent(failedHour / endedHour) : "0 %") : num(Number(board.stats.dead_letter_count ?? 0))}<small>{flow ? "in 1 h" : "dead letters"}</small></span><span class="sm sub">{plural(Number(board.stats.dead_letter_count ?? 0), "dead letter")}, {plural(board.groups.length, "cause")}</span>{flow && <span class="ch"><Spark values={(flow.series["task.failed"] ?? []).slice(beginOf(flow))} of="bad" /></span>}</a>
-        <a href={url("/inbox")}><h3>Waiting for a person</h3><span class="v">{num(board.decisions.length + board.conflicts.length + board.approvals.length)}</span><span class="sm sub">{board.approvals.length ? `${plural(board.approvals.length, "approval")} · ` : ""}{plural(board.decisions.length, "decision")} · {plural(board.conflicts.length, "conflict")}</span>{board.decisions.length + board.conflicts.length > 0 && <span class="ch"><Icon is="decision" of="person" /></span>}</a>
+        <a href={url("/inbox")}><h3>Waiting for a person</h3><span class="v">{num(board.decisions.length + board.conflicts.length + board.approvals.length)}</span><span class="sm sub"><Parts>{[board.approvals.length ? plural(board.approvals.length, "approval") : "", plural(board.decisions.length, "decision"), plural(board.conflicts.length, "conflict")]}</Parts></span>{board.decisions.length + board.conflicts.length + board.approvals.length > 0 && <span class="ch"><Icon is="decision" of="person" /></span>}</a>
         <a href={url("/nodes")}><h3>Nodes</h3><span class="v">{num(live)}<small>of {num(there.length)} on time</small></span><span class="sm sub">{plural(there.reduce((n, node) => n + (node.busy ?? 0), 0), "slot")} busy</span><span class="ch hb">{there.slice(0, 16).map((node) => <i class={nodeState(node)[2] === "good" ? "" : "l"} />)}</span></a>
-        <a href={url("/tasks?q=status:running,queued,blocked,paused,stuck")}><h3>Under way</h3><span class="v">{tight(active)}</span><span class="sm sub">{num(Number(board.stats.running ?? 0))} run · {num(Number(board.stats.queued ?? 0))} queued · {num(Number(board.stats.blocked ?? 0))} blocked</span></a>
+        <a href={url("/tasks?q=status:running,queued,blocked,paused,stuck")}><h3>Under way</h3><span class="v">{tight(active)}</span><span class="sm sub"><Parts>{["running", "queued", "blocked"].map((status) => `${num(Number(board.stats[status] ?? 0))} ${status}`)}</Parts></span></a>
       </div>
       <div class="cols">
         <section><div class="sec"><h2>Needs you</h2><span class="sub">ranked by what it holds up</span></div>
-          {isEmpty ? <div class="wrap"><Empty sign="tasks" title="Enqueue a first task" command="holdfast enqueue TYPE key=value">A worker with its type runs it, and everything that happens shows up here by itself.</Empty></div>
+          {isEmpty ? <div class="wrap"><Empty sign="tasks" title="Enqueue a first task" command="holdfast enqueue TYPE key=value">A worker that has the type runs it. This page follows what happens.</Empty></div>
             : all.length === 0 ? <div class="wrap"><Empty sign="completed" of="good" title="Nothing needs you">Decisions, dead letters, conflicts, silent nodes and stuck tasks come here.</Empty></div>
             : <ul class="need">{shown.map((need) => (
               <li data-row><Icon is={need.sign} of={need.of} /><div><p class="strong"><a href={url(need.href)}>{need.title}</a></p><p class="s">{need.note}</p></div><span class="w"><b>{need.figure}</b>{need.unit}</span>
@@ -152,6 +153,9 @@ function Body({ board }: { board: Board }): JSX.Element {
   );
 }
 
+/** Counts in a line that breaks between them only. */
+const Parts = ({ children }: { children: string[] }): JSX.Element => <>{children.filter(Boolean).map((one, n) => <>{n > 0 ? " · " : ""}<span class="nw">{one}</span></>)}</>;
+
 /** Per second, over the last whole minute. */
 function rate(flow: Flow | null, name: string): number {
   if (!flow) return 0;
@@ -171,7 +175,7 @@ function UnderWay({ runs, jobs }: { runs: Operation[]; jobs: JobRow[] }): JSX.El
   const now = runs.filter((run) => run.state === "running");
   return (
     <><div class="sec"><h2>Under way</h2><span class="sp" /><a class="sub" href={url("/operations")}>All operations</a></div>
-      {now.length + rolling.length === 0 ? <p class="dim pb">No job and no operation runs.</p> : (
+      {now.length + rolling.length === 0 ? <p class="dim pb">No job or operation is running.</p> : (
         <ul class="ops">{rolling.map((job) => { const ended = Object.values(job.ended).reduce((a, b) => a + b, 0); const [sign, of] = jobMark(job); return <li><p class="row"><Icon is={sign} of={of} /><a class="strong cut" href={url(jobPath(job))}><Text>{nameOf(job)}</Text></a><span class="sp" /><span class="sub nw">{num(ended)} of {num(job.hosts)}</span></p><Meter parts={endedBar(job)} total={job.hosts} /><p class="sm sub"><Text>{`Wave ${job.wave} of ${job.waves_total} · ${jobWhy(job)}`}</Text></p></li>; })}{now.map((run) => <li><p class="row"><Icon is="running" of="work" /><a class="strong" href={url(`/operations/${run.id}`)}>{run.action} {run.q ?? ""}</a><span class="sp" /><span class="sub">{num(run.done + run.failed)} of {num(run.total)}</span></p>
           <Meter parts={[[run.done, "good"], [run.failed, "bad"]]} total={run.total} /><p class="sm sub">{run.rate_per_second ? `${run.rate_per_second} per second · ` : ""}{plural(run.failed, "refused", "refused")} · by {person(run.actor)}</p></li>)}</ul>
       )}</>
@@ -195,7 +199,8 @@ function Feed(): JSX.Element | null {
     void get<Stats>("/stats").then(async (stats) => {
       const [epoch, offset] = String(stats.feed_head).split(":");
       const page = await get<Page<Event>>(`/events?limit=60&after=${epoch}:${Math.max(0, Number(offset) - 60)}`);
-      setRows((old) => (old?.length ? old : page.items.filter((event) => !LOUD.has(event.kind)).reverse().slice(0, FEED_ROWS)));
+      // Some may have come by the feed meanwhile.
+      setRows((old) => { const seen = new Set(old?.map((event) => event.position)); return [...(old ?? []), ...page.items.filter((event) => !LOUD.has(event.kind) && !seen.has(event.position)).reverse()].slice(0, FEED_ROWS); });
     }).catch(() => setRows((old) => old ?? []));
     const end = watch("project:all", (frame) => {
       const payload = (frame.payload ?? {}) as Record<string, unknown>;

@@ -23,16 +23,16 @@ export function Schedules(): JSX.Element {
   return (
     <div class={chosen ? "split" : "one"}>
       <div class="page">
-        <Title acts={<Button rank="pri" right="schedules.write" onClick={() => setAdding(true)}>New schedule</Button>} sub={held ? `${held} paused.` : all.length ? "Each firing enqueues its task once, whichever gateway is first." : undefined}>
+        <Title acts={<Button rank="pri" right="schedules.write" onClick={() => setAdding(true)}>New schedule</Button>} sub={held ? `${held} paused.` : all.length ? "Each firing enqueues its task exactly once, also with several gateways." : undefined}>
           {!loaded.data ? "Schedules" : all.length === 0 ? "No schedules" : `${plural(all.length, "schedule")}${next ? `, the next in ${dur(Math.max(0, until(next.next_at)), true)}` : ""}`}</Title>
         <Shown of={loaded}>{() => all.length === 0 ? <div class="wrap"><Empty sign="schedules" title="No schedules" command={'holdfast schedule add NAME "30 2 * * *" TYPE'}>A schedule enqueues a task at recurring times; code defines one with <code>@queue.task(cron=…)</code>.</Empty></div> : (
-          <div class="wrap scroll" ref={scrollable}><table class="t tall"><thead><tr><th>Schedule</th><th>When</th><th class="n">Next in</th><th class="c2">Last</th><th class="c2">Owner</th></tr></thead><tbody>
+          <div class="wrap scroll" ref={scrollable}><table class="t tall"><thead><tr><th>Schedule</th><th>When</th><th class="n">Next in</th><th class="c2">Last</th><th class="c2">Declared by</th></tr></thead><tbody>
             {all.map((one) => (
               <tr data-row class={one === chosen ? "open" : ""} onClick={() => setParams({ name: one === chosen ? null : one.name })}>
                 <td><a class="strong" href={url(`/schedules?name=${encodeURIComponent(one.name)}`)}><Text>{one.name}</Text></a><br /><span class="sm sub"><Text>{one.type}</Text></span></td>
                 <td class="when">{sentence(one.spec)}{one.timezone !== "UTC" ? `, ${one.timezone}` : ""}<br /><span class="sm dim m"><Text>{one.spec}</Text></span></td>
                 <td class="n">{one.paused ? <span class="hold">paused</span> : <>{dur(Math.max(0, until(one.next_at)), true)}<br /><span class="sm dim">{time(one.next_at)}</span></>}</td>
-                <td class="c2">{one.fired_at ? <span class="st"><Icon is="completed" of="good" /><span><Time at={one.fired_at} /></span></span> : <span class="dim">not yet</span>}</td><td class="c2 sub">{one.owner ?? "a person"}</td></tr>
+                <td class="c2">{one.fired_at ? <span class="st"><Icon is="completed" of="good" /><span><Time at={one.fired_at} /></span></span> : <span class="dim">not yet</span>}</td><td class="c2 sub">{one.owner ?? "API"}</td></tr>
             ))}</tbody></table></div>
         )}</Shown>
       </div>

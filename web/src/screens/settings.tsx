@@ -39,7 +39,7 @@ function DoctorPage(): JSX.Element {
   const look = items.filter((check) => check.level === "warn").length;
   const rank = (check: Check) => ["bad", "warn", "good"].indexOf(LEVEL[check.level]?.[1] ?? "good");
   return (
-    <><Title acts={<Button rank="pri" onClick={loaded.reload}>Check now</Button>} sub={loaded.data ? `${plural(items.length, "check")}, looked at ${time(loaded.data.at)}. A check never changes anything.` : undefined}>{!loaded.data ? "Doctor" : bad ? `${plural(bad, "thing")} ${bad === 1 ? "is" : "are"} broken` : `Nothing is broken${look ? `, ${plural(look, "thing")} to look at` : ""}`}</Title>
+    <><Title acts={<Button rank="pri" onClick={loaded.reload}>Check now</Button>} sub={loaded.data ? `${plural(items.length, "check")}, at ${time(loaded.data.at)}. Checks change nothing.` : undefined}>{!loaded.data ? "Doctor" : bad ? `${plural(bad, "thing")} ${bad === 1 ? "is" : "are"} broken` : `Nothing is broken${look ? `, ${plural(look, "thing")} to look at` : ""}`}</Title>
       <Shown of={loaded}>{() => <ul class="wrap doctor">{[...items].sort((a, b) => rank(a) - rank(b)).map((check) => { const [sign, of] = LEVEL[check.level] ?? ["queued", "idle"]; const isOk = check.level === "ok"; const fix = isOk ? undefined : FIX[check.name]; const run = isOk ? undefined : commandIn(check.text); return <li class={isOk ? "" : "odd"}><Icon is={sign} of={of} /><b class="strong">{check.name}</b><span class={isOk ? "sub" : ""}><Text>{run ? check.text.replace(/[;:,]? see holdfast .*$/, "") : check.text}</Text></span>{fix && <a class="btn sm" href={url(fix[0])}>{fix[1]}</a>}{run && <code class="well one run"><Text>{run}</Text><Copy text={run} name="Copy the command" /></code>}</li>; })}</ul>}</Shown>
       <div class="gap"><Command>holdfast doctor</Command></div></>
   );
@@ -48,13 +48,13 @@ function DoctorPage(): JSX.Element {
 const TABLE: [string, string][] = [
   ["read tasks, output, events, stats", "viewer operator approver admin worker"], ["submit, edit, copy tasks", "operator admin worker"],
   ["abort, pause, resume, retry, reassign, release", "operator admin"], ["force a status", "admin"], ["pause queues; replay, discard; operations", "operator admin"],
-  ["cordon, drain, quarantine, revoke nodes", "operator admin"], ["revoke locks; settle conflicts; write schedules", "operator admin"], ["decide", "approver admin"],
-  ["create and control jobs; hosts, groups, blocks", "operator admin"], ["approve jobs, never the one who asked", "approver admin"], ["start a job without its approval, loudly", "admin"], ["save views and templates", "operator admin"], ["tokens, projects, webhooks, audit", "admin"],
+  ["cordon, drain, quarantine, revoke nodes", "operator admin"], ["revoke locks; settle conflicts; write schedules", "operator admin"], ["answer decisions", "approver admin"],
+  ["create and control jobs; hosts, groups, blocks", "operator admin"], ["approve jobs of other people", "approver admin"], ["start a job without its approval (audited, needs a review)", "admin"], ["save views and templates", "operator admin"], ["tokens, projects, webhooks, audit", "admin"],
 ];
 function Roles(): JSX.Element {
   const names = ["viewer", "operator", "approver", "admin", "worker"];
   return (
-    <><Title sub="They add up; what is not said is refused. The server checks each call.">Roles</Title><div class="wrap scroll" ref={scrollable}><table class="t rolest"><thead><tr><th>May</th>{names.map((name) => <th class="ctr">{name}</th>)}</tr></thead><tbody>{TABLE.map(([what, who]) => <tr><td>{what}</td>{names.map((name) => <td class="ctr">{who.split(" ").includes(name) ? <><Icon is="check" size={12} /><span class="vh">yes</span></> : <span class="dim">–</span>}</td>)}</tr>)}</tbody></table></div>
+    <><Title sub="Roles add up; what no role allows is refused. The server checks each call.">Roles</Title><div class="wrap scroll" ref={scrollable}><table class="t rolest"><thead><tr><th>May</th>{names.map((name) => <th class="ctr">{name}</th>)}</tr></thead><tbody>{TABLE.map(([what, who]) => <tr><td>{what}</td>{names.map((name) => <td class="ctr">{who.split(" ").includes(name) ? <><Icon is="check" size={12} /><span class="vh">yes</span></> : <span class="dim">–</span>}</td>)}</tr>)}</tbody></table></div>
       <p class="sub gap">You are <b class="strong">{who.value?.roles.join(", ")}</b>, in {who.value?.projects.includes("all") ? "all projects" : who.value?.projects.join(", ")}.</p></>
   );
 }
@@ -69,6 +69,6 @@ function Projects(): JSX.Element {
 function About(): JSX.Element {
   const loaded = useLoad((signal) => get<{ version: string; now: string }>("/about", signal), "about", 10_000);
   return (
-    <><Title sub="Holdfast sends nothing anywhere.">About</Title><Shown of={loaded}>{(about) => <div class="wrap"><dl class="kv in"><dt>version</dt><dd>{about.version}</dd><dt>store's time</dt><dd class="m">{about.now}</dd><dt>API</dt><dd><a class="lnk" href={url("/openapi.json")} target="_blank">openapi.json</a>, <a class="lnk" href={url("/asyncapi.json")} target="_blank">asyncapi.json</a></dd><dt>you</dt><dd>{person(who.value?.name)}</dd><dt>here</dt><dd class="m">{location.origin}{place.value.path && ""}</dd></dl></div>}</Shown></>
+    <><Title sub="Holdfast sends nothing anywhere.">About</Title><Shown of={loaded}>{(about) => <div class="wrap"><dl class="kv in"><dt>version</dt><dd>{about.version}</dd><dt>store clock</dt><dd class="m">{about.now}</dd><dt>API</dt><dd><a class="lnk" href={url("/openapi.json")} target="_blank">openapi.json</a>, <a class="lnk" href={url("/asyncapi.json")} target="_blank">asyncapi.json</a></dd><dt>you</dt><dd>{person(who.value?.name)}</dd><dt>here</dt><dd class="m">{location.origin}{place.value.path && ""}</dd></dl></div>}</Shown></>
   );
 }

@@ -1,15 +1,17 @@
 // One task, explained: why first, then the path, leases and fences, attempts, events and versions; facts beside.
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { ask, get, post, Problem, type Page } from "../lib/api";
+import { ask, get, post, Problem, q, type Page } from "../lib/api";
 import { age, bytes, capital, clean, clock, dur, num, person, serverNow, short, until } from "../lib/format";
 import { EXECUTION, jobOf } from "../lib/fleet";
+import { nodeName, nodePath } from "../lib/hosts";
 import { about, by, markOf, path, runs, whole, type Run } from "../lib/history";
 import { screenKeys } from "../lib/keys";
 import { second } from "../lib/live";
 import { useLoad } from "../lib/load";
+import { line } from "../lib/why";
 import { go, nameHere, param, setParams, url } from "../lib/place";
-import type { Checkpoint, Event, Intervention, Task as TaskView, Why } from "../lib/types";
+import type { Checkpoint, Event, Intervention, Task as TaskView, TaskRow, Why } from "../lib/types";
 import { act, KINDS, verbsOf, verbsOfExecution, type Verb } from "../ui/act";
 import { familyOf, Icon, Status, type Sign } from "../ui/marks";
 import { Button, Command, Copy, Dialog, Download, Empty, Field, Json, Output, Seg, Shown, Text, Time, toast, scrollable } from "../ui/parts";
@@ -90,15 +92,19 @@ async function again(task: TaskView): Promise<void> {
   }
 }
 
+const completed = (task: TaskView): string => `It completed at attempt ${task.attempts} of ${task.max_attempts}, ${dur((Date.parse(task.finished_at ?? "") - Date.parse(task.created_at)) / 1000)} after it was enqueued`;
+/** The reason with the names of hosts instead of their ids. */
+const named = (text: string): string => text.replace(/hst_[0-9a-f]{32}/g, nodeName);
+
 function WhyBox({ task, why, events }: { task: TaskView; why: Why; events: Event[] }): JSX.Element {
   const may = MAY[task.status] ?? [];
   const late = events.findLast((event) => event.kind === "task.late");
-  const text = why.reasons[0]?.text ?? (task.status === "completed" ? `It ended well${task.finished_at ? ` ${dur(age(task.finished_at), true)} ago` : ""}, after ${dur((Date.parse(task.finished_at ?? "") - Date.parse(task.created_at)) / 1000)}.` : task.status === "aborted" ? "It was ended by a person." : "It may start at any moment.");
-  const sentence = text.charAt(0).toUpperCase() + text.slice(1);
+  const text = (task.status === "completed" && task.finished_at ? completed(task) : why.reasons[0]?.text) ?? (task.status === "aborted" ? "It was ended by a person" : task.status === "blocked" ? line(task) : "It may start at any moment");
+  const sentence = capital(named(text));
   return (
     <div class="why"><Icon is={task.status as Sign} of={familyOf(task.status)} />
       <div><p class="strong"><Text>{sentence}</Text>{sentence.endsWith(".") ? "" : "."}{task.progress?.note && (task.status === "running" || task.status === "stuck") ? <> <Text>{capital(task.progress.note)}</Text>.</> : null}</p>
-        {why.reasons.slice(1).map((reason) => <p><Text>{reason.text}</Text>.</p>)}
+        {why.reasons.slice(1).map((reason) => <p><Text>{capital(named(reason.text))}</Text>.</p>)}
         {task.status === "failed" && task.failure && <p class="bad m"><Text>{task.failure.error_type ? `${task.failure.error_type}: ${task.failure.message}` : task.failure.message}</Text></p>}
         {late && <p>At {clock(Date.parse(late.at))} <Text>{by(late) || "an old runner"}</Text> came back and tried to report with fence {String(late.data.fence)}; nothing was changed.</p>}
         {task.assigned_to && may.length > 0 && <p>Only <Text>{task.assigned_to}</Text> may claim it{task.assigned_until ? `, for ${dur(until(task.assigned_until), true)}` : ""}.</p>}
@@ -125,7 +131,13 @@ function PathBox({ task, events }: { task: TaskView; events: Event[] }): JSX.Ele
 
 const OUTCOME: Record<string, string> = { running: "work", stuck: "warn", completed: "good", failed: "bad", lost: "warn", paused: "hold", aborted: "idle", released: "idle", snoozed: "idle", forced: "idle" };
 const LANES_MAX = 6;
+const STEPS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 18e5, 36e5, 72e5, 216e5, 864e5];
 const [LANE_LEFT, LANE_ROW, LANE_RIGHT, CHAR_PX] = [104, 36, 28, 6.6];
+/** Round marks on an axis of this length in milliseconds: at most five, none close to its end. */
+function marksOf(span: number): number[] {
+  const step = STEPS_MS.find((one) => span / one <= 5) ?? span / 4;
+  return Array.from({ length: Math.floor((span * 0.88) / step) + 1 }, (_, n) => n * step);
+}
 /** One lane for each claim. Drawn in real pixels, so that its text has the size of all others. */
 function Lanes({ runs: all, events }: { runs: Run[]; events: Event[] }): JSX.Element | null {
   const box = useRef<HTMLDivElement>(null);
@@ -143,13 +155,13 @@ function Lanes({ runs: all, events }: { runs: Run[]; events: Event[] }): JSX.Ele
   const last = Math.max(...shown.flatMap((run) => [run.to ? Date.parse(run.to) : 0, run.late ? Date.parse(run.late) : 0]), Date.parse(events.at(-1)?.at ?? ""));
   const end = Math.max(isOpen ? serverNow() : last, begin + 1);
   const x = (at: number) => LANE_LEFT + ((at - begin) / (end - begin)) * (width - LANE_LEFT - LANE_RIGHT);
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => begin + (end - begin) * share);
   const span = end - begin;
+  const ticks = [...marksOf(span).map((at) => begin + at), end];
   const height = shown.length * LANE_ROW;
   return (
     <section class="lanes-s"><div class="sec"><h2>Leases and fences</h2><span class="sub">one lane for each claim{all.length > shown.length ? `, the last ${shown.length}` : ""}</span></div>
       <div ref={box}><svg class="lanes" width={width} height={height + 22} role="img" aria-label={`${shown.length} claims, the last ${shown.at(-1)?.outcome}`}>
-        {ticks.map((tick, index) => <><line x1={x(tick)} x2={x(tick)} y1="0" y2={height} class="grid" /><text x={x(tick)} y={height + 16} text-anchor={index === 0 ? "start" : index === 4 ? "end" : "middle"}>{index === 4 && isOpen ? "now" : span < 10_000 ? `+${dur((tick - begin) / 1000)}` : clock(tick)}</text></>)}
+        {ticks.map((tick, index) => <><line x1={x(tick)} x2={x(tick)} y1="0" y2={height} class="grid" /><text x={x(tick)} y={height + 16} text-anchor={index === 0 ? "start" : tick === end ? "end" : "middle"}>{tick === end && isOpen ? "now" : span < 10_000 ? (index === 0 ? "start" : `+${dur((tick - begin) / 1000)}`) : clock(tick)}</text></>)}
         {shown.map((run, index) => <Lane run={run} y={index * LANE_ROW} x={x} end={end} width={width} />)}
       </svg></div>
     </section>
@@ -159,13 +171,14 @@ function Lanes({ runs: all, events }: { runs: Run[]; events: Event[] }): JSX.Ele
 function Lane({ run, y, x, end, width }: { run: Run; y: number; x: (at: number) => number; end: number; width: number }): JSX.Element {
   const [a, b] = [x(Date.parse(run.from)), Math.max(x(run.to ? Date.parse(run.to) : end), x(Date.parse(run.from)) + 3)];
   const said = run.to === null ? "" : `${run.outcome}${run.note ? `, ${clean(run.note)}` : ""}`;
+  const node = clean(nodeName(run.node));
   const [inside, right] = [b - a, width - b];
   const room = Math.floor((Math.max(inside, right) - 16) / CHAR_PX);
   const label = said.length > room ? `${said.slice(0, Math.max(0, room - 1))}…` : said;
   const at = right >= inside ? b + 6 : a + 7;
   return (
     <g class={`lane-${OUTCOME[run.outcome] ?? "idle"}`}>
-      <text x="0" y={y + 13} class="strong">fence {run.fence}</text><text x="0" y={y + 27}>{clean(run.node).length > 15 ? `${clean(run.node).slice(0, 14)}…` : clean(run.node)}</text>
+      <text x="0" y={y + 13} class="strong">fence {run.fence}</text><text x="0" y={y + 27}>{node.length > 15 ? `${node.slice(0, 14)}…` : node}</text>
       <rect x={a} y={y + 5} width={b - a} height="18" rx="3" />
       {room > 6 && <text x={at} y={y + 18} class="lab">{label}</text>}
       {run.late && <g class="doubt"><circle cx={x(Date.parse(run.late))} cy={y + 14} r="4.5" fill="none" stroke="currentColor" stroke-width="1.4" /><path d={`M${x(Date.parse(run.late)) - 3} ${y + 17}l6-6`} stroke="currentColor" stroke-width="1.4" /></g>}
@@ -184,8 +197,8 @@ function Tabs({ task, events }: { task: TaskView; events: Event[] }): JSX.Elemen
     <section>
       <div class="tabs" role="tablist">{options.map(([value, name, n]) => <button type="button" role="tab" aria-selected={tab === value} onClick={() => setParams({ tab: value === "attempts" ? null : value })}>{name} <span class="c">{n === "0" ? "" : n}</span></button>)}</div>
       {tab === "attempts" && (all.length === 0 ? <Empty sign="queued" title="No attempt yet">It starts when a node claims it.</Empty> : (
-        <div class="scroll" ref={scrollable}><table class="t att"><thead><tr><th class="n">Try</th><th>Outcome</th><th>Node</th><th class="n">Fence</th><th>Started</th><th class="n">Took</th><th>What it left</th></tr></thead>
-          <tbody>{[...all].reverse().map((run) => <tr><td class="n">{run.attempt}</td><td><Outcome run={run} /></td><td><Text>{run.node}</Text></td><td class="n m">{run.fence}</td><td><Time at={run.from} /></td>
+        <div class="scroll" ref={scrollable}><table class="t att"><thead><tr><th class="n">Try</th><th>Outcome</th><th>Node</th><th class="n">Fence</th><th>Started</th><th class="n">Took</th><th>Detail</th></tr></thead>
+          <tbody>{[...all].reverse().map((run) => <tr><td class="n">{run.attempt}</td><td><Outcome run={run} /></td><td><a href={url(nodePath(run.node))}><Text>{nodeName(run.node)}</Text></a></td><td class="n m">{run.fence}</td><td><Time at={run.from} /></td>
             <td class="n">{dur(((run.to ? Date.parse(run.to) : serverNow()) - Date.parse(run.from)) / 1000)}</td><td class={`whyc ${run.outcome === "failed" ? "bad m" : ""}`} title={clean(run.note)}><Text>{run.note}</Text>{run.late && <span class="doubt"> · a late write was refused</span>}</td></tr>)}</tbody></table>
           {(all[0]?.attempt ?? 1) > 1 && <p class="sm sub pad">Earlier attempts have left the history of this task.</p>}{task.failure?.traceback && <pre class="well tb" ref={scrollable}>{clean(task.failure.traceback, true)}</pre>}</div>
       ))}
@@ -193,9 +206,9 @@ function Tabs({ task, events }: { task: TaskView; events: Event[] }): JSX.Elemen
       {tab === "checkpoints" && (points.length === 0 ? <Empty sign="queued" title="No checkpoint">A handler keeps one with <code>ctx.checkpoint(name, value)</code>.</Empty> : (
         <div class="stack pad">{[...points].reverse().map((point) => <div><p class="row"><b class="strong"><Text>{point.type || "checkpoint"}</Text></b><span class="sub"><Text>{point.note}</Text></span><span class="sp" /><span class="sm dim">fence {point.fence} · <Time at={point.created_at} /></span></p>{point.data !== null && <Json value={point.data} />}</div>)}</div>
       ))}
-      {tab === "interventions" && (acts.length === 0 ? <Empty sign="decision" title="Nobody has stepped in">Pause, abort and the other acts are kept here with their reason.</Empty> : (
+      {tab === "interventions" && (acts.length === 0 ? <Empty sign="decision" title="No interventions">Pause, abort and the other acts are kept here with their reason.</Empty> : (
         <div class="scroll" ref={scrollable}><table class="t"><thead><tr><th>Act</th><th>By</th><th>Effect</th><th>Runner</th><th>When</th><th>Reason</th></tr></thead><tbody>
-          {acts.map((one) => <tr><td><span class="st"><Icon is="decision" of="person" size={12} /><span>{one.type}</span></span></td><td>{person(one.actor)}</td><td>{one.effect ? `${one.effect.from} → ${one.effect.to}` : "none"}</td><td>{one.target_node ? <><Text>{one.target_node}</Text> <span class="dim">{one.state}</span></> : <span class="dim">{one.state}</span>}</td><td><Time at={one.issued_at} /></td><td class="whyc"><Text>{one.reason}</Text></td></tr>)}</tbody></table></div>
+          {acts.map((one) => <tr><td><span class="st"><Icon is="decision" of="person" size={12} /><span>{one.type}</span></span></td><td>{person(one.actor)}</td><td>{one.effect ? `${one.effect.from} → ${one.effect.to}` : "none"}</td><td>{one.target_node ? <><Text>{nodeName(one.target_node)}</Text> <span class="dim">{one.state}</span></> : <span class="dim">{one.state}</span>}</td><td><Time at={one.issued_at} /></td><td class="whyc"><Text>{one.reason}</Text></td></tr>)}</tbody></table></div>
       ))}
       {tab === "result" && (task.status === "completed" ? <div class="pad"><Json value={task.result} size={task.result_bytes} /></div> : <Empty sign="completed" title="No result yet">It is here when the task has completed.</Empty>)}
     </section>
@@ -236,10 +249,10 @@ function EventList({ events, isCut }: { events: Event[]; isCut: boolean }): JSX.
   const [mode, setMode] = useState<"main" | "all">("main");
   const shown = [...events].reverse().filter((event) => mode === "all" || !QUIET.has(event.kind)).slice(0, 60);
   return (
-    <section><div class="sec"><h2>Latest events</h2><span class="sub">{isCut ? `the last ${num(events.length)} are kept` : num(events.length)}, newest first</span><span class="sp" /><Seg label="Which" value={mode} onPick={setMode} options={[["main", "Main"], ["all", "With progress"]]} /></div>
+    <section><div class="sec"><h2>Latest events</h2><span class="sub">{isCut ? `the last ${num(events.length)} are kept, ` : shown.length < events.length ? `${num(shown.length)} of ${num(events.length)}, ` : ""}newest first</span><span class="sp" /><Seg label="Which" value={mode} onPick={setMode} options={[["main", "Main"], ["all", "With progress"]]} /></div>
       <ul class="ev">{shown.map((event) => {
         const [sign, of] = markOf(event.kind);
-        return <li><a class="m dim" href={url(`/events?at=${event.position}`)}>{num(Number(event.position.split(":")[1]))}</a><span class="m dim"><Time at={event.at} /></span><Icon is={sign as Sign} of={of} /><span class="cut"><b class="strong">{event.kind.replace(/^task\./, "")}</b> <Text>{about(event)}</Text></span><span class="sub cut"><Text>{by(event)}</Text></span></li>;
+        return <li><a class="m dim" href={url(`/events?at=${event.position}`)}>{num(Number(event.position.split(":")[1]))}</a><span class="m dim"><Time at={event.at} /></span><Icon is={sign as Sign} of={of} /><span class="cut"><b class="strong">{event.kind.replace(/^task\./, "")}</b> <span class="sub"><Text>{about(event)}</Text></span></span><span class="sub cut"><Text>{by(event)}</Text></span></li>;
       })}</ul></section>
   );
 }
@@ -255,10 +268,10 @@ function Versions({ events }: { events: Event[] }): JSX.Element {
   const byVersion = [...new Map(rows.map((row) => [`${row.event.version} ${row.change.text.length > 0 ? "" : row.event.kind}`, row])).values()].reverse();
   const shown = all ? byVersion : byVersion.slice(0, 5);
   return (
-    <section><div class="sec"><h2>Versions</h2><span class="sub">{num(byVersion.length)}, newest first: who wrote, at which place of the feed, what changed</span><span class="sp" />{byVersion.length > 5 && <Button small onClick={() => setAll(!all)}>{all ? "Fewer" : "All"}</Button>}</div>
+    <section><div class="sec"><h2>Versions</h2><span class="sub">{num(byVersion.length)}, newest first</span><span class="sp" />{byVersion.length > 5 && <Button small onClick={() => setAll(!all)}>{all ? "Fewer" : "All"}</Button>}</div>
       <div class="scroll" ref={scrollable}><table class="t"><thead><tr><th class="n">Ver</th><th class="n">Clock</th><th>At</th><th>Writer</th><th>Cause</th><th>Change</th></tr></thead><tbody>
         {shown.map(({ event, change }) => <tr><td class="n strong">{event.version}</td><td class="n m dim">{event.position.split(":")[1]}</td><td><Time at={event.at} /></td><td><Text>{by(event) || "gateway"}</Text></td><td>{event.kind.replace(/^task\./, "")}</td>
-          <td class="m">{change.text.map(([name, old, now]) => <span class="chg">{name} {old && <><span class="del">{clean(old)}</span> → </>}<span class="add">{clean(now)}</span> </span>)}</td></tr>)}
+          <td class="m">{change.text.map(([name, old, now]) => name === "status" ? <span class="chg">{old && <><span class="dim">{old}</span> → </>}<span class={familyOf(now)}>{now}</span> </span> : <span class="chg"><span class="dim">{name}</span> {old && <><span class="del">{clean(old)}</span> → </>}<span class="add">{clean(now)}</span> </span>)}</td></tr>)}
       </tbody></table></div></section>
   );
 }
@@ -298,17 +311,31 @@ function Side({ task, readAt }: { task: TaskView; readAt: number }): JSX.Element
         <section><div class="sec"><h2>Lease</h2><span class="sp" /><Button right="tasks.intervene" name="Release" onClick={() => act("release", { task })}>Release…</Button></div>
           <div class="ring"><svg width="56" height="56" viewBox="0 0 56 56" role="img" aria-label={`${Math.round(left)} seconds left`}><circle cx="28" cy="28" r="22" fill="none" stroke="var(--line)" stroke-width="5" />
             <circle class={left < whole / 3 ? "warn" : "work"} cx="28" cy="28" r="22" fill="none" stroke="currentColor" stroke-width="5" stroke-linecap="round" stroke-dasharray={`${(ring * Math.min(1, left / whole)).toFixed(1)} ${ring}`} transform="rotate(-90 28 28)" /><text x="28" y="32" text-anchor="middle" class="ringt">{dur(Math.round(left), true)}</text></svg>
-            <dl class="kv"><dt>holder</dt><dd class="cut"><a class="strong" href={url(`/nodes/${encodeURIComponent(task.node)}`)}><Text>{task.node}</Text></a></dd><dt>fence</dt><dd class="m">{task.fence}</dd></dl></div>
+            <dl class="kv"><dt>holder</dt><dd class="cut"><a class="strong" href={url(nodePath(task.node))}><Text>{nodeName(task.node)}</Text></a></dd><dt>fence</dt><dd class="m">{task.fence}</dd></dl></div>
           <p class="sm sub">If it ends, the task is queued again and runs with fence {task.fence + 1}. What the holder writes after that is refused.</p></section>
       )}
       <section><h2>Facts</h2><dl class="kv">{rows.filter(([, value]) => value !== null).map(([name, value]) => <><dt>{name}</dt><dd>{value}</dd></>)}</dl></section>
-      {task.depends_on.length > 0 && <section><h2>Depends on <span class="dim">{task.depends_on.length}</span></h2>{task.depends_on.map((one) => <a class="dep" href={url(`/tasks/${one.id}`)}><Icon is={(one.status ?? "queued") as Sign} of={familyOf(one.status ?? "")} /><span class="m">{short(one.id)}</span><span class="dim sm">{one.status ?? "pruned"}</span></a>)}</section>}
-      {task.dependents.length > 0 && <section><h2>Waits for it <span class="dim">{task.dependents.length}</span></h2>{task.dependents.slice(0, 12).map((one) => <a class="dep" href={url(`/tasks/${one}`)}><Icon is="blocked" of="idle" /><span class="m">{short(one)}</span></a>)}</section>}
+      {task.depends_on.length > 0 && <section><h2>Depends on <span class="dim">{task.depends_on.length}</span></h2><Near ids={task.depends_on.map((one) => one.id)} known={Object.fromEntries(task.depends_on.map((one) => [one.id, one.status]))} /></section>}
+      {task.dependents.length > 0 && <section><h2>Dependents <span class="dim">{task.dependents.length}</span></h2><Near ids={task.dependents} /></section>}
       <section><div class="sec"><h2>Payload <span class="dim">{bytes(task.payload_bytes)}</span></h2><span class="sp" /><Copy text={JSON.stringify(task.payload)} name="Copy the payload" /></div><Json value={task.payload} size={task.payload_bytes} /></section>
       {Object.keys(task.metadata).length > 0 && <section><h2>Metadata</h2><Json value={task.metadata} /></section>}
       {Object.keys(task.metrics).length > 0 && <section><h2>Metrics</h2><Json value={task.metrics} /></section>}
       <section><Command>{`holdfast task show ${task.id}`}</Command></section>
     </>
+  );
+}
+
+const NEAR_MAX = 12;
+/** Tasks beside this one, with their types and how they are now. `known`: their status; null when they were pruned. */
+function Near({ ids, known = {} }: { ids: string[]; known?: Record<string, string | null> }): JSX.Element {
+  const shown = ids.slice(0, NEAR_MAX);
+  const rows = useLoad((signal) => get<Page<TaskRow>>(`/tasks?limit=${NEAR_MAX}&q=${q(`id:${shown.join(",")}`)}`, signal), `near ${shown.join()}`, 2_000).data?.items ?? [];
+  return (
+    <>{shown.map((id) => {
+      const row = rows.find((one) => one.id === id);
+      const status = row?.status ?? known[id];
+      return <a class="dep" href={url(`/tasks/${id}`)}><Icon is={(status ?? "queued") as Sign} of={familyOf(status ?? "")} /><span class="cut"><Text>{row?.type ?? ""}</Text> <span class="m dim">{short(id)}</span></span><span class="sp" /><span class="dim sm">{status === null ? "pruned" : status ?? ""}</span></a>;
+    })}{ids.length > shown.length && <p class="dim sm">{num(ids.length - shown.length)} more</p>}</>
   );
 }
 

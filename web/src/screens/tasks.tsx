@@ -3,6 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask, get, may, q, type Page, type Problem } from "../lib/api";
 import { age, clean, clock, dur, minute, num, plural, short, tight, time } from "../lib/format";
+import { nodeName } from "../lib/hosts";
 import { screenKeys } from "../lib/keys";
 import { second } from "../lib/live";
 import { useLoad } from "../lib/load";
@@ -70,7 +71,7 @@ export function Tasks(): JSX.Element {
         {own && may("presets.write") && <button type="button" class="x" aria-label={`Remove the view ${own.name}`} title="Remove this view" onClick={() => dropPreset(own)}><Icon is="close" size={12} /></button>}
         {isNew && !isBadQuery && <Button small rank="gho" right="presets.write" name="Save view" onClick={() => setSaving(true)}><Icon is="plus" />Save view</Button>}</div>
       {saving && <SavePreset kind="view" body={{ q: query }} known={saved} onClose={() => setSaving(false)} />}
-      <div class="row top"><QueryBar value={query} onSearch={search} error={isBadQuery ? list.error : undefined} label="Search tasks" counts={facets ? { status: facets.status, type: facets.type, queue: facets.queue } : {}} />
+      <div class="row top qrow"><QueryBar value={query} onSearch={search} error={isBadQuery ? list.error : undefined} label="Search tasks" counts={facets ? { status: facets.status, type: facets.type, queue: facets.queue } : {}} />
         <span class="wide"><Button onClick={() => void copy(query)}><Icon is="command" />Copy as command</Button></span></div>
       <div class="chips">{STATUSES.map((status) => {
         const on = valuesOf(query, "status").includes(status);
@@ -220,7 +221,7 @@ function Table({ rows, readAt, marked, onMark }: { rows: TaskRow[]; readAt: numb
             <td class={changed.has(task.id) ? "flash" : ""}><Status is={task.status} /></td>
             <td><a class="strong" href={url(`/tasks/${task.id}`)}><Text>{task.type}</Text></a><span class="pid m dim"> {short(task.id)}</span></td>
             <td class="m dim c2">{short(task.id)}</td>
-            <td class="c2 nodec cut">{task.node ? <Text>{task.node}</Text> : <span class="dim">–</span>}</td>
+            <td class="c2 nodec cut">{task.node ? <Text>{nodeName(task.node)}</Text> : <span class="dim">–</span>}</td>
             <td class="n c3">{task.version}</td><td class="n c3 m dim">{task.fence}</td>
             <td class="c2">{left !== null ? <Lease left={left - since} whole={Math.max(15, left)} /> : <span class="dim">–</span>}</td>
             <td class="n">{task.attempts}/{task.max_attempts}</td>

@@ -104,7 +104,7 @@ function OneTask({ verb, task, onClose }: { verb: Verb; task: TaskRow | Task; on
     try {
       const done = await post<{ intervention: { state: string; id: string }; task: Task }>(`/tasks/${task.id}/interventions`, { ...body, reason });
       keepReason(reason);
-      toast(<>{kind.name}: <a href={url(`/tasks/${task.id}`)}>{task.type} {short(task.id)}</a> is {done.task.status}{done.intervention.state === "applied" ? "" : `, its runner was told (${done.intervention.state})`}.</>);
+      toast(<>{kind.name}: <a href={url(`/tasks/${task.id}`)}>{task.type} {short(task.id)}</a> is {done.task.status}{done.intervention.state === "applied" ? "" : `, the runner is notified (${done.intervention.state})`}.</>);
       pulse.value += 1;
       onClose();
     } catch (error) {
@@ -199,8 +199,8 @@ function Dry({ seen, verb, task }: { seen: Foreseen | null; verb: Verb; task: Ta
       {effect
         ? line((effect.to in { queued: 1, running: 1, paused: 1, failed: 1, completed: 1, aborted: 1, blocked: 1, stuck: 1 } ? effect.to : "queued") as Sign, familyOf(effect.to), "this task", effect.from === effect.to ? effect.to : `${effect.from} → ${effect.to}`,
             effect.fence > task.fence ? `Fence ${task.fence} becomes ${effect.fence}: what the old runner writes is refused.` : verb === "pause" && effect.from === effect.to ? "It is held back; its status stays." : undefined)
-        : line("check", "idle", "this task", "stays as it is", "It is already so.")}
-      {seen.runner && line("nodes", "off", <><Text>{seen.runner}</Text> is told</>, "at once", "Its handler is cancelled; what it does outside Holdfast is not undone.")}
+        : line("check", "idle", "this task", "stays as it is", "It already has this state.")}
+      {seen.runner && line("nodes", "off", <><Text>{seen.runner}</Text> is notified</>, "at once", "Its handler is cancelled; what it does outside Holdfast is not undone.")}
       {Boolean(seen.dependents) && line("blocked", "idle", "tasks that wait for it", num(seen.dependents ?? 0))}
       {seen.would_run_next && line("running", "work", "runs next", "yes")}
     </ul>

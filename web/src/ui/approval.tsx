@@ -7,7 +7,7 @@ import { Icon } from "./marks";
 import { myVote, order, sum, voteOff } from "./order";
 import { Button, Copy, Text } from "./parts";
 
-export const whoText = (approval: { eligible: string[]; need: Record<string, number> }): string => `${plural(sum(approval.need), "vote")} of ${approval.eligible.map((name) => name.replace(/^(role|user|group):/, "")).join(", ") || "an approver"}, not the one who asks`;
+export const whoText = (approval: { eligible: string[]; need: Record<string, number> }): string => `${plural(sum(approval.need), "vote")} by ${approval.eligible.map((name) => name.replace(/^(role|user|group):/, "")).join(" or ") || "approver"}, not by the requester`;
 
 export function Votes({ approval }: { approval: Approval }): JSX.Element {
   const off = voteOff(approval);
@@ -17,7 +17,7 @@ export function Votes({ approval }: { approval: Approval }): JSX.Element {
       {approval.votes.map((vote) => (
         <li class={vote.withdrawn_at ? "gone" : ""}><span class="who" aria-hidden="true">{initials(vote.voter)}</span><div><p><b class="strong"><Text>{person(vote.voter)}</Text></b> <span class={vote.withdrawn_at ? "dim" : vote.verdict === "approve" ? "good" : "bad"}>{vote.withdrawn_at ? "withdrew" : vote.verdict === "approve" ? "approved" : "rejected"}</span> <span class="dim">{time(vote.withdrawn_at ?? vote.at)}</span></p>{vote.reason && <p class="sm sub wrapt">“<Text>{vote.reason}</Text>”</p>}</div></li>
       ))}
-      {!mine && approval.state === "pending" && <li><span class="who" aria-hidden="true">{initials(who.value?.name ?? "?")}</span><div><p><b class="strong">You</b></p><p class="sm sub">{off ?? (sum(approval.have) + 1 >= sum(approval.need) ? "Your vote starts the job." : "Your vote is one of those that are needed.")}</p></div></li>}
+      {!mine && approval.state === "pending" && <li><span class="who" aria-hidden="true">{initials(who.value?.name ?? "?")}</span><div><p><b class="strong">You</b></p><p class="sm sub">{off ?? (sum(approval.have) + 1 >= sum(approval.need) ? "Your vote starts the job." : "Your vote counts; more are needed.")}</p></div></li>}
     </ul>
   );
 }
@@ -42,8 +42,8 @@ export function Bound({ job }: { job: Job }): JSX.Element {
   const digest = job.approval?.digest ?? job.digest;
   return (
     <>
-      <dl class="kv"><dt>digest</dt><dd class="m">{digestShort(digest)}<Copy text={digest} name="Copy the digest" /></dd><dt>hosts</dt><dd>{num(job.hosts)}, pinned {time(job.created_at)}</dd>{job.approval && <><dt>rule</dt><dd><Text>{job.approval.rule}</Text></dd><dt>answer by</dt><dd>{job.approval.expires_at && job.approval.state === "pending" ? <>{time(job.approval.expires_at)}, in {dur(Math.max(0, until(job.approval.expires_at)), true)}</> : "–"}</dd></>}</dl>
-      <p class="sm sub gap">If the command, the hosts, the rollout, a secret or a block change before it starts, the votes are void and people are asked again.</p>
+      <dl class="kv"><dt>digest</dt><dd class="m">{digestShort(digest)}<Copy text={digest} name="Copy the digest" /></dd><dt>hosts</dt><dd>{num(job.hosts)}, pinned {time(job.created_at)}</dd>{job.approval && <><dt>rule</dt><dd><Text>{job.approval.rule}</Text></dd>{job.approval.expires_at && job.approval.state === "pending" && <><dt>answer by</dt><dd>{time(job.approval.expires_at)}, in {dur(Math.max(0, until(job.approval.expires_at)), true)}</dd></>}</>}</dl>
+      {!job.started_at && !isOver(job) && <p class="sm sub gap">If the command, the hosts, the rollout, a secret or a block change before it starts, the votes are void and approval is asked for again.</p>}
       {job.drift && <DriftList drift={job.drift} />}
     </>
   );
@@ -52,8 +52,9 @@ export function Bound({ job }: { job: Job }): JSX.Element {
 function DriftList({ drift }: { drift: Drift }): JSX.Element {
   const rows: [string, number, string[], string][] = [["+", drift.new_count, drift.new, "joined since and are not in it"], ["−", drift.gone_count, drift.gone, "were removed"], ["→", drift.changed_count, drift.changed, "are no longer selected"]];
   const moved = rows.filter(([, n]) => n > 0);
+  if (moved.length === 0) return <p class="row sm sub gap"><Icon is="check" of="good" size={12} />The hosts are the same as when it was asked.</p>;
   return (
-    <div class="well drift" role="group" aria-label="Hosts since it was made">{moved.length === 0 ? <span>hosts: the same as when it was asked</span> : moved.map(([sign, n, names, what]) => <p><b class={sign === "+" ? "add" : sign === "−" ? "del" : ""}>{sign} {num(n)}</b> {what}: <Text>{names.slice(0, 8).join(", ")}</Text>{n > 8 ? " …" : ""}</p>)}</div>
+    <div class="well drift" role="group" aria-label="Hosts since it was made">{moved.map(([sign, n, names, what]) => <p><b class={sign === "+" ? "add" : sign === "−" ? "del" : ""}>{sign} {num(n)}</b> {what}: <Text>{names.slice(0, 8).join(", ")}</Text>{n > 8 ? " …" : ""}</p>)}</div>
   );
 }
 

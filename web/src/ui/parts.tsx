@@ -124,8 +124,8 @@ const sentence = (text: string): string => (text ? `${capital(text)}${/[.!?…]$
 const FIXES: Record<string, [string, string]> = {
   unavailable: ["The gateway does not answer", "holdfast doctor"],
   "store-unavailable": ["The store does not answer", "holdfast doctor"],
-  "not-found": ["There is nothing of this name", ""],
-  forbidden: ["This is not yours to see", "holdfast token list"],
+  "not-found": ["Not found", ""],
+  forbidden: ["No access", "holdfast token list"],
   "invalid-query": ["The search cannot be read", ""],
 };
 /** An error in the place of what it kept away. */
