@@ -68,6 +68,10 @@ def test_help_in_all_its_forms(cli: Cli) -> None:
     assert cli.ok() == cli.ok("help") == top
     for noun in NOUNS:
         assert f"  {noun} " in top
+    assert "-queue:low" in cli.ok("help", "search")
+    assert "-o wide" in cli.ok("help", "formatting")
+    assert "HOLDFAST_URL" in cli.ok("help", "environment")
+    assert "timeout" in cli.ok("help", "exit-codes")
     assert cli.ok("task") == cli.ok("task", "--help") == cli.ok("help", "task")
     assert "--status" in cli.ok("task", "list", "--help")
     assert re.fullmatch(r"holdfast \d+\.\d+\.\d+", cli.ok("version"))

@@ -145,6 +145,22 @@ def test_a_table_fits_eighty_columns(path: str, url: str, names: dict[str, str])
     assert wide == []
 
 
+def test_what_a_person_looks_for_is_there_at_eighty_columns(
+    url: str, names: dict[str, str]
+) -> None:
+    lines = run("doctor", "--url", url).out.splitlines()
+    assert lines[0].split() == ["CHECK", "LEVEL", "FOUND"]
+    assert "schema" in " ".join(lines)
+    assert "as this version of Holdfast expects" in " ".join(lines)
+    heads = {path: run(*of_list(path, names), "--url", url).out.split("\n")[0] for path in LISTS}
+    assert "QUESTION" in heads["decision list"]
+
+
+def test_wide_tables_have_all_columns_in_full(url: str, names: dict[str, str]) -> None:
+    done = run(*of_list("decision list", names), "--url", url, "-o", "wide")
+    assert done.out.splitlines()[0].split() == ["ID", "STATE", "TASK", "QUESTION", "DEADLINE"]
+
+
 def test_a_table_of_tasks(url: str, names: dict[str, str]) -> None:
     done = run("task", "list", "--type", "boom", "--url", url)
     rows = [line.split()[:3] for line in done.out.splitlines()]

@@ -91,6 +91,31 @@ def test_columns_of_a_high_rank_are_left_out_first() -> None:
     assert shown[0].split() == ["ID", "STATE"]
 
 
+def test_the_last_column_goes_on_below_itself_if_it_wraps() -> None:
+    columns = [
+        Column("CHECK", lambda item: item["id"]),
+        Column("FOUND", lambda item: item["text"], wrap=True),
+    ]
+    items = [{"id": "disk", "text": f"five words are in {'x' * 30} it"}]
+    assert table.render(items, columns, width=34, colour=False) == [
+        "CHECK  FOUND",
+        "disk   five words are in",
+        f"       {'x' * 30}",
+        "       it",
+    ]
+    assert len(table.render(items, columns, width=None, colour=False)) == 2
+
+
+def test_a_long_value_goes_on_below_itself_on_a_terminal() -> None:
+    fields = [("id", "a1"), ("reason", "one two three four five six seven")]
+    assert table.pairs(fields, width=34, colour=False) == [
+        "id      a1",
+        "reason  one two three four five",
+        "        six seven",
+    ]
+    assert len(table.pairs(fields, colour=False)) == 2
+
+
 def test_wide_characters_count_twice() -> None:
     items = [{"id": "日本語", "text": "x"}, {"id": "abc", "text": "y"}]
     shown = table.render(items, COLUMNS, width=None, colour=False)

@@ -6,6 +6,7 @@ Promises: takes only milliseconds more than a bare interpreter. Never: imports a
 from __future__ import annotations
 
 import textwrap
+from typing import Final
 
 from holdfast.cli.exits import SHORT
 from holdfast.cli.tree import NOUNS, VERBS
@@ -20,7 +21,7 @@ Options of every command that reads the store:
   --gateway URL   a gateway in place of the store, e.g. holdfast://host:8787;
                   several with commas (else HOLDFAST_GATEWAY)
   --token TOKEN   the token of the gateway (else HOLDFAST_TOKEN)
-  -o, --output    table, json, jsonl or name
+  -o, --output    table, wide (no column is cut), json, jsonl or name
   --color         auto, always or never (NO_COLOR, FORCE_COLOR are honoured)
 
 Lists take -q QUERY, the search of the API: 'status:failed type:mail age:>1h'.
@@ -31,7 +32,63 @@ An id may be shortened to a prefix that matches one; @last is the newest;
 CODES = textwrap.fill(
     f"Exit codes: {', '.join(f'{code.value} {text}' for code, text in SHORT.items())}.", 79
 )
-END = "Help for one command: holdfast COMMAND --help. New here? Try: holdfast demo"
+END = """\
+Help for one command: holdfast COMMAND --help
+Help for a topic:     holdfast help search|formatting|environment|exit-codes
+New here?             holdfast demo, holdfast dev --open"""
+_EXITS = "\n".join(f"  {code.value:>3}  {text}" for code, text in SHORT.items())
+TOPICS: Final = {
+    "search": """\
+Lists take -q QUERY. The API (?q=) and the Control Center have the same search.
+
+  status:failed            a field has a value      type:mail,sms   any of them
+  type:mail*               a glob                   error:~timeout  part of a text
+  attempt:>3  version:1..5 numbers                  args.user.id:7  of the payload
+  age:>1h  created:>-2h    durations and times      key:*           has a value
+  -queue:low               not                      (a OR b) c      OR, AND
+  sort:-created            the order                01a1f0          start of an id
+
+Keys of tasks: status type queue project node priority attempt version held why
+job host error fingerprint age created updated due finished args.PATH meta.PATH
+lock decision. Other lists: the fields of their objects.
+
+Examples:
+  holdfast task list -q 'status:failed type:mail.* age:>1h -queue:low'
+  holdfast dlq replay -q 'error:~timeout' --dry-run
+""",
+    "formatting": """\
+  -o table   columns that fit the terminal; nothing is cut in a pipe (default)
+  -o wide    a table with all columns
+  -o json    one document
+  -o jsonl   one object a line, at once
+  -o name    one id a line, for - of another command
+
+JSON has the objects of the API. It is also valid YAML. For CSV, with jq:
+  holdfast task list -o json | jq -r '.[] | [.id, .type, .status] | @csv'
+
+Colours: --color auto|always|never, NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE, and
+TERM=dumb. Progress: --progress auto|tty|plain|json|quiet.
+""",
+    "environment": """\
+  HOLDFAST_URL         the store, as --url
+  HOLDFAST_GATEWAY     the gateway, as --gateway
+  HOLDFAST_TOKEN       the token of the gateway, as --token
+  HOLDFAST_TOKEN_FILE  a file that has the token
+  HOLDFAST_OUTPUT      as --output        HOLDFAST_COLOR     as --color
+  HOLDFAST_PROGRESS    as --progress      HOLDFAST_DEBUG     show tracebacks
+  NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE, TERM=dumb
+
+An option counts more than the environment, and that more than [holdfast] of
+holdfast.toml. `holdfast config explain` shows each setting and its origin.
+""",
+    "exit-codes": f"""\
+{_EXITS}
+
+An error is one line on stderr, error[CODE]: what happened, why, what to do;
+with -o json a problem object (RFC 9457).
+""",
+}
+"""What `holdfast help` explains beside the commands."""
 
 
 def top() -> str:
@@ -45,9 +102,14 @@ def top() -> str:
     parts += [_block(title, _of(noun)) for noun, title in NOUNS.items()]
     parts += [
         COMMON + CODES + "\n",
-        "Help for one command: holdfast COMMAND --help. New here? Try: holdfast demo",
+        END,
     ]
     return "\n".join(parts)
+
+
+def topic(name: str) -> str:
+    """The output of `holdfast help TOPIC`."""
+    return TOPICS[name]
 
 
 def noun(name: str) -> str:
@@ -69,5 +131,6 @@ def _of(name: str) -> list[Verb]:
 
 
 def _block(title: str, verbs: list[Verb]) -> str:
-    lines = [f"  {verb.path:<16}  {verb.summary}" for verb in verbs]
+    size = max(16, *(len(verb.path) for verb in verbs))
+    lines = [f"  {verb.path:<{size}}  {verb.summary}" for verb in verbs]
     return "\n".join([f"{title}:", *lines, ""])

@@ -15,6 +15,7 @@ from holdfast.cli.tree import BY_PATH, NOUNS
 from holdfast.cli.verb import Verb
 
 HELP = ("-h", "--help")
+TOPIC_NAMES = ("search", "formatting", "environment", "exit-codes")
 VALUED = ("--url", "--app", "--gateway", "--token", "-o", "--output", "--color")
 """Options that may also precede the command."""
 
@@ -43,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def dispatch(tokens: list[str]) -> int:
     """Finds the verb; prints help itself."""
     if tokens[:1] == ["help"]:
+        if len(tokens) == 2 and tokens[1] in TOPIC_NAMES:
+            return _print_topic(tokens[1])
         tokens = [*tokens[1:], "--help"]
     if tokens[:1] in (["--version"], ["-V"]):
         return version()
@@ -96,6 +99,13 @@ def version() -> int:
     from holdfast import __version__
 
     print(f"holdfast {__version__}")
+    return 0
+
+
+def _print_topic(name: str) -> int:
+    from holdfast.cli import help as helps
+
+    print(helps.topic(name).rstrip())
     return 0
 
 

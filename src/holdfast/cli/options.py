@@ -13,6 +13,8 @@ class Output(StrEnum):
     """How data is printed."""
 
     TABLE = "table"
+    WIDE = "wide"
+    """A table with all columns, none of them cut."""
     JSON = "json"
     JSONL = "jsonl"
     NAME = "name"
@@ -53,7 +55,10 @@ class Common:
         str | None, Parameter(help="The token for the gateway; default: HOLDFAST_TOKEN.")
     ] = None
     output: Annotated[
-        Output, Parameter(name=("--output", "-o"), help="How to print: name is ids only.")
+        Output,
+        Parameter(
+            name=("--output", "-o"), help="How to print: wide cuts no column, name is ids only."
+        ),
     ] = Output.TABLE
     color: Annotated[Color, Parameter(help="When to use colours.")] = Color.AUTO
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ def run(verb: Verb, tokens: list[str]) -> int:
     app = App(
         name=f"holdfast {verb.path}",
         version_flags=(),
+        help=described(load(verb)),
         help_epilogue=_examples(verb),
         help_format="plaintext",
         default_parameter=Parameter(show_default=_worth_showing),
@@ -74,6 +76,12 @@ def load(verb: Verb) -> Callable[..., Any]:
     module, _, name = verb.place.partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function
+
+
+def described(function: Callable[..., Any]) -> str:
+    """The docstring with its paragraphs in one line each: the help wraps them at the terminal's width."""
+    paragraphs = inspect.getdoc(function) or ""
+    return "\n\n".join(" ".join(each.split()) for each in paragraphs.split("\n\n"))
 
 
 def _worth_showing(value: object) -> str | None:

@@ -85,7 +85,7 @@ TASK_VERBS: Final = (
     ),
     Verb(
         "task edit",
-        "Change the payload or the metadata of a waiting or dead task",
+        "Change the payload or metadata of a waiting or dead task",
         f"{HERE}.dlq_change:edit",
         (
             "holdfast task edit 0199a1b2-7c3e to=b@example.com --reason typo",

@@ -61,8 +61,8 @@ def test_jobs_and_causes_are_listed() -> None:
         seen(jobs=[{**job, "ended": {"SUCCESS": 2, "FAILED": 1}, "hosts": 9}], causes=[cause])
     )
     assert lines[3:] == [
-        "JOB    STATUS              ENDED   NOT WELL  BY",
-        "job_1  waits for approval  3 of 9  1         user:mira",
+        "JOB    STATUS              ENDED   FAILED  BY",
+        "job_1  waits for approval  3 of 9  1       user:mira",
         "",
         "DEAD  TYPE  LAST     CAUSE",
         "3     mail  10s ago  no route",

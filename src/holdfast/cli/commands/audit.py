@@ -12,6 +12,7 @@ from holdfast.cli.lists import page_of, print_list
 from holdfast.cli.options import COMMON, After, Common, Limit, Output, Query
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
+from holdfast.cli.output.times import moment
 from holdfast.cli.session import with_queue
 
 PAGE: Final = 1_000
@@ -65,7 +66,7 @@ def export(
 def _columns() -> list[Column]:
     return [
         Column("SEQ", lambda item: item["seq"]),
-        Column("AT", lambda item: item["at"]),
+        Column("AT", lambda item: moment(item["at"])),
         Column("ACTOR", lambda item: item["actor"], flex=True),
         Column("OPERATION", lambda item: item["operation"]),
         Column("SUBJECT", lambda item: item["subject"], flex=True),

@@ -22,6 +22,7 @@ from holdfast.cli.options import (
 )
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
+from holdfast.cli.output.times import moment
 from holdfast.cli.problem import Usage
 from holdfast.cli.projects import check_projects
 from holdfast.client.calls import Calls
@@ -121,8 +122,8 @@ def _columns() -> list[Column]:
         Column("ID", itemgetter("id")),
         Column("STATE", itemgetter("state")),
         Column("KIND", itemgetter("kind")),
-        Column("PROJECT", itemgetter("project")),
+        Column("PROJECT", itemgetter("project"), rank=2),
         Column("TASK", itemgetter("client_id"), flex=True),
         Column("NODE", itemgetter("node"), flex=True),
-        Column("CREATED", itemgetter("created_at")),
+        Column("CREATED", lambda item: moment(item["created_at"]), rank=1),
     ]

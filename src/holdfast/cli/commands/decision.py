@@ -118,8 +118,8 @@ def _print(common: Common, decision: Decision, item: dict[str, Any]) -> None:
 def _columns(now: float) -> list[Column]:
     return [
         Column("ID", lambda item: item["id"]),
-        Column("STATE", lambda item: item["state"]),
-        Column("TASK", lambda item: item["task_id"]),
+        Column("STATE", lambda item: item["state"], rank=1),
+        Column("TASK", lambda item: item["task_id"], rank=2),
         Column("QUESTION", lambda item: item["question"], flex=True),
         Column(
             "DEADLINE",

@@ -31,7 +31,7 @@ STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 COLUMNS = [
     Column("CHECK", lambda item: item["name"]),
     Column("LEVEL", lambda item: item["level"], style=lambda text: STYLES.get(Level(text), "")),
-    Column("FOUND", lambda item: item["text"]),
+    Column("FOUND", lambda item: item["text"], wrap=True),
 ]
 
 

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from holdfast.cli.api import v1
 from holdfast.cli.lists import page_of, print_list
-from holdfast.cli.options import COMMON, Common, Query
+from holdfast.cli.options import COMMON, Common, Flag, Query
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import length, relative
 
 
-def list_(*, query: Query = None, common: Common = COMMON) -> None:
-    """List the nodes of the store, and which types each can run."""
-    page = page_of(common, v1("nodes"), live=False, q=query)
+def list_(
+    *,
+    agents: Annotated[
+        Flag, Parameter(help="Also the agents of the fleet: one for each host.")
+    ] = False,
+    query: Query = None,
+    common: Common = COMMON,
+) -> None:
+    """List the nodes of the store, and which types each can run. A query looks at agents too."""
+    page = page_of(common, v1("nodes"), live=False, agents=agents or query is not None, q=query)
     print_list(common, page, COLUMNS, "no nodes: `holdfast worker MODULE:QUEUE` starts one")
 
 

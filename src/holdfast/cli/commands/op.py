@@ -30,6 +30,7 @@ from holdfast.cli.options import (
 )
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
+from holdfast.cli.output.times import moment
 from holdfast.cli.problem import PARTIAL, Usage
 from holdfast.cli.session import advice, remark, with_queue
 from holdfast.client.calls import Answer, Calls
@@ -295,5 +296,5 @@ def _columns() -> list[Column]:
         Column("DONE", itemgetter("done")),
         Column("REFUSED", itemgetter("failed")),
         Column("ACTOR", itemgetter("actor"), flex=True),
-        Column("CREATED", itemgetter("created_at")),
+        Column("CREATED", lambda item: moment(item["created_at"]), rank=1),
     ]

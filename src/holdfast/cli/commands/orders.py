@@ -78,7 +78,7 @@ def _print(report: dict[str, Any], output: Output) -> None:
         case Output.NAME:
             for order in report["orders"]:
                 print(order["client_order_id"])
-        case Output.TABLE:
+        case Output.TABLE | Output.WIDE:
             Printer(Common(output=output)).one(report, list(_fields(report)))
 
 

@@ -105,11 +105,11 @@ def _columns(now: float) -> list[Column]:
     return [
         Column("NAME", lambda item: item["name"]),
         Column("SPEC", lambda item: item["spec"]),
-        Column("TIMEZONE", lambda item: item["timezone"]),
+        Column("TIMEZONE", lambda item: item["timezone"], rank=1),
         Column("TYPE", lambda item: item["type"], flex=True),
-        Column("QUEUE", lambda item: item["queue"]),
-        Column("OWNER", lambda item: item["owner"] or "run time"),
+        Column("QUEUE", lambda item: item["queue"], rank=2),
+        Column("OWNER", lambda item: item["owner"] or "API", rank=3),
         Column("NEXT", lambda item: "paused" if item["paused"] else relative(item["next_at"], now)),
-        Column("FIRED", lambda item: relative(item["fired_at"], now)),
-        Column("PAYLOAD", lambda item: dumps(item["payload"]), flex=True),
+        Column("FIRED", lambda item: relative(item["fired_at"], now), rank=1),
+        Column("PAYLOAD", lambda item: dumps(item["payload"]), flex=True, rank=4),
     ]

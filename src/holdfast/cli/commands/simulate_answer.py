@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.cli.options import Common, Output
+from holdfast.cli.options import Common
 from holdfast.cli.output.printer import Printer
 from holdfast.core import codec
 from holdfast.sim.campaign import Options, Report, Verdict
@@ -44,7 +44,7 @@ class Answer(msgspec.Struct, frozen=True):
 def print_answer(common: Common, answer: Answer) -> None:
     item = _item(answer)
     Printer(common).one(item, _fields(item, answer), name=item["trace_hash"])
-    if common.output is Output.TABLE and answer.report.bad:
+    if Printer(common).is_table and answer.report.bad:
         verdict = answer.small.verdict if answer.small else answer.report.bad[0]
         which = "the smallest run" if answer.small else "its run"
         print(f"\nseed {verdict.seed}, {which}, around what was broken:\n\n{verdict.timeline}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from operator import itemgetter
 from typing import Annotated, Any, Final
@@ -13,6 +14,7 @@ from holdfast.cli.api import answer_of, calls_of, v2
 from holdfast.cli.options import COMMON, Common, Flag, Limit, Query
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
+from holdfast.cli.output.times import length
 from holdfast.cli.projects import check_projects
 from holdfast.cli.session import with_queue
 from holdfast.core.search import Query as Search, parse
@@ -95,7 +97,17 @@ def fix_expired_locks(
 
 
 def _figures(group: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {n}" for name, n in group.items() if n) or "none"
+    return ", ".join(_figure(name, n) for name, n in group.items() if n) or "none"
+
+
+def _figure(name: str, n: float) -> str:
+    """A figure of the protocol in words: `soonestExpiryMs` 10784 is "soonest expiry 10.8s"."""
+    words = re.sub(r"([A-Z])", lambda found: f" {found[1].lower()}", name)
+    if words.endswith(" ms"):
+        return f"{words.removesuffix(' ms')} {length(n / 1000)}"
+    if words.startswith("seconds "):
+        return f"{words.removeprefix('seconds ')} {length(n)}"
+    return f"{words} {n}"
 
 
 def _columns() -> list[Column]:

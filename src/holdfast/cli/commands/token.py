@@ -15,6 +15,7 @@ from holdfast.cli.lists import page_of, print_list
 from holdfast.cli.options import CHANGE, COMMON, After, Change, Common, Limit, Query
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
+from holdfast.cli.output.times import moment
 from holdfast.cli.problem import Usage
 from holdfast.cli.projects import check_projects
 from holdfast.client.calls import Calls
@@ -164,6 +165,8 @@ def _columns() -> list[Column]:
         Column("NAME", lambda item: item["name"], flex=True),
         Column("STATE", lambda item: item["state"]),
         Column("ROLES", joined("roles")),
-        Column("PROJECTS", joined("projects"), flex=True),
-        Column("EXPIRES", lambda item: item["expires_at"] or "never"),
+        Column("PROJECTS", joined("projects"), flex=True, rank=1),
+        Column(
+            "EXPIRES", lambda item: moment(item["expires_at"]) if item["expires_at"] else "never"
+        ),
     ]

@@ -124,7 +124,7 @@ def _job_columns() -> list[Column]:
         Column("JOB", lambda item: item["external_id"] or item["id"], flex=True),
         Column("STATUS", lambda item: _job_status(item["status"])),
         Column("ENDED", lambda item: f"{sum(item['ended'].values())} of {item['hosts']}"),
-        Column("NOT WELL", not_well),
+        Column("FAILED", not_well),
         Column("BY", itemgetter("created_by"), flex=True, rank=1),
     ]
 

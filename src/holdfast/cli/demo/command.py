@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TextIO
 
 from cyclopts import Parameter
 
-from holdfast.cli.options import COMMON, Common, Output
+from holdfast.cli.options import COMMON, Common
 from holdfast.cli.output.printer import Printer
 from holdfast.clock import SystemClock
 from holdfast.errors import MissingExtra
@@ -51,7 +51,7 @@ def demo(
     os.environ.update(  # `tasks.py` reads them on import, in this process and in the workers
         HOLDFAST_DEMO_URL=url, HOLDFAST_DEMO_QUEUE=name, HOLDFAST_DEMO_FOLDER=str(folder)
     )
-    stream = sys.stdout if common.output is Output.TABLE else sys.stderr
+    stream = sys.stdout if Printer(common).is_table else sys.stderr
     try:
         from holdfast.cli.demo import display
         from holdfast.cli.demo.fleet_checks import fleet_claims

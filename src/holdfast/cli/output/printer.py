@@ -33,12 +33,14 @@ class Printer:
 
     @property
     def width(self) -> int | None:
-        """The columns of the terminal. None: the output is no terminal, and nothing is cut."""
-        return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        """The columns of the terminal. None: nothing is cut, as with `wide` or in a pipe."""
+        if self.output is Output.WIDE or not sys.stdout.isatty():
+            return None
+        return shutil.get_terminal_size().columns
 
     @property
     def is_table(self) -> bool:
-        return self.output is Output.TABLE
+        return self.output in (Output.TABLE, Output.WIDE)
 
     def rows(self, items: Sequence[Item], columns: Sequence[Column], *, empty: str) -> None:
         """Prints a list."""
@@ -78,7 +80,7 @@ class Printer:
 
     def lines(self, fields: Sequence[tuple[str, object]]) -> None:
         """Prints names and values, one pair per line."""
-        if pairs := table.pairs(fields, colour=self.colour):
+        if pairs := table.pairs(fields, width=self.width, colour=self.colour):
             print("\n".join(pairs), flush=True)
 
     def document(self, value: object) -> None:

@@ -1,8 +1,9 @@
 """Plain tables: aligned columns, one line per row.
 
 Promises: on a terminal a row fits its width: columns marked `flex` are truncated, and if that is not enough,
-columns are left out, those with the highest `rank` first. In a pipe nothing is truncated or left out. Control
-characters of the data never reach the terminal. A wide character counts as two columns.
+columns are left out, those with the highest `rank` first. A last column with `wrap` goes on in further lines
+instead. In a pipe nothing is truncated, left out or wrapped. Control characters of the data never reach the
+terminal. A wide character counts as two columns.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from holdfast.core.text import one_line
 
 GAP = "  "
 FLEX_MIN = 12
+WRAP_MIN = 24
+"""With less room than this, text is left to the terminal to wrap."""
 Item = dict[str, Any]
 
 
@@ -28,6 +31,8 @@ class Column(NamedTuple):
     style: Callable[[str], str] | None = None
     rank: int = 0
     """Columns of a higher rank are left out first; of one rank, the last one."""
+    wrap: bool = False
+    """Only of the last column: what does not fit goes on in the next line."""
 
 
 def clean(value: object) -> str:
@@ -41,16 +46,35 @@ def render(
     items: Sequence[Item], columns: Sequence[Column], *, width: int | None, colour: bool
 ) -> list[str]:
     """The header and a line for each item."""
-    if width is not None:
+    if width is not None and not columns[-1].wrap:
         columns = fitting(items, columns, width)
     cells = [[clean(column.value(item)) for column in columns] for item in items]
     widths = _widths(cells, columns)
-    if width is not None:
+    if width is not None and not columns[-1].wrap:
         _squeeze(widths, columns, width)
     lines = [_line([c.title for c in columns], widths, ["bold"] * len(columns), colour)]
+    room = None
+    if width is not None and columns[-1].wrap:
+        room = width - sum(widths[:-1]) - len(GAP) * (len(columns) - 1)
     for row in cells:
         styles = [c.style(text) if c.style else "" for c, text in zip(columns, row, strict=True)]
-        lines.append(_line(row, widths, styles, colour))
+        first, *rest = wrapped(row[-1], room)
+        lines.append(_line([*row[:-1], first], widths, styles, colour))
+        lines += [" " * (width - room) + each for each in rest] if width and room else []
+    return lines
+
+
+def wrapped(text: str, width: int | None) -> list[str]:
+    """The text in lines of at most `width` columns; a longer word stays whole. None: one line."""
+    if width is None or width < WRAP_MIN or cells_of(text) <= width:
+        return [text]
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if lines[-1] and cells_of(longer) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
     return lines
 
 
@@ -93,14 +117,20 @@ def _widths(cells: Sequence[Sequence[str]], columns: Sequence[Column]) -> list[i
     ]
 
 
-def pairs(fields: Sequence[tuple[str, object]], *, colour: bool) -> list[str]:
-    """Names and values, one pair per line; pairs without a value are left out."""
+def pairs(
+    fields: Sequence[tuple[str, object]], *, width: int | None = None, colour: bool
+) -> list[str]:
+    """Names and values, one pair per line; pairs without a value are left out. A value that is longer than
+    a line of the terminal goes on below itself."""
     kept = [(name, value) for name, value in fields if value not in (None, "", [], {})]
     size = max((len(name) for name, _ in kept), default=0)
-    return [
-        paint(f"{name:<{size}}", "bold" if colour else "") + GAP + clean(value)
-        for name, value in kept
-    ]
+    room = None if width is None else width - size - len(GAP)
+    lines = []
+    for name, value in kept:
+        first, *rest = wrapped(clean(value), room)
+        lines.append(paint(f"{name:<{size}}", "bold" if colour else "") + GAP + first)
+        lines += [" " * size + GAP + each for each in rest]
+    return lines
 
 
 def _squeeze(widths: list[int], columns: Sequence[Column], width: int) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from holdfast.core.length import length
 
-__all__ = ["clock", "length", "relative"]
+__all__ = ["clock", "length", "moment", "relative"]
 
 
 def clock(at: float | str) -> str:
@@ -18,6 +18,11 @@ def clock(at: float | str) -> str:
     except ValueError:
         return str(at)
     return when.astimezone().strftime("%H:%M:%S.%f")[:-3]
+
+
+def moment(at: str) -> str:
+    """A time of a view in the local zone, to the minute: 2026-11-18 12:00."""
+    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def relative(at: float | str | None, now: float) -> str:

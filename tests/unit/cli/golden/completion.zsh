@@ -18,9 +18,9 @@ _holdfast() {
     case $command in
         '')
             choices=('version:Print the version' 'completion:Print the completion script of a shell: bash, zsh or fish' 'queue:Queues' 'help:Show the help of a command')
-            options=('--url:The store; default: HOLDFAST_URL, holdfast.toml.' '--app:Use the store of the queue MODULE:QUEUE of your application.' '--gateway:Use this gateway, not the store; default: HOLDFAST_GATEWAY.' '--token:The token for the gateway; default: HOLDFAST_TOKEN.' '--output:How to print: name is ids only.' '-o:How to print: name is ids only.' '--color:When to use colours.' '--help:Show the help of the command.')
+            options=('--url:The store; default: HOLDFAST_URL, holdfast.toml.' '--app:Use the store of the queue MODULE:QUEUE of your application.' '--gateway:Use this gateway, not the store; default: HOLDFAST_GATEWAY.' '--token:The token for the gateway; default: HOLDFAST_TOKEN.' '--output:How to print: wide cuts no column, name is ids only.' '-o:How to print: wide cuts no column, name is ids only.' '--color:When to use colours.' '--help:Show the help of the command.')
             case $previous in
-                --output|-o) values=('table' 'json' 'jsonl' 'name') ;;
+                --output|-o) values=('table' 'wide' 'json' 'jsonl' 'name') ;;
                 --color) values=('auto' 'always' 'never') ;;
             esac
             ;;
@@ -36,9 +36,9 @@ _holdfast() {
             options=('--help:Show the help of the command.')
             ;;
         'queue show')
-            options=('--url:The store; default: HOLDFAST_URL, holdfast.toml.' '--app:Use the store of the queue MODULE:QUEUE of your application.' '--gateway:Use this gateway, not the store; default: HOLDFAST_GATEWAY.' '--token:The token for the gateway; default: HOLDFAST_TOKEN.' '--output:How to print: name is ids only.' '-o:How to print: name is ids only.' '--color:When to use colours.' '--help:Show the help of the command.')
+            options=('--url:The store; default: HOLDFAST_URL, holdfast.toml.' '--app:Use the store of the queue MODULE:QUEUE of your application.' '--gateway:Use this gateway, not the store; default: HOLDFAST_GATEWAY.' '--token:The token for the gateway; default: HOLDFAST_TOKEN.' '--output:How to print: wide cuts no column, name is ids only.' '-o:How to print: wide cuts no column, name is ids only.' '--color:When to use colours.' '--help:Show the help of the command.')
             case $previous in
-                --output|-o) values=('table' 'json' 'jsonl' 'name') ;;
+                --output|-o) values=('table' 'wide' 'json' 'jsonl' 'name') ;;
                 --color) values=('auto' 'always' 'never') ;;
             esac
             ;;

@@ -121,9 +121,9 @@ def _columns() -> list[Column]:
     return [
         Column("NAME", lambda item: item["name"], flex=True),
         Column("STATE", lambda item: item["state"]),
-        Column("DRIVER", lambda item: item["driver"]),
+        Column("DRIVER", lambda item: item["driver"], rank=2),
         Column("AGENT", _agent_word),
-        Column("SLOT", lambda item: (item["slot"] or {}).get("execution_id")),
+        Column("SLOT", lambda item: (item["slot"] or {}).get("execution_id"), rank=1),
         Column("LABELS", shown_labels, flex=True),
     ]
 

@@ -210,7 +210,7 @@ def job_columns(now: float) -> list[Column]:
         Column("HOSTS", lambda item: f"{done_of(item)}/{item['hosts']}"),
         Column("FAILED", lambda item: _failed(item) or None),
         Column("CREATED", lambda item: relative(item["created_at"], now)),
-        Column("BY", lambda item: item["created_by"], flex=True),
+        Column("BY", lambda item: item["created_by"], flex=True, rank=1),
         Column("COMMAND", command_of, flex=True),
     ]
 
@@ -232,6 +232,6 @@ EXECUTION_COLUMNS: Final = [
     Column("WAVE", lambda item: item["wave"]),
     Column("EXIT", lambda item: item["exit_code"]),
     Column("TOOK", _took),
-    Column("ID", lambda item: item["id"]),
+    Column("ID", lambda item: item["id"], rank=2),
     Column("REASON", lambda item: item["reason"], flex=True),
 ]
