@@ -18,6 +18,7 @@ from holdfast.clock import Clock
 from holdfast.core.fleet.rules import FleetHosting, FleetRules
 from holdfast.engine.loop import Loop
 from holdfast.engine.supervisor import Supervisor
+from holdfast.errors import HoldfastError
 from holdfast.fleet.attempts import Attempts
 from holdfast.fleet.hints import JOBS
 from holdfast.fleet.jobs import figures
@@ -82,6 +83,8 @@ class OutboxLoop(Loop):
     async def _drive(self, execution_id: str) -> None:
         try:
             await self._pipeline.run_execution(execution_id)
+        except HoldfastError as error:
+            log.warning("execution %s is driven again later: %s", execution_id, error)
         except Exception:
             log.exception("execution %s is driven again later", execution_id)
         finally:

@@ -253,10 +253,21 @@ async def test_a_definition_of_a_worker_is_the_act_of_its_node(site: Site) -> No
     assert [row["actor"] for row in rows if row["subject"] == "type:work"] == ["node:user:admin"]
 
 
-async def test_a_hello_with_wrong_definitions_starts_no_incarnation(site: Site) -> None:
+@pytest.mark.parametrize(
+    ("definitions", "said"),
+    [
+        ('[{"name": 5}]', "definitionsJson"),
+        ('[{"name": "work", "options": {"newer": 1}}]', "upgrade the gateway first"),
+    ],
+)
+async def test_a_hello_with_wrong_definitions_starts_no_incarnation(
+    site: Site, definitions: str, said: str
+) -> None:
     _, secret = await site.node_token("w1")
     async with site.grpc(secret) as worker:
-        await worker.send(wire.Hello(types=("work",), definitions_json='[{"name": 5}]'))
-        assert (await worker.expect(wire.ErrorFrame)).code == "invalid-input"
+        await worker.send(wire.Hello(types=("work",), definitions_json=definitions))
+        refused = await worker.expect(wire.ErrorFrame)
+        assert refused.code == "invalid-input"
+        assert said in refused.detail
     async with site.grpc(secret) as worker:
         assert (await worker.hello(definitions_json=DEFINED)).incarnation == 1

@@ -26,7 +26,7 @@ from holdfast.core.fleet.agents.wire import AgentStart, AgentStarted, AgentSync,
 from holdfast.core.fleet.model import Host, HostDriver
 from holdfast.core.ids import Ids
 from holdfast.core.watching import backoff_seconds
-from holdfast.errors import BadConfig, MissingExtra
+from holdfast.errors import BadConfig, HoldfastError, MissingExtra
 from holdfast.fleet.agents.door import AgentDoor
 from holdfast.fleet.driving import Rig
 from holdfast.fleet.hosts import scripts as host_scripts
@@ -107,6 +107,8 @@ class SshDriver:
         while True:
             try:
                 await self._take_up(self._store.now() - ORPHAN_SECONDS)
+            except HoldfastError as error:
+                log.warning("hosts without a driver are looked for again later: %s", error)
             except Exception:
                 log.exception("hosts without a driver are looked for again later")
             await self._clock.sleep(LOOK_SECONDS)
