@@ -79,8 +79,8 @@ async def announce_schedules(store: Store, worker: str, project: str, definition
 def _config(definition: TypeDefinition) -> TypeConfig:
     if unknown := sorted(set(definition.options) - OPTIONS):
         raise InvalidInput(
-            f"definitionsJson: type '{definition.name}' has the unknown option '{unknown[0]}': this gateway has "
-            "no such option; if the worker is of a newer version, upgrade the gateway first"
+            f"definitionsJson: type '{definition.name}' has the unknown option '{unknown[0]}': this gateway "
+            "has none; if the worker is of a newer version, upgrade the gateway first"
         )
     try:
         config = msgspec.convert(definition.options, TypeConfig)
