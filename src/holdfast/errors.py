@@ -301,7 +301,6 @@ class TaskFailed(HoldfastError):
         super().__init__(message)
         self.task = task
         """The task as it ended. None: the error comes from a server."""
-
         self.task_id = "" if task is None else task.id
         self.task_type = "" if task is None else task.type
         self.status = "" if task is None else str(task.status)
@@ -310,7 +309,6 @@ class TaskFailed(HoldfastError):
         self.error_type = "" if failure is None else failure.error_type
         """The class of the exception of its handler. Empty: it ended without one."""
         self.traceback = "" if failure is None else failure.traceback
-        """The traceback of its handler, as text."""
 
 
 class EffectFailed(HoldfastError):

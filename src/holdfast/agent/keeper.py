@@ -33,7 +33,7 @@ from holdfast.agent.supervisor import Command, start_of
 
 READ_BYTES = 1048576
 UNSENT_BYTES_MAX = 1048576
-"""With more answers than this that nobody has read, no further requests are read."""
+"""With more unread answers than this, no further requests are read."""
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -52,7 +52,7 @@ class Keeper:
         self._unsent = b""
         self._is_open = True
         self._is_heard = True
-        """Whether somebody may read the answers."""
+        """Whether the other end may read the answers."""
         self._poll = select.poll()
         self._wake, writer = os.pipe()
         for file in (self._wake, writer):
@@ -118,7 +118,7 @@ class Keeper:
         except BlockingIOError:
             return
         except OSError:
-            data = b""  # A connection that broke, e.g. ECONNRESET with answers that nobody read.
+            data = b""  # A connection that broke, e.g. ECONNRESET with unread answers.
         lines = (self._buffer + data).split(b"\n")
         self._buffer = lines.pop()
         for line in lines:

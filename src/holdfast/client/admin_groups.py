@@ -14,8 +14,10 @@ from holdfast.client.admin_models import (
     Settled,
     TokenView,
 )
-from holdfast.client.api import Rows, given
+from holdfast.client.api import Rows, decoded, given
+from holdfast.client.calls import path_of
 from holdfast.client.groups import Group
+from holdfast.client.issued import issued
 from holdfast.client.models import Json
 
 Take = Literal["server", "client", "merged"]
@@ -68,7 +70,7 @@ class Tokens(Group):
         """The answer has the secret in `token`, once."""
         body = given(projects=projects, scopes=scopes, expires_in_seconds=expires_in_seconds)
         body |= {"name": name, "roles": roles, "reason": reason}
-        return await self._api.send(TokenView, "POST", "tokens", body=body)
+        return decoded(await issued(self._api.http, path_of("tokens"), body), TokenView)
 
     async def create_join(
         self,
@@ -82,11 +84,12 @@ class Tokens(Group):
         """A token with which nodes register; its secret is in `token`."""
         body = given(expires_in_seconds=expires_in_seconds)
         body |= {"project": project, "kind": kind, "uses": uses, "reason": reason}
-        return await self._api.send(TokenView, "POST", "join-tokens", body=body)
+        return decoded(await issued(self._api.http, path_of("join-tokens"), body), TokenView)
 
     async def rotate(self, token_id: str) -> TokenView:
         """Gives the token another secret."""
-        return await self._api.send(TokenView, "POST", "tokens", token_id, "rotate")
+        path = path_of("tokens", token_id, "rotate")
+        return decoded(await issued(self._api.http, path), TokenView)
 
     async def revoke(self, token_id: str) -> TokenView:
         """Ends the token: it is refused from the next request on."""

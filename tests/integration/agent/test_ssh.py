@@ -213,7 +213,7 @@ def test_wrong_addresses(address: str) -> None:
         ("echo nothing else; exec 1>&-; read line", False),
     ],
 )
-async def test_a_login_shell_that_speaks_hangs_nobody(
+async def test_a_login_shell_that_speaks_does_not_hang(
     tmp_path: Path, shell: str, is_reached: bool
 ) -> None:
     async with ssh_site(tmp_path / "ssh") as site:

@@ -63,23 +63,48 @@ async def test_the_same_key_enqueues_once(client: Client) -> None:
     assert (again.id, again.created) == (first.id, False)
 
 
+class Losing(httpx2.AsyncBaseTransport):
+    """The gateway carries out each request, but the client does not see the first answers to its writes."""
+
+    def __init__(self, site: Site, lost: int) -> None:
+        self._inner = httpx2.ASGITransport(app=make_app(site.gateway))
+        self._lost = lost
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        answer = await self._inner.handle_async_request(request)
+        if request.method == "POST" and self._lost:
+            self._lost -= 1
+            raise httpx2.ReadError("the connection was lost")
+        return answer
+
+
 async def test_an_answer_that_was_lost_is_repeated(site: Site) -> None:
-    """The gateway carried out the request, but the client never saw the answer."""
-    inner = httpx2.ASGITransport(app=make_app(site.gateway))
-
-    class Losing(httpx2.AsyncBaseTransport):
-        lost = 0
-
-        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            answer = await inner.handle_async_request(request)
-            if request.method == "POST" and self.lost < 2:
-                self.lost += 1
-                raise httpx2.ReadError("the connection was lost")
-            return answer
-
-    async with Client("http://gateway", ADMIN, clock=QuickClock(), transport=Losing()) as client:
+    losing = Losing(site, 2)
+    async with Client("http://gateway", ADMIN, clock=QuickClock(), transport=losing) as client:
         ref = await client.submit("mail", {"to": "ann"})
         assert [row.id async for row in client.tasks()] == [ref.id]
+
+
+@pytest.mark.parametrize("verb", ["create", "create_join", "rotate"])
+async def test_a_token_whose_answer_was_lost_has_a_secret(site: Site, verb: str) -> None:
+    """The server does not keep the secret, so the repeated request alone cannot show it."""
+    async with client_of(site) as client:
+        made = await client.tokens.create("ann", ["viewer"])
+    losing = Losing(site, 1)
+    async with Client("http://gateway", ADMIN, clock=QuickClock(), transport=losing) as client:
+        match verb:
+            case "create":
+                token = await client.tokens.create("bob", ["viewer"])
+            case "create_join":
+                token = await client.tokens.create_join()
+            case _:
+                token = await client.tokens.rotate(made.id)
+        assert token.token is not None
+        [kept] = [each for each in await client.tokens.list() if each.name == token.name]
+        assert kept.id == token.id
+    if verb != "create_join":
+        async with client_of(site, token.token) as client:
+            assert [row async for row in client.tasks()] == []
 
 
 async def test_many_tasks_and_pages(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""A transaction of somebody else holds rows of one host: its agent waits, and no other agent does."""
+"""A transaction of another session holds rows of one host: its agent waits, and no other agent does."""
 
 from __future__ import annotations
 

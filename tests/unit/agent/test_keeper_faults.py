@@ -276,14 +276,14 @@ def test_a_connection_that_ends_with_unread_answers_costs_no_exit_record(tmp_pat
     os.mkfifo(go_on)
     keeper.start("sh", "-c", f"read line < {go_on}; exit 7")
     keeper.ask(do="about", args=[], n=2)
-    select.select([keeper.socket], [], [])  # The answer is there, and nobody reads it.
+    select.select([keeper.socket], [], [])  # The answer is there, and is not read.
     keeper.cut()
     go_on.write_text("now\n")
     assert keeper.ended() == 0
     assert json.loads((tmp_path / "1" / "exit").read_bytes())["exit_code"] == 7
 
 
-def test_answers_that_nobody_reads_keep_no_command_from_its_time_limit(tmp_path: Path) -> None:
+def test_unread_answers_keep_no_command_from_its_time_limit(tmp_path: Path) -> None:
     keeper = RawKeeper(tmp_path)
     (tmp_path / "large").mkdir()
     (tmp_path / "large" / "stdout").write_bytes(b"x" * 1_000_000)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from holdfast.app import TaskQueue
 from holdfast.cli import values
-from holdfast.cli.api import answer_of, full_id, v1, whole_id
+from holdfast.cli.api import calls_of, full_id, v1, whole_id
 from holdfast.cli.commands.each import Changed, change_each
 from holdfast.cli.lists import page_of, print_list
 from holdfast.cli.options import CHANGE, COMMON, After, Change, Common, Limit, Query
@@ -18,7 +19,9 @@ from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import moment
 from holdfast.cli.problem import Usage
 from holdfast.cli.projects import check_projects
+from holdfast.cli.session import with_queue
 from holdfast.client.calls import Calls
+from holdfast.client.issued import issued
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.token import JOIN_SECONDS_MAX
 
@@ -137,14 +140,30 @@ def rotate(token_id: TokenId, /, *, given: Change = CHANGE, common: Common = COM
     """Give an access token another secret. The one before is refused from the next request on."""
     token_id = whole_id(common, "tokens", token_id)
     path, query = v1("tokens", token_id, "rotate"), {"reason": given.reason}
-    item = answer_of(common, "POST", path, query=query, dry_run=given.dry_run)
-    _show(common, item, dry_run=given.dry_run)
+    _show(common, _issued(common, path, None, given, query=query), dry_run=given.dry_run)
 
 
 def _make(common: Common, path: str, body: dict[str, Any], change: Change) -> None:
     body = {**body, "reason": change.reason}
-    item = answer_of(common, "POST", path, body, dry_run=change.dry_run)
-    _show(common, item, dry_run=change.dry_run)
+    _show(common, _issued(common, path, body, change), dry_run=change.dry_run)
+
+
+def _issued(
+    common: Common,
+    path: str,
+    body: dict[str, Any] | None,
+    change: Change,
+    *,
+    query: Mapping[str, object] | None = None,
+) -> dict[str, Any]:
+    async def session(queue: TaskQueue) -> dict[str, Any]:
+        calls = await calls_of(queue, dry_run=change.dry_run)
+        if not change.dry_run:
+            return await issued(calls, path, body, query=query)
+        answer: dict[str, Any] = (await calls.call("POST", path, body, query=query)).body
+        return answer
+
+    return with_queue(common, session)
 
 
 def _show(common: Common, item: dict[str, Any], *, dry_run: bool) -> None:

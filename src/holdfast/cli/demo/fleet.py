@@ -22,6 +22,7 @@ from holdfast.cli.demo.fleet_checks import EXTERNAL_ID, FleetRun, SeenExecution
 from holdfast.cli.worker.signals import PARENT_VARIABLE
 from holdfast.client.calls import path_of
 from holdfast.client.http import Http, fresh_ids
+from holdfast.client.issued import issued
 from holdfast.clock import Clock
 from holdfast.core.errors import SelfApproval
 from holdfast.core.fleet.model import JobStatus
@@ -167,7 +168,7 @@ class FleetDemo:
         self._by["admin"] = self._as(self._server.token)
         for name, roles in PEOPLE.items():
             body = {"name": name, "roles": roles, "expires_in_seconds": 3_600}
-            answer = await self._call("admin", "POST", "tokens", body=body)
+            answer = await issued(self._by["admin"], path_of("tokens"), body)
             self._by[name] = self._as(answer["token"])
 
     async def _approve(self, made: dict[str, Any], run: FleetRun) -> None:

@@ -13,6 +13,7 @@ from holdfast.app import TaskQueue
 from holdfast.cli.dev.handlers import PARTNER, Shop
 from holdfast.client.calls import path_of
 from holdfast.client.http import Http, fresh_ids
+from holdfast.client.issued import issued
 from holdfast.client.node.node import Node
 from holdfast.clock import Clock
 from holdfast.core.fleet.model import JobStatus
@@ -73,7 +74,7 @@ class Sample:
                 return False
             for name, role in PEOPLE.items():
                 body = {"name": name, "roles": [role], "expires_in_seconds": DAY_SECONDS}
-                answer = await self._call(self._admin, "POST", "tokens", body=body)
+                answer = await issued(self._admin, path_of("tokens"), body)
                 self._by[name] = self._as(answer["token"])
             await self._tasks()
             await self._withdraw()
@@ -144,7 +145,7 @@ class Sample:
     async def _disagree(self) -> None:
         """Two nodes edit the same task while they are offline."""
         join = {"project": "default", "uses": 2}
-        token = (await self._call(self._admin, "POST", "join-tokens", body=join))["token"]
+        token = (await issued(self._admin, path_of("join-tokens"), join))["token"]
         opened = [
             await Node.open(
                 self._folder / name, gateway=self._url, join_token=token, node_id=f"laptop-{name}"

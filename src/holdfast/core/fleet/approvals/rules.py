@@ -28,7 +28,7 @@ VOTERS_MAX: Final = 50
 GROUPS_MAX: Final = 20
 EXPIRES_SECONDS_MAX: Final = 30 * 86_400.0
 KINDS: Final = ("role:", "user:")
-"""Who may vote. Principals have no groups yet: a rule that asks for one could be approved by nobody."""
+"""Who may vote. Principals have no groups yet: no principal could approve a rule that asks for one."""
 
 
 class ApprovalMatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
