@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from holdfast.core.fleet.agents.wire import AgentStart, AgentStarted
 from tests.integration.agent.agent_gateway import CREDENTIAL, JOIN, Gateway, gateway
 from tests.unit.agent.agent_world import states
 
@@ -196,10 +197,16 @@ async def test_two_agents_never_share_a_folder(tmp_path: Path) -> None:
 
 async def test_a_cloned_identity_ends_the_agent_with_a_reason(tmp_path: Path) -> None:
     async with gateway() as made:
+        start = made.server.start
+
+        async def and_the_other(message: AgentStart) -> AgentStarted:
+            """The other process starts right after each start of the agent."""
+            started = await start(message)
+            made.server.incarnation += 1
+            return started
+
+        made.server.start = and_the_other  # type: ignore[method-assign]
         process = await agent(made, tmp_path)
-        await made.until(lambda: made.server.incarnation == 1)
-        made.server.incarnation = 9
-        made.server.changed.set()
         _, errors = await process.communicate()
         assert process.returncode == 6
         assert "another agent uses this identity" in errors.decode()
