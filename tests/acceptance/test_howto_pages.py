@@ -22,6 +22,7 @@ PAGES = [
     "dependencies",
     "deploying",
     "events",
+    "fairness",
     "from_celery",
     "limits",
     "upgrading",

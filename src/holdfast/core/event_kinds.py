@@ -110,6 +110,7 @@ TABLE: Final[tuple[EventKind, ...]] = (
     # What all projects share.
     *_rows("queue.paused queue.resumed", C, "", "queue system", of_project=False),
     *_rows("type.defined", C, "", "system", of_project=False),
+    *_rows("type.weighted", C, "", "system", of_project=False),
     *_rows("lock.revoked lock.taken_over", C, "", "system", of_project=False),
     *_rows("schedule.put schedule.fired schedule.paused schedule.resumed schedule.removed",
            C, "", "project system"),

@@ -74,6 +74,11 @@ def name_of(type_name: str, key: str | None = None) -> str:
     return name if key is None else f"{name}/{key}"
 
 
+def is_of_key(name: str) -> bool:
+    """Whether this is the name of a limit for one key."""
+    return "/" in name
+
+
 def permits(limit: Limit, now: float) -> float:
     """How many tasks may start now under this limit; infinity without a rule."""
     free = math.inf

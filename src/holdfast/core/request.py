@@ -23,6 +23,7 @@ HASH_MARK: Final = "2:"
 NOT_HASHED: Final[dict[str, str]] = {
     "idempotency_key": "it finds the task to compare with",
     "rules": "the type's configuration and `key` determine them",
+    "fair": "the type's configuration determines it",
     "retry_base_seconds": "only the type's configuration sets it",
     "retry_cap_seconds": "only the type's configuration sets it",
     "retry_policy": "only the type's configuration sets it",
@@ -62,7 +63,7 @@ class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     depends_on: tuple[Edge, ...] = ()
     idempotency_key: str | None = None
     key: str | None = None
-    """The key of limits per key."""
+    """The key of limits per key, and of turns."""
     project: str = DEFAULT_PROJECT
     progress_timeout_seconds: float | None = None
     """How long a runner may go without progress. None: for ever."""
@@ -70,6 +71,8 @@ class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The window in which no other task of these arguments is enqueued."""
     options: TaskOptions = TaskOptions()
     rules: tuple[tuple[str, LimitRule], ...] = ()
+    fair: bool = False
+    """Whether the keys of the type take turns."""
     defaulted: frozenset[str] = frozenset()
     """The options of queue, priority, max_attempts and timeout that the caller did not give. The type's
     configuration sets them."""

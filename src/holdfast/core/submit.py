@@ -128,10 +128,11 @@ def submit(
         if id_given or request.idempotency_key is not None
         else None,
         project=request.project,
+        fair_key=(request.key or "") if request.fair else None,
     )
     # The insert of a plain task moves a delay to the time of its commit; a moment stays where it is.
     is_plain = (
-        not (request.depends_on or request.rules)
+        not (request.depends_on or request.rules or request.fair)
         and task.request_hash is None
         and request.run_at is None
         and request.unique is None

@@ -197,6 +197,8 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
     assigned_to: str | None = None
     """The only node that may claim the task, until `assigned_until`."""
     assigned_until: float | None = None
+    fair_key: str | None = None
+    """Of a task whose type is fair: the key whose turn it waits for (`turns.py`)."""
 
     @property
     def event_project(self) -> str:

@@ -65,6 +65,8 @@ class TypeConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """For the whole type."""
     key_limit: LimitRule | None = None
     """For each key separately."""
+    fair: bool = False
+    """Whether the keys take turns."""
     unique: Unique | None = None
     """The window in which no other task of the same arguments is enqueued."""
     arguments: dict[str, Any] | None = None

@@ -323,7 +323,8 @@ class Sweeper(Loop):
 
         async def limits() -> int:
             before = now - NODE_SECONDS
-            return await self._store.upkeep.prune_limits(before=before, limit=PRUNE_BATCH)
+            limits = await self._store.upkeep.prune_limits(before=before, limit=PRUNE_BATCH)
+            return limits + await self._store.upkeep.prune_turns(before=before, limit=PRUNE_BATCH)
 
         async def counters() -> int:
             return await self._store.upkeep.prune_counters(limit=PRUNE_BATCH)

@@ -89,6 +89,7 @@ def _named(config: TypeConfig) -> dict[str, object]:
         "unique": None if config.unique is None else codec.dumps(config.unique),
         **_limit("", config.limit),
         **_limit("key_", config.key_limit),
+        "fair": config.fair or None,
     }
     return {name: value for name, value in named.items() if value is not None}
 

@@ -28,6 +28,7 @@ from holdfast.queue.operator_calls import OperatorCalls
 from holdfast.queue.queues import QueueView
 from holdfast.queue.stats import Stats
 from holdfast.queue.why import Why
+from holdfast.store.rows import KeyWeight
 
 
 class BlockingOperatorCalls:
@@ -185,6 +186,19 @@ class BlockingOperatorCalls:
     def resume_queue(self, name: str = "default", *, actor: str = "api", reason: str = "") -> None:
         """Resumes a paused queue."""
         self._calls.call(lambda: self._queue.resume_queue(name, actor=actor, reason=reason))
+
+    def set_weight(
+        self, type: str, key: str, weight: int, *, actor: str = "api", reason: str = ""
+    ) -> None:
+        """Sets how many tasks a key of a fair type starts in one turn, from the next claim on. The weight of
+        all other keys is 1. The key `""` is that of tasks without a key."""
+        self._calls.call(
+            lambda: self._queue.set_weight(type, key, weight, actor=actor, reason=reason)
+        )
+
+    def weights(self, type: str, *, after: str = "", limit: int = 100) -> list[KeyWeight]:
+        """Returns the keys of a type whose weight is not 1, by key, from the first one behind `after`."""
+        return self._calls.call(lambda: self._queue.weights(type, after=after, limit=limit))
 
     def get_dead_tasks(
         self,

@@ -65,6 +65,8 @@ class TypeOptions(TypedDict, total=False):
     """none: as `rate`, for each `key` of an enqueue separately."""
     key_concurrency: int | None
     """none: as `concurrency`, for each `key` separately."""
+    fair: bool
+    """`False`: whether the tasks of different `key`s take turns (docs/howto/fairness.md)."""
     burst: int
     """1: starts that a rate allows at once after a pause. Needs `rate` or `key_rate`."""
     unique: Unique | None
@@ -133,6 +135,7 @@ def type_config(options: TypeOptions) -> TypeConfig:
         key_limit=rule(
             options.get("key_rate"), _whole(options, "key_concurrency", LIMIT_MAX), burst
         ),
+        fair=_flag(options, "fair"),
     )
 
 
@@ -174,6 +177,13 @@ def schedule_of(handler: Handler, cron: str, timezone: str) -> Schedule:
 def _whole(options: Any, name: str, most: int) -> int | None:
     value = options.get(name)
     return None if value is None else check_whole(name, value, least=1, most=most, wrong=BadConfig)
+
+
+def _flag(options: Any, name: str) -> bool:
+    value = options.get(name, False)
+    if not isinstance(value, bool):
+        raise BadConfig(f"{name} is {shown(value)}: give True or False")
+    return value
 
 
 def _positive(options: Any, name: str) -> float | None:

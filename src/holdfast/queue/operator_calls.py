@@ -24,6 +24,7 @@ from holdfast.queue.queues import QueueView
 from holdfast.queue.stats import Stats
 from holdfast.queue.subscriptions import Unsubscribe
 from holdfast.queue.why import Why
+from holdfast.store.rows import KeyWeight
 
 
 class OperatorCalls:
@@ -171,6 +172,17 @@ class OperatorCalls:
     ) -> None:
         """Resumes a paused queue."""
         await self.parts.queues.resume(name, By(actor, reason))
+
+    async def set_weight(
+        self, type: str, key: str, weight: int, *, actor: str = "api", reason: str = ""
+    ) -> None:
+        """Sets how many tasks a key of a fair type starts in one turn, from the next claim on. The weight of
+        all other keys is 1. The key `""` is that of tasks without a key."""
+        await self.parts.weights.set(type, key, weight, By(actor, reason))
+
+    async def weights(self, type: str, *, after: str = "", limit: int = 100) -> list[KeyWeight]:
+        """Returns the keys of a type whose weight is not 1, by key, from the first one behind `after`."""
+        return await self.parts.weights.list(type, after=after, limit=limit)
 
     async def scale_workers(self, count: int) -> int:
         """Adds `count` workers to this process, or removes some if it is negative, and returns the new

@@ -2,7 +2,7 @@
 
 Each part gets its dependencies in its constructor and has no other shared state. `TaskQueue`, the command
 line and the gateways call the same use cases: `tasks`, `interventions`, `decisions`, `queues`,
-`schedules`, `dead_letters`, `nodes` and `stats`.
+`weights`, `schedules`, `dead_letters`, `nodes` and `stats`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.queue.stats import Statistics
 from holdfast.queue.tasks import Tasks
 from holdfast.queue.types import KnownTypes
+from holdfast.queue.weights import Weights
 from holdfast.queue.why import hindrance
 
 
@@ -49,6 +50,7 @@ class Parts:
         types = KnownTypes(handlers, self.settings)
         self.tasks = Tasks(self.sessions, self.settings)
         self.queues = Queues(self.sessions, handlers)
+        self.weights = Weights(self.sessions, types)
         self.schedules = Schedules(self.sessions, types)
         self.dead_letters = DeadLetters(self.sessions, self.tasks)
         self.interventions = Interventions(self.sessions, self.tasks, self.settings)

@@ -108,6 +108,7 @@ class KnownTypes:
                 max_deaths=whole.max_deaths or 1,
             ),
             rules=_rules(config, type, options.key),
+            fair=config.fair,
             defaulted=frozenset(defaulted),
         )
 

@@ -77,7 +77,7 @@ def reasons_of(view: Situation) -> list[Reason]:
             return [
                 *(*_on_hold(task), *_assigned(view), *_not_due(view)),
                 *(*_queue_paused(view), *_no_handler(view), *_limits_full(view)),
-            ]
+            ] or _turn(view)
         case Status.RUNNING:
             return [_running(view)]
         case Status.STUCK:
@@ -259,6 +259,19 @@ def _limits_full(view: Situation) -> list[Reason]:
         }
         reasons.append(Reason(code, text, data))
     return reasons
+
+
+def _turn(view: Situation) -> list[Reason]:
+    """Of a task that waits for a free worker only, if its type is fair."""
+    if view.place is None:
+        return []
+    key, ahead, keys, round_ = view.place
+    whose = f"of its key '{key}'" if key else "of the tasks without a key"
+    text = (
+        f"it waits for the turn {whose}: {ahead} of its tasks are ahead, and {keys} keys take turns, which "
+        f"start {round_} tasks in a round"
+    )
+    return [Reason("turn", text, {"key": key, "ahead": ahead, "keys": keys, "round": round_})]
 
 
 async def _workers_busy(store: Store, task: Task) -> Reason:

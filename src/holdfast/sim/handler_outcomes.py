@@ -39,7 +39,7 @@ TYPES: Final = (
 RULES: Final[dict[str, dict[str, object]]] = {
     "limited": {"concurrency": CONCURRENCY},
     "rated": {"rate": f"{RATE}/{RATE_SECONDS}s"},
-    "keyed": {"key_concurrency": KEY_CONCURRENCY},
+    "keyed": {"key_concurrency": KEY_CONCURRENCY, "fair": True},
     STALLING: {"progress_timeout": 4.0},
     NIGHTLY: {"concurrency": NIGHTLY_CONCURRENCY, "max_attempts": NIGHTLY_ATTEMPTS},
 }

@@ -1,4 +1,4 @@
-"""Claims: the shortcut first, then the general path for tasks with limits.
+"""Claims: the shortcut first, then the general path for tasks with limits and of fair types.
 
 Promises: an answered claim is durable with its events, under a new fence. A claim does not wait for rows that
 another transaction holds. Never: runs a task.
@@ -6,7 +6,6 @@ another transaction holds. Never: runs a task.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -16,10 +15,11 @@ from holdfast.core.task import Priority
 from holdfast.errors import StoreUnavailable
 from holdfast.store.access import Access
 from holdfast.store.fast import claim as fast
-from holdfast.store.port import RowHeld
+from holdfast.store.port import Aside, RowHeld
 from holdfast.store.script import Script
 from holdfast.store.scripts import claim as scripts
 from holdfast.store.scripts.claim import Wait
+from holdfast.store.scripts.turns import in_turn
 
 
 async def claim(access: Access, request: ClaimRequest) -> Claimed:
@@ -44,33 +44,31 @@ async def claim(access: Access, request: ClaimRequest) -> Claimed:
 
 
 async def _claim(access: Access, request: ClaimRequest) -> Claimed:
-    claimed, limited_ids = await fast.claim(access, request)
-    if not limited_ids:
+    claimed, aside = await fast.claim(access, request)
+    if not (aside.limited or aside.fair):
         return claimed
-    counted = await _claim_counted(access, limited_ids, request)
-    return _together(claimed, counted, len(limited_ids))
+    counted = await _claim_counted(access, aside, request)
+    return _together(claimed, counted, len(aside.limited) + len(aside.fair))
 
 
-async def _claim_counted(access: Access, ids: Sequence[str], request: ClaimRequest) -> Claimed:
-    """Claims tasks with limits. Waits briefly for a held limit: another transaction inserts it or finishes a
-    task of it, and both are as short as this claim."""
+async def _claim_counted(access: Access, aside: Aside, request: ClaimRequest) -> Claimed:
+    """Claims tasks with limits and of fair types. Waits briefly for a held limit or turn: another transaction
+    inserts it, finishes a task of it or claims, and each is as short as this claim."""
     try:
-        claimed = await _claim_limited(access, ids, request, Wait.IF_NONE_IS_FREE)
+        claimed = await _claim_aside(access, aside, request, Wait.IF_NONE_IS_FREE)
     except RowHeld:
-        return await _claim_limited(access, ids, request, Wait.NEVER)
+        return await _claim_aside(access, aside, request, Wait.NEVER)
     if claimed.held_types:
         with suppress(StoreUnavailable):
-            late = await _claim_limited(access, ids, request, Wait.BRIEFLY)
+            late = await _claim_aside(access, aside, request, Wait.BRIEFLY)
             return _together(replace(claimed, held_types=()), late, len(late.tasks) + late.parked)
     return claimed
 
 
-async def _claim_limited(
-    access: Access, ids: Sequence[str], request: ClaimRequest, wait: Wait
-) -> Claimed:
+async def _claim_aside(access: Access, aside: Aside, request: ClaimRequest, wait: Wait) -> Claimed:
     return await access.write(
-        lambda: scripts.claim_limited(
-            ids,
+        lambda: scripts.claim_aside(
+            aside,
             request,
             now=(now := access.now()),
             record_id=access.ids.record(now),
@@ -90,6 +88,7 @@ async def claim_aged(
         aged = yield from access.dialect.pick_aged(
             request, now=now, ageing_seconds=ageing_seconds, below=below
         )
+        aged = yield from in_turn(aged, now)
         limits = yield from scripts.lock_briefly(aged)
         return (
             yield from scripts.claim_these(
@@ -109,9 +108,13 @@ async def claim_aged(
 
 
 def _together(plain: Claimed, limited: Claimed, candidates: int) -> Claimed:
-    """Joins the results of both parts of a claim. `candidates`: how many tasks with limits the first part
-    read."""
-    tasks = sorted(plain.tasks + limited.tasks, key=lambda task: (task.priority, task.due_at))
+    """Joins the results of both parts of a claim. `candidates`: how many tasks the first part left to the
+    second."""
+    tasks = plain.tasks + limited.tasks
+    if any(task.fair_key is not None for task in limited.tasks):
+        tasks.sort(key=lambda task: task.priority)  # Within a priority, turns are in order already.
+    else:
+        tasks.sort(key=lambda task: (task.priority, task.due_at))
     others_took = candidates - len(limited.tasks) - limited.parked > 0 and not limited.held_types
     return Claimed(
         tasks,

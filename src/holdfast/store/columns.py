@@ -87,6 +87,7 @@ _TABLE: Final[tuple[tuple[Column, Use], ...]] = (
     (Column("progress_due_at", _TIME), _CHANGED),
     (Column("assigned_to", "text"), _CHANGED),
     (Column("assigned_until", _TIME), _CHANGED),
+    (Column("fair_key", "text"), _NEW),
 )
 
 

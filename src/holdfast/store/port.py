@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.decide import Transition
@@ -150,6 +150,18 @@ class Driver(Protocol):
         ...
 
 
+class Aside(NamedTuple):
+    """The ids of tasks that a shortcut leaves to the general path of claims."""
+
+    limited: list[str]
+    """Tasks with limits."""
+    fair: list[str]
+    """Tasks of fair types, with and without limits. Others of their lanes may start in their place."""
+
+
+NONE_ASIDE: Final = Aside([], [])
+
+
 class FastPaths(Protocol):
     """The shortcuts of a dialect: scripts of few statements. `insert_one` and `start_one` are one
     statement."""
@@ -173,12 +185,13 @@ class FastPaths(Protocol):
 
     def claim(
         self, claim: ClaimRequest, *, now: float, record_id: int
-    ) -> Script[tuple[Claimed, list[str]]]:
-        """Claims tasks without limits. Also returns the ids of tasks with limits that were next in order."""
+    ) -> Script[tuple[Claimed, Aside]]:
+        """Claims tasks without limits, whose types are not fair. Also returns the others that were next in
+        order."""
         ...
 
     def claim_next(self, claim: ClaimRequest, *, now: float, record_id: int) -> Script[list[Task]]:
-        """Claims the first task in line. Claims nothing if it has limits."""
+        """Claims the first task in line. Claims nothing if it has limits or its type is fair."""
         ...
 
     def complete_plain(

@@ -17,6 +17,7 @@ from holdfast.store.names import resolve
 from holdfast.store.rows import (
     DeadLetterGroup,
     Dependency,
+    KeyWeight,
     NodeRow,
     TypeRow,
     read_dependencies,
@@ -115,6 +116,11 @@ class Reads:
 
     async def types(self) -> list[TypeRow]:
         return [TypeRow(*row) for row in await self._access.rows("types")]
+
+    async def weights(self, type: str, after: str, limit: int) -> list[KeyWeight]:
+        """The keys of a type whose weight is not 1, in order, behind the key `after`."""
+        rows = await self._access.rows("weights", type=type, after=after, limit=limit)
+        return [KeyWeight(*row) for row in rows]
 
     async def schedules(self) -> list[Schedule]:
         return [Schedule(*row) for row in await self._access.rows("schedules")]

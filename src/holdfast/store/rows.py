@@ -45,6 +45,15 @@ class TypeRow(msgspec.Struct, frozen=True):
     config_json: str
 
 
+class KeyWeight(msgspec.Struct, frozen=True):
+    """How many tasks a key of a fair type starts in one turn."""
+
+    key: str
+    weight: int
+    set_by: str
+    set_at: float
+
+
 class DeadLetterGroup(msgspec.Struct, frozen=True):
     """Dead letters with one fingerprint."""
 

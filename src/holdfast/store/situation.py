@@ -21,8 +21,11 @@ from holdfast.store.rows import (
     read_queues,
 )
 from holdfast.store.script import Script, call
+from holdfast.store.scripts.turns import lane_of
 
 HOLDERS_MAX: Final = 10
+AHEAD_MAX: Final = 1_000
+KEYS_SHOWN: Final = 100
 
 
 class Holder(NamedTuple):
@@ -40,6 +43,18 @@ class LimitInUse(NamedTuple):
     holders: list[Holder]
 
 
+class Place(NamedTuple):
+    """Where a ready task of a fair type stands."""
+
+    key: str
+    ahead: int
+    """Tasks of the same key that start before it, at most `AHEAD_MAX`."""
+    keys: int
+    """Keys with waiting tasks, its own included, at most `KEYS_SHOWN`."""
+    round: int
+    """The sum of the weights of these keys."""
+
+
 class Situation(msgspec.Struct, frozen=True):
     """A task and what it may wait for. Fields that do not matter in its status are empty."""
 
@@ -52,6 +67,8 @@ class Situation(msgspec.Struct, frozen=True):
     pauses: list[QueuePause] = []
     nodes: list[NodeRow] = []
     limits: list[LimitInUse] = []
+    place: Place | None = None
+    """Of a ready task whose type is fair."""
 
 
 def read_situation(task_id: str, now: float) -> Script[Situation | None]:
@@ -69,7 +86,8 @@ def read_situation(task_id: str, now: float) -> Script[Situation | None]:
             pauses = yield from read_queues()
             nodes = yield from read_nodes()
             limits = (yield from _limits_of(task)) if task.limits else []
-            return Situation(task, now, pauses=pauses, nodes=nodes, limits=limits)
+            place = (yield from _place(task, now)) if _is_in_turn(task) else None
+            return Situation(task, now, pauses=pauses, nodes=nodes, limits=limits, place=place)
         case Status.RUNNING:
             return Situation(task, now, nodes=(yield from read_nodes()))
         case _:
@@ -96,3 +114,16 @@ def _limits_of(task: Task) -> Script[list[LimitInUse]]:
         rows = yield call("limit_holders", name=limit.name, limit=HOLDERS_MAX)
         in_use.append(LimitInUse(limit, [Holder(*row) for row in rows]))
     return in_use
+
+
+def _is_in_turn(task: Task) -> bool:
+    return task.fair_key is not None and task.gate is None
+
+
+def _place(task: Task, now: float) -> Script[Place]:
+    lane = lane_of(task)._asdict()
+    key = task.fair_key or ""
+    ahead = yield call("fair_ahead", **lane, key=key, due=task.due_at, limit=AHEAD_MAX)
+    rows = yield call("fair_keys", **lane, first="", most=KEYS_SHOWN, due=now)
+    weights = [weight for _, weight, is_ready in rows if is_ready]
+    return Place(key, ahead[0][0], len(weights), sum(weights))

@@ -10,11 +10,17 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
+from holdfast.core.turns import WeightChange
 from holdfast.store.access import Access
 from holdfast.store.beside import Beside
 from holdfast.store.rows import TypeRow
 from holdfast.store.script import StatementCall, one
-from holdfast.store.scripts import admin, nodes as node_scripts, types as type_scripts
+from holdfast.store.scripts import (
+    admin,
+    nodes as node_scripts,
+    types as type_scripts,
+    weights as weight_scripts,
+)
 from holdfast.store.scripts.audit import Act
 
 
@@ -38,6 +44,16 @@ class Upkeep:
     async def announce_schedules(self, names: Sequence[str], *, now: float) -> None:
         """Records that the code of a live node has these schedules."""
         await self._run("announce_schedules", names=list(names), now=now)
+
+    async def set_weight(
+        self, change: WeightChange, *, actor: str, reason: str = "", beside: Beside | None = None
+    ) -> None:
+        """Sets how many tasks a key of a fair type starts in one turn, from the next claim on."""
+        await self._access.run(
+            partial(
+                weight_scripts.set_weight, change=change, actor=actor, reason=reason, beside=beside
+            )
+        )
 
     async def leave(self, node: str) -> None:
         """Removes a node that stops. Tasks that prefer it are open to all."""
@@ -98,6 +114,10 @@ class Upkeep:
     async def prune_limits(self, *, before: float, limit: int) -> int:
         """Removes limits that no task has used since `before`. Returns how many."""
         return len(await self._run("prune_limits", before=before, limit=limit))
+
+    async def prune_turns(self, *, before: float, limit: int) -> int:
+        """Removes turns of lanes that no claim has used since `before`. Returns how many."""
+        return len(await self._run("prune_turns", before=before, limit=limit))
 
     async def prune_counters(self, *, limit: int) -> int:
         """Removes counters that are zero. Returns how many."""

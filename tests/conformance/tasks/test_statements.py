@@ -227,7 +227,7 @@ def test_both_dialects_have_the_same_tables_and_columns() -> None:
         table = table[: table.index("\n)")]
         columns = re.findall(
             r"^    (\w+) +(text|integer|bigint|smallint|real|double precision)", table, re.MULTILINE
-        )
+        ) + re.findall(r"ALTER TABLE holdfast_task ADD COLUMN (\w+) (text)", text)
         assert [name for name, _ in columns if name in TASK_COLUMNS] == list(TASK_COLUMNS)
         if dialect == "postgres":
             assert set(COLUMNS["task"]) <= set(columns)
@@ -235,6 +235,13 @@ def test_both_dialects_have_the_same_tables_and_columns() -> None:
 
 # -- plans -------------------------------------------------------------------------------------------
 
+FAIR_LANE: dict[str, Any] = {
+    "type": "work",
+    "gate": "",
+    "queue": "default",
+    "project": "default",
+    "priority": 2,
+}
 COMMON: list[tuple[str, dict[str, Any], str]] = [
     ("ready_waiters", {"claims": ["a"], "limit": 1, "now": 1.0}, "holdfast_lease_waiter_claim"),
     ("lease_queue", {"resource": "r", "claim_id": "a", "now": 1.0}, "holdfast_lease_waiter_claim"),
@@ -244,6 +251,7 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
     ("next_due", {"queues": ["default"], "now": 1.0}, "holdfast_task_ready"),
     ("first_due", {"queues": ["default"]}, "holdfast_task_ready"),
     ("parked_tasks", {"gate": "g", "limit": 10}, "holdfast_task_gate"),
+    ("fair_keys", {**FAIR_LANE, "first": "", "most": 10, "due": 1.0}, "holdfast_task_fair"),
     ("open_edges", {"ids": ["a"], "limit": 10}, "holdfast_edge_parent"),
     (
         "more_edges",

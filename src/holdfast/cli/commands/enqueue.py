@@ -58,7 +58,7 @@ def enqueue(
     queue: Annotated[str | None, Parameter(help="Another queue than the type's.")] = None,
     project: Annotated[str | None, Parameter(help="Another project than the token's.")] = None,
     max_attempts: MaxAttempts = None,
-    key: Annotated[str | None, Parameter(help="The key that key limits count by.")] = None,
+    key: Annotated[str | None, Parameter(help="The key for limits of keys and for turns.")] = None,
     idempotency_key: Annotated[
         str | None, Parameter(help="Makes the command safe to repeat.")
     ] = None,

@@ -16,6 +16,7 @@ from holdfast.core.task import Status, Task
 from holdfast.store.columns import SHAPE, shape_values, to_task
 from holdfast.store.fast.lanes import Lanes, firsts_of
 from holdfast.store.fast.texts import enqueued_tail, insert_one
+from holdfast.store.port import Aside
 from holdfast.store.script import Script, StatementCall, call
 from holdfast.store.scripts.work import counted, deltas_json, shifted
 
@@ -71,7 +72,7 @@ class PostgresFast:
 
     def claim(
         self, claim: ClaimRequest, *, now: float, record_id: int
-    ) -> Script[tuple[Claimed, list[str]]]:
+    ) -> Script[tuple[Claimed, Aside]]:
         look = self._lanes.look(claim)
         records = yield call(
             "claim_plain",
@@ -82,17 +83,17 @@ class PostgresFast:
             limit=claim.limit,
             **_taking(claim, now, record_id),
         )
-        limited = records[0]["limited"] or []
+        aside = Aside(records[0]["limited"] or [], records[0]["fair"] or [])
         taken = [record for record in records if record["id"] is not None]
         taken.sort(key=itemgetter("priority", "due_at", "nth"))
         look_again, blind_seconds = look.claimed(
             firsts_of(map(itemgetter("queue", "priority", "due_at", "nth"), taken)),
-            picked=len(taken) + len(limited),
+            picked=len(taken) + len(aside.limited) + len(aside.fair),
             now=now,
-            limited_due_at=records[0]["limited_due_at"],
+            limited_due_at=records[0]["aside_due_at"],
         )
-        tasks = [to_task(record[3:]) for record in taken]
-        return Claimed(tasks, look_again=look_again, blind_seconds=blind_seconds), limited
+        tasks = [to_task(record[4:]) for record in taken]
+        return Claimed(tasks, look_again=look_again, blind_seconds=blind_seconds), aside
 
     def claim_next(self, claim: ClaimRequest, *, now: float, record_id: int) -> Script[list[Task]]:
         return (

@@ -14,9 +14,11 @@ from holdfast.core.submit import Submission, inserted_at
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.columns import SHAPE, plain_values, shape_values
 from holdfast.store.fast.texts import insert_one, insert_started
+from holdfast.store.port import NONE_ASIDE, Aside
 from holdfast.store.script import Script, StatementCall, call, call_rows
 from holdfast.store.scripts.claim import claim_these
 from holdfast.store.scripts.limits import lock_of
+from holdfast.store.scripts.turns import in_turn
 from holdfast.store.scripts.work import Recorder, counted, record, shifted
 
 
@@ -70,21 +72,21 @@ class SqliteFast:
 
     def claim(
         self, claim: ClaimRequest, *, now: float, record_id: int
-    ) -> Script[tuple[Claimed, list[str]]]:
+    ) -> Script[tuple[Claimed, Aside]]:
         places = yield from _scan_next(claim, now)
         row_ids = [row_id for row_id, _ in places]
-        if any(limited for _, limited in places):
-            picked = yield call("get_rows", row_ids=row_ids)
+        if any(is_aside for _, is_aside in places):
+            picked = yield from in_turn((yield call("get_rows", row_ids=row_ids)), now)
             limits = yield from lock_of(picked, wait=True)
             claimed = yield from claim_these(
                 picked, claim, limits, now=now, record_id=record_id, recorder=self._recorder
             )
-            return claimed, []
-        return Claimed((yield from self._take(row_ids, claim, now, record_id))), []
+            return claimed, NONE_ASIDE
+        return Claimed((yield from self._take(row_ids, claim, now, record_id))), NONE_ASIDE
 
     def claim_next(self, claim: ClaimRequest, *, now: float, record_id: int) -> Script[list[Task]]:
         places = yield from _scan_next(replace(claim, limit=1), now)
-        row_ids = [row_id for row_id, limited in places if not limited]
+        row_ids = [row_id for row_id, is_aside in places if not is_aside]
         return (yield from self._take(row_ids, claim, now, record_id))
 
     def _take(
@@ -149,7 +151,7 @@ def _insertion(tasks: Sequence[Task], now: float, record_id: str) -> StatementCa
 
 
 def _scan_next(claim: ClaimRequest, now: float) -> Script[list[tuple[int, int]]]:
-    """The row ids of the next tasks in order, and whether each has limits."""
+    """The row ids of the next tasks in order, and whether the general path claims each."""
     queues = yield from open_queues(claim.queues)
     places: list[tuple[int, int]] = []
     for priority in Priority:

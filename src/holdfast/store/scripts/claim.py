@@ -1,36 +1,35 @@
-"""The general claim path: tasks with limits, and aged tasks.
+"""The general claim path: tasks with limits, tasks of fair types, and aged tasks.
 
-Tasks without limits are claimed by the dialect's fast path (`store/fast`). Tasks whose limits have to be
-locked and checked are claimed here.
+Other tasks are claimed by the dialect's fast path (`store/fast`). Tasks whose limits have to be locked and
+checked, and tasks whose keys take turns, are claimed here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final
+
+from msgspec.structs import replace
 
 from holdfast.core import decide, limit as rules
 from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.task import Task
+from holdfast.store.port import Aside
 from holdfast.store.script import Script, call
-from holdfast.store.scripts import limits as limit_scripts
+from holdfast.store.scripts import limits as limit_scripts, turns
 from holdfast.store.scripts.limits import Limits
 from holdfast.store.scripts.work import Recorder, Work
 
-BRIEF_MILLISECONDS: Final = "200"
-"""Lock timeout for limits. Only short store transactions lock a limit, each until its commit is on disk."""
-
 
 class Wait(Enum):
-    """Whether a claim waits for limits that other transactions hold, or that do not exist yet."""
+    """Whether a claim waits for limits and turns that other transactions hold, or that do not exist yet."""
 
     NEVER = "never"
     """Skip tasks with such limits; they stay queued."""
     IF_NONE_IS_FREE = "if none is free"
     """As NEVER, unless no limit at all could be locked; then as BRIEFLY."""
     BRIEFLY = "briefly"
-    """Wait up to `BRIEF_MILLISECONDS`; a limit that is held for longer fails the transaction."""
+    """Wait up to `turns.BRIEF_MILLISECONDS`; a limit that is held for longer fails the transaction."""
 
 
 def claim_these(
@@ -49,10 +48,10 @@ def claim_these(
     kinds = {task.limits: task.limit_names for task in candidates}
     lacking = {kind for kind, names in kinds.items() if not limits.keys() >= set(names)}
     judged = [task for task in candidates if task.limits not in lacking] if lacking else candidates
-    turns = yield from limit_scripts.turns_of(work, judged, limits)
+    admission = yield from limit_scripts.admission_of(work, judged, limits)
     taken = []
     for task in judged:
-        full = turns.admit(task)
+        full = admission.admit(task)
         if full is not None:
             limit_scripts.park(work, task, full, limits)
             continue
@@ -72,7 +71,7 @@ def claim_these(
         taken,
         opens_at=min((at for at in openings if at is not None), default=None),
         parked=len(judged) - len(taken),
-        look_again=turns.let_in > 0,
+        look_again=admission.let_in > 0,
         held_types=_types(candidates, lacking) if lacking else (),
     )
 
@@ -81,8 +80,8 @@ def _types(tasks: Sequence[Task], lacking: set[str | None]) -> tuple[str, ...]:
     return tuple(sorted({task.type for task in tasks if task.limits in lacking}))
 
 
-def claim_limited(
-    ids: Sequence[str],
+def claim_aside(
+    aside: Aside,
     claim: ClaimRequest,
     *,
     now: float,
@@ -90,24 +89,46 @@ def claim_limited(
     recorder: Recorder,
     wait: Wait,
 ) -> Script[Claimed]:
-    """Claims from candidates that a scan of the ready index returned."""
-    tasks = yield call("lock_queued", ids=sorted(ids))
+    """Claims what a scan of the ready index has found and left to this path."""
+    fair_ids, held_types = list[str](), frozenset[str]()
+    if aside.fair:
+        fair_ids, held_types = yield from _take_turns(aside.fair, now, wait)
+    tasks: list[Task] = yield call("lock_queued", ids=sorted(aside.limited + fair_ids))
+    if fair_ids:
+        tasks = turns.in_order(tasks, fair_ids)
     limits: Limits = {}
     if wait is not Wait.BRIEFLY:
         limits = yield from limit_scripts.lock_of(tasks, wait=False)
     if tasks and not limits and wait is not Wait.NEVER:
         limits = yield from lock_briefly(tasks)
-    return (
-        yield from claim_these(
-            tasks, claim, limits, now=now, record_id=record_id, recorder=recorder
-        )
+    claimed = yield from claim_these(
+        tasks, claim, limits, now=now, record_id=record_id, recorder=recorder
     )
+    if held_types:
+        claimed = replace(claimed, held_types=tuple(sorted(held_types.union(claimed.held_types))))
+    return claimed
+
+
+def _take_turns(
+    candidates: list[str], now: float, wait: Wait
+) -> Script[tuple[list[str], frozenset[str]]]:
+    """The ids of the tasks of fair types that start in the place of these, and the types whose turn another
+    transaction holds."""
+    slots = yield from turns.read_slots(candidates)
+    held: turns.Turns = {}
+    if wait is not Wait.BRIEFLY:
+        held = yield from turns.lock(slots, now, wait=False)
+    if not held and wait is not Wait.NEVER:
+        yield call("wait_briefly", milliseconds=turns.BRIEF_MILLISECONDS)
+        held = yield from turns.lock(slots, now)
+    ids = yield from turns.chosen(slots, held, now)
+    return ids, frozenset(lane.type for lane in slots if lane not in held)
 
 
 def lock_briefly(tasks: Sequence[Task]) -> Script[Limits]:
-    """Locks all limits of these tasks, or fails after `BRIEF_MILLISECONDS`."""
+    """Locks all limits of these tasks, or fails after `turns.BRIEF_MILLISECONDS`."""
     if any(task.limits for task in tasks):
-        yield call("wait_briefly", milliseconds=BRIEF_MILLISECONDS)
+        yield call("wait_briefly", milliseconds=turns.BRIEF_MILLISECONDS)
     return (yield from limit_scripts.lock_of(tasks, wait=True))
 
 

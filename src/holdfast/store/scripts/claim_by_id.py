@@ -83,8 +83,8 @@ def claim_loaded(work: Work, request: ClaimById) -> Script[Answer]:
 def _admitted(work: Work, task: Task) -> Script[bool]:
     """Takes the permits of the task's limits. Tasks that are parked before it go first."""
     limits = yield from claims.lock_briefly([task])
-    turns = yield from limit_scripts.turns_of(work, [task], limits)
-    is_admitted = turns.admit(task) is None
+    admission = yield from limit_scripts.admission_of(work, [task], limits)
+    is_admitted = admission.admit(task) is None
     if is_admitted:
         yield from limit_scripts.save(limits, work.now)
     return is_admitted

@@ -22,6 +22,7 @@ from holdfast.core.gate import gate_of, is_limit, without_preference
 from holdfast.core.limit import Limit, LimitRule
 from holdfast.core.task import Status, Task
 from holdfast.store.script import Script, call, call_rows
+from holdfast.store.scripts import turns
 from holdfast.store.scripts.work import Work
 
 UNPARK_MAX: Final = 100
@@ -148,17 +149,23 @@ class Admission:
 
     def _let_in_before(self, task: Task, name: str) -> None:
         heads = self._heads.get(name, [])
-        while heads and _place(heads[0]) < _place(task):
+        while heads and not _is_in_turn(task, name) and _place(heads[0]) < _place(task):
             self._limits[name] = unpark(self._work, [heads.pop(0)], self._limits[name])
             self._reserved[name] = self._reserved.get(name, 0) + 1
             self.let_in += 1
+
+
+def _is_in_turn(task: Task, name: str) -> bool:
+    """Whether the keys of the task's type take turns at the limit. Then a parked task does not precede
+    another by its due time."""
+    return task.fair_key is not None and not rules.is_of_key(name)
 
 
 def _place(task: Task) -> tuple[int, float]:
     return task.priority, task.due_at
 
 
-def turns_of(work: Work, tasks: Sequence[Task], limits: Limits) -> Script[Admission]:
+def admission_of(work: Work, tasks: Sequence[Task], limits: Limits) -> Script[Admission]:
     """Reads the tasks that are parked ahead of these candidates, at limits with permits."""
     heads: dict[str, list[Task]] = {}
     free = {name: rules.permits(limit, work.now) for name, limit in limits.items() if limit.head}
@@ -168,7 +175,7 @@ def turns_of(work: Work, tasks: Sequence[Task], limits: Limits) -> Script[Admiss
     if places:
         for task in tasks:
             for name in task.limit_names:
-                if name in places:
+                if name in places and not _is_in_turn(task, name):
                     places[name].append(_place(task))
     for name, asking in places.items():
         limit = limits[name]
@@ -237,8 +244,21 @@ def let_in(work: Work, limits: Limits) -> Script[int]:
         # Changes of this transaction are not written yet, so its tasks still count as parked in the database.
         parked: list[Task] = yield call("parked_tasks", gate=name, limit=most + loaded[name])
         tasks = [task for task in parked if task.id not in work.versions][:most]
+        if any(_is_in_turn(task, name) for task in tasks):
+            tasks = yield from _in_turn(work, tasks, name)
         work.load(tasks)
         pause = rules.LET_IN_SECONDS if len(tasks) == most else HELD_RETRY_SECONDS
         limits[name] = replace(unpark(work, tasks, limit), look_at=work.now + pause)
         opened += len(tasks)
     return opened
+
+
+def _in_turn(work: Work, tasks: list[Task], gate: str) -> Script[list[Task]]:
+    """The parked tasks that leave the gate in the place of these. Those that this transaction changes
+    otherwise are left out."""
+    slots = turns.slots_of(tasks)
+    held = yield from turns.lock(slots, work.now)
+    ids = yield from turns.chosen(slots, held, work.now)
+    free = sorted(task_id for task_id in ids if task_id not in work.versions)
+    leaving: list[Task] = yield call("lock_parked", ids=free, gate=gate)
+    return [*(task for task in tasks if task.fair_key is None), *leaving]

@@ -25,8 +25,9 @@ from holdfast.core.speaking import NodeAct, Voice
 from holdfast.core.task import DEFAULT_PROJECT, Task
 from holdfast.store.port import Dialect, RowHeld
 from holdfast.store.script import Script, call
-from holdfast.store.scripts.claim import Wait, claim_limited, claim_these, lock_briefly
+from holdfast.store.scripts.claim import Wait, claim_aside, claim_these, lock_briefly
 from holdfast.store.scripts.claim_by_id import claim_assigned
+from holdfast.store.scripts.turns import in_turn
 from holdfast.store.store import Store
 from holdfast.sync.speaking import heard
 from holdfast.sync.worker.live_rows import own
@@ -185,6 +186,7 @@ def _aged(
     aged = yield from dialect.pick_aged(
         request, now=now, ageing_seconds=plan.ageing_seconds, below=plan.state.served
     )
+    aged = yield from in_turn(aged, now)
     limits = yield from lock_briefly(aged)
     return (
         yield from claim_these(
@@ -198,11 +200,11 @@ def _in_line(
 ) -> Script[Claimed]:
     """The next in line. While another transaction holds a limit, the types behind it are looked at too: the
     tasks of the held limit would fill the line."""
-    claimed, limited = yield from dialect.fast.claim(request, now=now, record_id=ids.record(now))
-    if not limited:
+    claimed, aside = yield from dialect.fast.claim(request, now=now, record_id=ids.record(now))
+    if not (aside.limited or aside.fair):
         return claimed
-    counted = yield from claim_limited(
-        limited, request, now=now, record_id=ids.record(now), recorder=dialect, wait=wait
+    counted = yield from claim_aside(
+        aside, request, now=now, record_id=ids.record(now), recorder=dialect, wait=wait
     )
     found = _joined(claimed, counted)
     types = tuple(name for name in request.types if name not in counted.held_types)

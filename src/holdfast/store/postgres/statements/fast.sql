@@ -34,10 +34,11 @@ VALUES ({plain?}, 'queued', :now::float8, :now::float8, :due_at::float8, :record
 -- Selects tasks by priority and due time, claims those without limits and records the events, in one statement.
 -- Lanes are read lazily: the outer LIMIT stops the scan, so only selected rows are locked. A locked row does not
 -- move, so the update finds it by its ctid. The scan of each lane starts at its floor (floors.py).
--- For tasks with limits only the ids are returned, for the general path; so there is always at least one row.
+-- Of tasks with limits, and of fair types, only the ids are returned, for the general path; so there is always at least
+-- one row.
 -- FOR NO KEY UPDATE, here and below, does not conflict with a foreign key check in a caller's open transaction.
 -- index: holdfast_task_ready
--- returns: limited limited_due_at nth task
+-- returns: limited fair aside_due_at nth task
 WITH lane AS MATERIALIZED (
     SELECT q.name, p.priority, (:floors::float8[])[(q.n - 1) * 4 + p.priority + 1] AS floor,
         (:floor_nths::int[])[(q.n - 1) * 4 + p.priority + 1] AS floor_nth
@@ -45,8 +46,8 @@ WITH lane AS MATERIALIZED (
     WHERE NOT EXISTS (SELECT FROM holdfast_queue h WHERE h.name = q.name AND h.paused_at IS NOT NULL)
     ORDER BY p.priority, q.n
 ), picked AS MATERIALIZED (
-    SELECT t.id, t.limits, t.due_at, t.tid FROM lane CROSS JOIN LATERAL (
-        SELECT id, limits, due_at, ctid AS tid FROM holdfast_task
+    SELECT t.id, t.limits, t.fair_key, t.due_at, t.tid FROM lane CROSS JOIN LATERAL (
+        SELECT id, limits, fair_key, due_at, ctid AS tid FROM holdfast_task
         WHERE queue = lane.name AND priority = lane.priority AND status = 'queued' AND gate IS NULL
           AND (due_at, nth) >= (lane.floor, lane.floor_nth) AND due_at <= :now::float8 AND type = ANY(:types::text[])
           AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]))
@@ -58,7 +59,7 @@ WITH lane AS MATERIALIZED (
         lease_until = :now::float8 + :lease_seconds::float8, claim_id = :claim_id::text,
         lease_seconds = :own_lease_seconds::float8, progress_json = NULL,
         progress_due_at = :now::float8 + t.progress_timeout_seconds, history = right(t.history || ',' || :record_id::text, 2000)
-    FROM picked p WHERE t.ctid = p.tid AND p.limits IS NULL
+    FROM picked p WHERE t.ctid = p.tid AND p.limits IS NULL AND p.fair_key IS NULL
     RETURNING {task:t}, t.nth
 ), recorded AS (
     INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
@@ -71,13 +72,15 @@ WITH lane AS MATERIALIZED (
                GROUP BY project, queue, type, priority) g, (VALUES ('queued', -1), ('running', 1)) s(status, sign))
     FROM taken HAVING count(*) > 0
 )
-SELECT l.limited, l.limited_due_at, nth, {task}
-FROM (SELECT array_agg(id) AS limited, min(due_at) AS limited_due_at FROM picked WHERE limits IS NOT NULL) l
+SELECT l.limited, l.fair, l.aside_due_at, nth, {task}
+FROM (SELECT array_agg(id) FILTER (WHERE fair_key IS NULL) AS limited, array_agg(id) FILTER (WHERE fair_key IS NOT NULL) AS fair,
+          min(due_at) AS aside_due_at
+      FROM picked WHERE limits IS NOT NULL OR fair_key IS NOT NULL) l
 LEFT JOIN taken ON true;
 
 -- name: claim_next
 -- Claims only the first task, for an idle worker. Its plan starts much faster than that of `claim_plain`. A task
--- with limits is left to `claim_plain`. Lists are passed as joined texts, which a client encodes faster than arrays.
+-- with limits, or of a fair type, is left to `claim_plain`. Lists are passed as joined texts, which a client encodes faster than arrays.
 -- index: holdfast_task_ready
 -- returns: task
 WITH taken AS (
@@ -86,7 +89,7 @@ WITH taken AS (
         lease_until = :now::float8 + :lease_seconds::float8, claim_id = :claim_id::text,
         lease_seconds = :own_lease_seconds::float8, progress_json = NULL,
         progress_due_at = :now::float8 + t.progress_timeout_seconds, history = right(t.history || ',' || :record_id::text, 2000)
-    WHERE t.limits IS NULL AND t.ctid = (
+    WHERE t.limits IS NULL AND t.fair_key IS NULL AND t.ctid = (
         SELECT first.tid FROM (
             SELECT q.name, p.priority, (string_to_array(:floors::text, ' ')::float8[])[(q.n - 1) * 4 + p.priority + 1] AS floor,
                 (string_to_array(:floor_nths::text, ' ')::int[])[(q.n - 1) * 4 + p.priority + 1] AS floor_nth

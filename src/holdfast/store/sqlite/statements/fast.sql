@@ -44,10 +44,10 @@ SELECT {plain?}, 'running', 1, 2, 1, :now, :now, :due_at, :now, :node, :lease_un
 WHERE changes() = 1;
 
 -- name: scan_lane
--- As `pick_lane`, but returns only the rowid and whether the task has limits.
+-- As `pick_lane`, but returns only the rowid and whether the general path claims the task: it has limits or is of a fair type.
 -- index: holdfast_task_ready
--- returns: row_id limited
-SELECT rowid AS row_id, limits IS NOT NULL AS limited FROM holdfast_task
+-- returns: row_id is_aside
+SELECT rowid AS row_id, (limits IS NOT NULL OR fair_key IS NOT NULL) AS is_aside FROM holdfast_task
 WHERE queue = :queue AND priority = :priority AND status = 'queued' AND gate IS NULL
   AND due_at <= :now AND type IN (SELECT value FROM json_each(:types))
   AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
