@@ -45,9 +45,11 @@ class Fleet:
         self.store, self.site, self.door = store, site, door
         self.driver = SshDriver(store, door, SystemClock(), secret_ids(), site.options)
 
-    async def hosts(self, *names: str) -> list[str]:
+    async def hosts(self, *names: str, user: str | None = None) -> list[str]:
+        """`user`: of the machine. None: each host is a machine of its own."""
         entries = [
-            HostEntry(name=name, driver="ssh", address=self.site.address(name)) for name in names
+            HostEntry(name=name, driver="ssh", address=self.site.address(user or name))
+            for name in names
         ]
         added = [await Hosts(self.store).add("default", entry, By("test")) for entry in entries]
         return [host.id for host in added]
@@ -97,7 +99,7 @@ async def test_a_command_runs_on_a_host_without_an_agent(url: str, tmp_path: Pat
             task = await made.drive(execution)
             assert task.status in (status, Status.COMPLETED)
             assert await slot_of(made.store, host) == (nth, None)
-        state = made.site.home("web-1") / ".local/state/holdfast-ssh"
+        state = made.site.home("web-1") / ".local/state/holdfast-ssh" / host
         assert [path.name for path in (state / "journal").glob("*.log")] == [f"{2:016d}.log"]
 
 
@@ -121,6 +123,27 @@ async def test_a_lost_session_is_looked_at_later(tmp_path: Path) -> None:
         assert task.status is Status.FAILED
         assert task.failure_json is not None
         assert "exit code 3" in task.failure_json
+        assert mark.read_text() == "x\n"
+
+
+@pytest.mark.timeout(100)
+async def test_two_hosts_that_are_one_machine_and_user_keep_their_results(tmp_path: Path) -> None:
+    """As those of two stores are: no two hosts have one id."""
+    async with fleet(f"sqlite:///{tmp_path}/x.db", tmp_path) as made:
+        one, two = await made.hosts("web-1", "web-1-alias", user="box")
+        go, mark = tmp_path / "go", tmp_path / "mark"
+        [first] = await made.job(
+            [one], f"sh -c 'echo x >> {mark}; while [ ! -e {go} ]; do sleep 0.05; done'"
+        )
+        driving = asyncio.create_task(made.driver(first))
+        await exists(mark)
+        logins = made.site.logins
+        [second] = await made.job([two], "true")
+        assert (await made.drive(second)).status is Status.COMPLETED
+        await asyncio.to_thread(go.touch)
+        await driving
+        assert (await made.task(first)).status is Status.COMPLETED
+        assert made.site.logins == logins + 1
         assert mark.read_text() == "x\n"
 
 

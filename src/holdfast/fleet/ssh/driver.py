@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.agent.agent import Agent
 from holdfast.agent.executor import HostExecutor
 from holdfast.agent.journal import HostJournal
@@ -168,7 +170,8 @@ class SshDriver:
 
 @asynccontextmanager
 async def reach(host: Host, options: SshOptions, ids: Ids) -> AsyncIterator[Rig]:
-    """A session with a host. HostGone if it cannot be reached."""
+    """A session with a host. HostGone if it cannot be reached. The journal belongs to the id of the host,
+    which no other store has: several hosts, also of several stores, may share a machine and user."""
     try:
         # On use: most servers drive no hosts, and the package takes a while to import.
         from holdfast.fleet.ssh.channel import SshHost
@@ -177,7 +180,8 @@ async def reach(host: Host, options: SshOptions, ids: Ids) -> AsyncIterator[Rig]
             "hosts of the driver ssh need another package: pip install 'holdfast[ssh]'"
         ) from error
     target = read_target(host.address, host.name)
-    link = SshHost(target, options, ids.secret())
+    own = replace(options, folder=f"{options.folder}/{host.id}")
+    link = SshHost(target, own, ids.secret())
     try:
         await link.open()
         yield Rig(

@@ -29,7 +29,7 @@ class SshOptions(msgspec.Struct, frozen=True, kw_only=True):
     python: str = "python3"
     """The interpreter on the host: 3.9 or later."""
     folder: str = ".local/state/holdfast-ssh"
-    """Where the host keeps journal and output, below the home of the user."""
+    """Where a machine keeps journal and output, below the home of the user: a folder for each host."""
     connect_seconds: float = 15.0
     keepalive_seconds: float = 15.0
     """A connection that is silent three times this long has ended."""
