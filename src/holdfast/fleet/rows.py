@@ -24,13 +24,13 @@ from holdfast.core.fleet.model import (
     Vote,
     Webhook,
 )
+from holdfast.store.script import statements_of
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def own(statement: str) -> str:
-    """The name of a statement of this package."""
-    return f"holdfast.fleet:{statement}"
+own: Final = statements_of("holdfast.fleet")
+"""Names the statements of this package."""
 
 
 class Table(Generic[S]):

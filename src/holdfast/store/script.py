@@ -38,6 +38,11 @@ Guard: TypeAlias = Callable[[], Script[object]]
 """Makes a script that raises unless the transaction may go on."""
 
 
+def statements_of(package: str) -> Callable[[str], str]:
+    """How a package above the store calls its own statements (`store.sql.Statements`)."""
+    return f"{package}:{{}}".format
+
+
 def guarded(guard: Guard | None, script: Script[T]) -> Script[T]:
     """The script, after its guard, in the same transaction."""
     if guard is not None:

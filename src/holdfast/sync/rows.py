@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -12,14 +12,12 @@ from holdfast.core.event import NewEvent
 from holdfast.core.exchange.strategy import FieldClass, Strategies, Strategy
 from holdfast.core.node_identity import Boot, NodeIdentity, NodeState
 from holdfast.core.task import DEFAULT_PROJECT, Task
-from holdfast.store.script import Script, call
+from holdfast.store.script import Script, call, statements_of
 from holdfast.sync.errors import UnknownNode
 from holdfast.sync.sync_task import SyncRow
 
-
-def own(statement: str) -> str:
-    """The name of a statement of this package."""
-    return f"holdfast.sync:{statement}"
+own: Final = statements_of("holdfast.sync")
+"""Names the statements of this package."""
 
 
 class ProjectRow(msgspec.Struct, frozen=True):

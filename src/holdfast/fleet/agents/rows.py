@@ -12,14 +12,13 @@ from holdfast.core.fleet.model import SLOT, Agent, Execution, HostState, Job
 from holdfast.core.lease import LeaseRow
 from holdfast.core.node_identity import NodeState
 from holdfast.fleet.rows import AGENTS, EXECUTIONS, JOBS
-from holdfast.store.script import Script, call, call_rows
+from holdfast.store.script import Script, call, call_rows, statements_of
 
 _AGENT_COLUMNS: Final = len(Agent.__struct_fields__)
 
 
-def own(statement: str) -> str:
-    """The name of a statement of this package."""
-    return f"holdfast.fleet.agents:{statement}"
+own: Final = statements_of("holdfast.fleet.agents")
+"""Names the statements of this package."""
 
 
 class AgentRow(NamedTuple):

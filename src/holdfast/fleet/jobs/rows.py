@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Final
 
-def own(statement: str) -> str:
-    """The name of a statement of this package."""
-    return f"holdfast.fleet.jobs:{statement}"
+from holdfast.store.script import statements_of
+
+own: Final = statements_of("holdfast.fleet.jobs")
+"""Names the statements of this package."""

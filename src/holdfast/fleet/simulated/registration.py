@@ -20,7 +20,7 @@ from holdfast.fleet.agents.enrol import LOST_HEARTBEATS
 from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.simulated.dice import Dice
 from holdfast.store.port import Dialect
-from holdfast.store.script import Script, call, call_rows
+from holdfast.store.script import Script, call, call_rows, statements_of
 from holdfast.store.scripts.work import Work
 from holdfast.store.store import Store
 from holdfast.sync.nodes import scripts as node_scripts
@@ -33,9 +33,8 @@ RACKS: Final = 20
 ZONES: Final = ("a", "b", "c")
 
 
-def own(statement: str) -> str:
-    """The name of a statement of this package."""
-    return f"holdfast.fleet.simulated:{statement}"
+own: Final = statements_of("holdfast.fleet.simulated")
+"""Names the statements of this package."""
 
 
 def entries_of(count: int, seed: int) -> list[HostEntry]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.fleet.model import SLOT
-from holdfast.store.script import Script, call
+from holdfast.store.script import Script, call, statements_of
 
 ORPHANS_MAX: Final = 200
 """Hosts without a driver that one look takes up."""
@@ -13,9 +13,8 @@ _AFTER_SLOTS: Final = "host;"
 """The text after all that start with `host:`."""
 
 
-def own(statement: str) -> str:
-    """The name of a statement of this package."""
-    return f"holdfast.fleet.ssh:{statement}"
+own: Final = statements_of("holdfast.fleet.ssh")
+"""Names the statements of this package."""
 
 
 def orphans(before: float) -> Script[list[str]]:

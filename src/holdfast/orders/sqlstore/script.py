@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import Any, Final, Literal, NamedTuple
 
 from holdfast.errors import VersionConflict
-from holdfast.store.script import Rows, Script, call, call_rows
+from holdfast.store.script import Rows, Script, call, call_rows, statements_of
 
 NO_FREEZE: Final = (0, 0, "", 0.0)
 
 
-def own(statement: str) -> str:
-    """The name of a statement of this package (`store.sql.Statements`)."""
-    return f"holdfast.orders.sqlstore:{statement}"
+own: Final = statements_of("holdfast.orders.sqlstore")
+"""Names the statements of this package."""
 
 
 class ReadSet(NamedTuple):

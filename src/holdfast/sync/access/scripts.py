@@ -17,7 +17,7 @@ from holdfast.core.token import BOOTSTRAP
 from holdfast.errors import NotFound
 from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
-from holdfast.store.script import Script, call
+from holdfast.store.script import Script, call, statements_of
 from holdfast.store.scripts.work import record
 from holdfast.sync.access.token import Token, to_token
 
@@ -25,9 +25,8 @@ HOLDERS_MAX: Final = 1_000
 """Holders of secrets that a look at two principals follows."""
 
 
-def own(statement: str) -> str:
-    """The name of a statement of this package."""
-    return f"holdfast.sync.access:{statement}"
+own: Final = statements_of("holdfast.sync.access")
+"""Names the statements of this package."""
 
 
 def add_holder(principal: str, holder: str) -> Script[None]:

@@ -13,16 +13,12 @@ from typing import Any, Final
 
 from holdfast.core.task import Task
 from holdfast.core.worker.wire import CheckpointChange
-from holdfast.store.script import Script, call, call_rows
+from holdfast.store.script import Script, call, call_rows, statements_of
 from holdfast.store.scripts.checkpoints import CHECKPOINTS_MAX
 from holdfast.store.scripts.live import MetricRows, OutputRows, Stream
 
-_PACKAGE: Final = "holdfast.sync.worker"
-
-
-def own(statement: str) -> str:
-    """The name of a statement of this package."""
-    return f"{_PACKAGE}:{statement}"
+own: Final = statements_of("holdfast.sync.worker")
+"""Names the statements of this package."""
 
 
 class LiveRows:
