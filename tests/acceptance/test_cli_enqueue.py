@@ -48,6 +48,16 @@ def test_options_reach_the_task(cli: Cli, stock: Stock) -> None:
     assert task["options"]["timeout_seconds"] == 90
 
 
+def test_tags_and_metadata_find_the_task(cli: Cli) -> None:
+    asked = ("enqueue", "add", "a=1", "b=2")
+    task_id = cli.ok(*asked, "--tag", "vip", "--tag", "eu", "--meta", "tenant=acme").strip()
+    query = "tag:vip meta.tenant:acme OR tag:none"
+    assert cli.ok("task", "list", "-q", query, "--type", "add", "-o", "name").split() == [task_id]
+    cli.ok("task", "edit", task_id, "--tag", "late", "--untag", "eu", "--reason", "r")
+    assert cli.see("task", "show", task_id)["tags"] == ["late", "vip"]
+    assert "late, vip" in cli.ok("task", "show", task_id)
+
+
 def test_a_task_starts_at_a_moment(cli: Cli) -> None:
     task = cli.json("enqueue", "add", "a=1", "b=2", "--run-at", "2031-08-01T10:00+02:00")
     assert known_time(task["due_at"]) == dt.datetime(2031, 8, 1, 8, tzinfo=dt.UTC).timestamp()

@@ -39,6 +39,7 @@ class Tasks(Protocol):
         queue: str | None = None,
         project: str | None = None,
         prefix: str | None = None,
+        q: str = "",
         after: str | None = None,
         limit: int = 50,
     ) -> list[Task]: ...

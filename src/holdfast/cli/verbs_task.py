@@ -85,11 +85,12 @@ TASK_VERBS: Final = (
     ),
     Verb(
         "task edit",
-        "Change the payload or metadata of a waiting or dead task",
+        "Change payload, metadata or tags of a waiting task",
         f"{HERE}.dlq_change:edit",
         (
             "holdfast task edit 0199a1b2-7c3e to=b@example.com --reason typo",
             "holdfast task edit 0199a1b2-7c3e --metadata ticket=42",
+            "holdfast task edit 0199a1b2-7c3e --tag vip --untag late",
         ),
         Kind.WRITE,
     ),

@@ -109,8 +109,8 @@ class BlockingClient:
 
     def submit(self, type: str, payload: Json = None, **options: Unpack[SubmitOptions]) -> TaskRef:
         """Enqueues a task. The options are those of `TaskQueue.enqueue`: queue, priority, max_attempts,
-        delay, run_at, timeout, progress_timeout, key, idempotency_key, id, depends_on, metadata, project,
-        unique."""
+        delay, run_at, timeout, progress_timeout, key, idempotency_key, id, depends_on, metadata, tags,
+        project, unique."""
         return self._bridge.call(lambda: self._client.submit(type, payload, **options))
 
     def submit_many(self, tasks: Sequence[NewTask]) -> list[TaskRef]:

@@ -152,8 +152,8 @@ class Client:
         self, type: str, payload: Json = None, **options: Unpack[SubmitOptions]
     ) -> TaskRef:
         """Enqueues a task. The options are those of `TaskQueue.enqueue`: queue, priority, max_attempts,
-        delay, run_at, timeout, progress_timeout, key, idempotency_key, id, depends_on, metadata, project,
-        unique."""
+        delay, run_at, timeout, progress_timeout, key, idempotency_key, id, depends_on, metadata, tags,
+        project, unique."""
         body = self._new_task({**options, "type": type, "payload": payload})
         answer = (await self._api.call("POST", "tasks", body=body)).body
         task = decoded(answer.get("task"), TaskView)

@@ -36,6 +36,7 @@ class SubmitOptions(TypedDict, total=False):
     id: str
     depends_on: list[str | dict[str, str]]
     metadata: dict[str, Any]
+    tags: list[str]
     project: str
     unique: dict[str, Any] | None
     """A window: `{"until": "started"}`, `{"until": "ended"}` or `{"period_seconds": 60}`, each with `by`."""
@@ -115,6 +116,7 @@ class TaskFields(msgspec.Struct, frozen=True, kw_only=True):
     waiting_on: int = 0
     """Dependencies that are not settled yet."""
     idempotency_key: str | None = None
+    tags: list[str] = []
 
 
 class TaskRow(TaskFields, frozen=True, kw_only=True):

@@ -273,7 +273,7 @@ class Replay(msgspec.Struct, frozen=True, gc=False):
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
-    """Change the payload of a waiting or dead task, or the metadata of a task that has not ended."""
+    """Change the payload of a waiting or dead task, or the metadata or tags of one that has not ended."""
 
     actor: str
     payload_json: str | None = None
@@ -282,6 +282,8 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
     """Whether the fields are merged into the payload. Otherwise they replace it."""
     metadata_json: str | None = None
     """The whole new metadata. None: it stays."""
+    tags: tuple[str, ...] | None = None
+    """All new tags, sorted. None: they stay."""
     reason: str = ""
 
 

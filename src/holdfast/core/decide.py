@@ -120,6 +120,8 @@ def enqueued(task: Task, now: float) -> NewEvent:
         data["waiting_on"] = task.waiting_on
     if task.due_at > now:
         data["due_at"] = task.due_at
+    if task.tags_json is not None:
+        data["tags"] = list(task.tags)
     project = task.event_project
     return NewEvent("task.enqueued", now, task.id, task.type, data, project, task.version)
 

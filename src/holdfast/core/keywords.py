@@ -25,6 +25,7 @@ class ManyTasks(Protocol):
     def task_ids(self) -> tuple[str, ...]: ...
 
 
+Tags: TypeAlias = list[str] | tuple[str, ...] | set[str] | frozenset[str] | None
 DependsOn: TypeAlias = Iterable[str | Edge | ManyTasks] | Mapping[str, str]
 
 
@@ -36,6 +37,7 @@ class EnqueueKeywords(TypedDict, total=False):
     priority: Priority | PriorityName | None
     max_attempts: int | None
     metadata: dict[str, object] | None
+    tags: Tags
     depends_on: DependsOn
     delay: Seconds
     run_at: datetime | None

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core import codec, command as c, edits, four_eyes, gate
+from holdfast.core import codec, command as c, edits, four_eyes, gate, tags
 from holdfast.core.affinity import preferring, reservation
 from holdfast.core.event import PAUSED, NewEvent
 from holdfast.core.submit import PAYLOAD_BYTES_MAX
@@ -188,10 +188,10 @@ def replay(task: Task, command: c.Replay, now: float) -> Ruling:
 
 
 def edit(task: Task, command: c.Edit, now: float) -> Ruling:
-    """Changes what the task says: the payload while no runner has it, the metadata until it has ended."""
+    """Changes what the task says: the payload while no runner has it, the rest until it has ended."""
     if task.status in TERMINAL:
         return refuse(task, "illegal-transition", "it has ended and will not change")
-    changes: dict[str, str] = {}
+    changes: dict[str, str | None] = {}
     data: dict[str, Any] = {"actor": command.actor}
     if command.payload_json is not None:
         payload = _edited_payload(task, command.payload_json, merge=command.merge)
@@ -204,6 +204,9 @@ def edit(task: Task, command: c.Edit, now: float) -> Ruling:
             return refuse(task, "invalid-input", "its four_eyes and submitted_by cannot change")
         changes["metadata_json"] = command.metadata_json
         data["metadata"] = edits.difference(task.metadata_json or "{}", command.metadata_json)
+    if command.tags is not None and command.tags != task.tags:
+        changes["tags_json"] = tags.tags_json(command.tags)
+        data["tags"] = tags.difference(task.tags, command.tags)
     if command.reason:
         data["reason"] = command.reason
     return Transition(

@@ -26,6 +26,7 @@ NOT_HASHED: Final[dict[str, str]] = {
     "fair": "the type's configuration determines it",
     "retry_base_seconds": "only the type's configuration sets it",
     "retry_cap_seconds": "only the type's configuration sets it",
+    "type_tags": "the type's configuration determines them",
     "retry_policy": "only the type's configuration sets it",
     "max_deaths": "only the type's configuration sets it",
     "trace": "a repeat of the request has another trace",
@@ -60,6 +61,10 @@ class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     run_at: float | None = None
     """Not before this moment, in epoch seconds. It replaces the delay."""
     metadata: dict[str, object] | None = None
+    tags: tuple[str, ...] = ()
+    """As `check_tags` returns them."""
+    type_tags: tuple[str, ...] = ()
+    """The tags of the type, which every task of it has."""
     depends_on: tuple[Edge, ...] = ()
     idempotency_key: str | None = None
     key: str | None = None

@@ -18,6 +18,7 @@ from holdfast.core.dependency import Edge
 from holdfast.core.limit import LimitRule
 from holdfast.core.request import EnqueueRequest, request_hash
 from holdfast.core.seconds import check_seconds
+from holdfast.core.tags import check_tags, tags_json
 from holdfast.core.task import DEFAULT_PROJECT, Status, Task, TaskOptions
 from holdfast.core.unique import Unique, window_key
 from holdfast.core.wire import check_project
@@ -129,6 +130,7 @@ def submit(
         else None,
         project=request.project,
         fair_key=(request.key or "") if request.fair else None,
+        tags_json=_tags_json(request),
     )
     # The insert of a plain task moves a delay to the time of its commit; a moment stays where it is.
     is_plain = (
@@ -141,6 +143,12 @@ def submit(
     return Submission(
         *(task, request.depends_on, request.rules, is_plain, id_given, request.unique, key)
     )
+
+
+def _tags_json(request: EnqueueRequest) -> str | None:
+    if not (request.tags or request.type_tags):
+        return None
+    return tags_json(check_tags({*request.tags, *request.type_tags}))
 
 
 def _due_at(request: EnqueueRequest, now: float) -> float:

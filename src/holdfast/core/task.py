@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core import codec
 from holdfast.core.limit import LimitRule
+from holdfast.core.tags import read_tags
 from holdfast.tracing import TraceContext
 
 
@@ -199,6 +200,7 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
     assigned_until: float | None = None
     fair_key: str | None = None
     """Of a task whose type is fair: the key whose turn it waits for (`turns.py`)."""
+    tags_json: str | None = None
 
     @property
     def event_project(self) -> str:
@@ -219,6 +221,11 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
     def metadata(self) -> dict[str, codec.Json]:
         """The caller's notes; Holdfast does not read them."""
         return codec.loads_object(self.metadata_json) if self.metadata_json else {}
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The names by which lists find the task, sorted."""
+        return read_tags(self.tags_json) if self.tags_json is not None else ()
 
     @property
     def result(self) -> codec.Json:

@@ -21,6 +21,7 @@ from holdfast.core.choice_schema import check_schema
 from holdfast.core.codec import dumps
 from holdfast.core.limit import LIMIT_MAX, LimitRule
 from holdfast.core.submit import ATTEMPTS_MAX
+from holdfast.core.tags import check_tags
 from holdfast.core.task import Priority
 from holdfast.core.unique import Unique
 from holdfast.engine.argument_schema import SCHEMA_BYTES_MAX, schema_of
@@ -69,6 +70,8 @@ class TypeConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the keys take turns."""
     unique: Unique | None = None
     """The window in which no other task of the same arguments is enqueued."""
+    tags: tuple[str, ...] = ()
+    """Tags of all tasks of the type."""
     arguments: dict[str, Any] | None = None
     """The schema of the arguments (`argument_schema.py`). None: the handler takes the task."""
 
@@ -86,6 +89,7 @@ def check_type_config(config: TypeConfig) -> None:
             check_number(name, seconds)
     if config.progress_timeout_seconds is not None:
         check_positive("progress_timeout_seconds", config.progress_timeout_seconds)
+    check_tags(config.tags)
     if config.arguments is not None:
         check_schema(config.arguments)
         if len(dumps(config.arguments)) > SCHEMA_BYTES_MAX:

@@ -86,6 +86,7 @@ def _named(config: TypeConfig) -> dict[str, object]:
         "max_retry_delay": config.retry_cap_seconds,
         "max_deaths": config.max_deaths,
         "progress_timeout": config.progress_timeout_seconds,
+        "tags": ", ".join(config.tags) or None,
         "unique": None if config.unique is None else codec.dumps(config.unique),
         **_limit("", config.limit),
         **_limit("key_", config.key_limit),

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
-from holdfast.core.keywords import DependsOn, PriorityName, TaskRequest
+from holdfast.core.keywords import DependsOn, PriorityName, Tags, TaskRequest
 from holdfast.core.schedule import Schedule
 from holdfast.core.seconds import Seconds
 from holdfast.core.task import Priority, Task
@@ -57,6 +57,7 @@ class BlockingQueue(BlockingOperatorCalls):
         priority: Priority | PriorityName | None = None,
         max_attempts: int | None = None,
         metadata: dict[str, object] | None = None,
+        tags: Tags = (),
         depends_on: DependsOn = (),
         delay: Seconds = 0.0,
         run_at: datetime | None = None,
@@ -70,8 +71,9 @@ class BlockingQueue(BlockingOperatorCalls):
     ) -> BlockingTaskHandle[Any]:
         """Enqueues a task, which is durable when this returns. It starts after `delay` (seconds or a
         timedelta) or at `run_at` (a datetime with a time zone), not before. Key limits count by `key`.
-        `timeout=None` disables the timeout. `unique` replaces the window of the type. `tx` is your own
-        connection: the task exists only if its transaction commits."""
+        Lists find it by its `tags`, beside those of the type. `timeout=None` disables the timeout. `unique`
+        replaces the window of the type. `tx` is your own connection: the task exists only if its transaction
+        commits."""
         self._calls.refuse_tx(tx)
         return self._calls.handle(
             lambda: self._queue.enqueue(
@@ -82,6 +84,7 @@ class BlockingQueue(BlockingOperatorCalls):
                 priority=priority,
                 max_attempts=max_attempts,
                 metadata=metadata,
+                tags=tags,
                 depends_on=depends_on,
                 delay=delay,
                 run_at=run_at,

@@ -18,11 +18,12 @@ from holdfast.core.check import (
     check_whole,
     shown,
 )
-from holdfast.core.keywords import PriorityName
+from holdfast.core.keywords import PriorityName, Tags
 from holdfast.core.limit import LIMIT_MAX, LimitRule
 from holdfast.core.schedule import CODE, Schedule, check_timetable, spec_of
 from holdfast.core.seconds import Seconds, check_seconds, check_span
 from holdfast.core.submit import ATTEMPTS_MAX, encode_payload
+from holdfast.core.tags import check_tags
 from holdfast.core.task import Priority
 from holdfast.core.unique import Unique
 from holdfast.engine.handlers import Handler, Handlers, Isolation, TypeConfig
@@ -71,6 +72,8 @@ class TypeOptions(TypedDict, total=False):
     """1: starts that a rate allows at once after a pause. Needs `rate` or `key_rate`."""
     unique: Unique | None
     """none: the window in which an enqueue with the same arguments gets the task that is there."""
+    tags: Tags
+    """none: names by which lists find the tasks of the type (`tag:vip`). Those of an enqueue are added."""
     isolation: Literal["loop", "thread", "process"] | None
     """`loop` for an async function, `thread` for a plain one: `process` runs it in a process that a timeout
     kills."""
@@ -131,6 +134,7 @@ def type_config(options: TypeOptions) -> TypeConfig:
         max_deaths=_whole(options, "max_deaths", ATTEMPTS_MAX),
         progress_timeout_seconds=_positive(options, "progress_timeout"),
         unique=check_unique(options.get("unique"), wrong=BadConfig),
+        tags=check_tags(options.get("tags"), wrong=BadConfig),
         limit=rule(options.get("rate"), _whole(options, "concurrency", LIMIT_MAX), burst),
         key_limit=rule(
             options.get("key_rate"), _whole(options, "key_concurrency", LIMIT_MAX), burst

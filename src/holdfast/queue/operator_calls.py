@@ -49,13 +49,15 @@ class OperatorCalls:
         type: str | None = None,
         queue: str | None = None,
         prefix: str | None = None,
+        q: str = "",
         after: str | None = None,
         limit: int = 50,
     ) -> list[Task]:
         """Returns one page of the tasks that match, newest first. `after`: the last id of the previous
-        page. `prefix`: the beginning of the id."""
+        page. `prefix`: the beginning of the id. `q`: a query such as `tag:vip meta.tenant:acme age:>1h`
+        (docs/reference/cli.md, Queries)."""
         return await self.parts.tasks.find(
-            status=status, type=type, queue=queue, prefix=prefix, after=after, limit=limit
+            status=status, type=type, queue=queue, prefix=prefix, q=q, after=after, limit=limit
         )
 
     async def get_dependents(self, task_id: str, *, limit: int = PAGE_MAX) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from msgspec import UNSET, UnsetType
 
-from holdfast.core.keywords import DependsOn, PriorityName, TaskRequest
+from holdfast.core.keywords import DependsOn, PriorityName, Tags, TaskRequest
 from holdfast.core.schedule import Schedule, spec_of
 from holdfast.core.seconds import Seconds, in_seconds
 from holdfast.core.task import Priority, Task
@@ -116,6 +116,7 @@ class Queue(OperatorCalls):
         priority: Priority | PriorityName | None = None,
         max_attempts: int | None = None,
         metadata: dict[str, object] | None = None,
+        tags: Tags = (),
         depends_on: DependsOn = (),
         delay: Seconds = 0.0,
         run_at: datetime | None = None,
@@ -129,8 +130,9 @@ class Queue(OperatorCalls):
     ) -> TaskHandle[Any]:
         """Enqueues a task, which is durable when this returns. It starts after `delay` (seconds or a
         timedelta) or at `run_at` (a datetime with a time zone), not before. Key limits count by `key`.
-        `timeout=None` disables the timeout. `unique` replaces the window of the type. `tx` is your own
-        connection: the task exists only if its transaction commits."""
+        Lists find it by its `tags`, beside those of the type. `timeout=None` disables the timeout. `unique`
+        replaces the window of the type. `tx` is your own connection: the task exists only if its transaction
+        commits."""
         options = EnqueueOptions(
             queue,
             priority,
@@ -140,7 +142,7 @@ class Queue(OperatorCalls):
             delay,
             timeout,
             progress_timeout,
-            *(key, idempotency_key, project, run_at, unique),
+            *(key, idempotency_key, project, run_at, unique, tags),
         )
         return await self.parts.producer.enqueue(type, payload, id, options, tx)
 

@@ -20,10 +20,13 @@ from holdfast.core.check import (
     check_name,
     check_number,
     check_page,
+    check_text,
 )
 from holdfast.core.command import Abort, Edit, Instruction, OperatorCommand, Pause, Resume
 from holdfast.core.decide import Refusal
 from holdfast.core.event import Event
+from holdfast.core.search import Query, narrowed, parse
+from holdfast.core.search.parse import CHARS_MAX
 from holdfast.core.submit import encode_payload
 from holdfast.core.task import Status, Task
 from holdfast.queue.by import By
@@ -32,6 +35,7 @@ from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.settings import SettingsInForce
 from holdfast.queue.why import Why, explain
 from holdfast.store.rows import Dependency
+from holdfast.store.search import After, search
 
 T = TypeVar("T")
 
@@ -46,6 +50,14 @@ REFUSALS: Final[dict[str, type[errors.HoldfastError]]] = {
     "decision-needed": errors.DecisionNeeded,
 }
 """The error class for each refusal code of the core. Other codes raise Conflict."""
+
+
+def by_id(q: str) -> Query:
+    """A query for a list that is sorted by id. InvalidInput if it has a sort of its own."""
+    query = parse(q)
+    if query.sort is not None:
+        raise errors.InvalidInput("q has a sort: this list is sorted by id, the newest first")
+    return query
 
 
 class Tasks:
@@ -88,21 +100,29 @@ class Tasks:
         queue: str | None = None,
         project: str | None = None,
         prefix: str | None = None,
+        q: str = "",
         after: str | None = None,
         limit: int = 50,
     ) -> list[Task]:
-        """Returns one page of the tasks that match, newest first. `after`: the last id of the previous
-        page."""
+        """Returns one page of the tasks that match, newest first. `q`: a query in the grammar of lists.
+        `after`: the last id of the previous page."""
         resources = await self._sessions.open()
-        return await resources.store.reads.find(
-            status=None if status is None else check_choice("status", status, Status),
-            type=_name("type", type),
-            queue=_name("queue", queue),
-            project=_name("project", project),
-            prefix=_name("prefix", prefix),
-            after=_name("after", after),
-            limit=check_page(limit),
-        )
+        chosen = None if status is None else check_choice("status", status, Status)
+        names = {
+            "type": _name("type", type),
+            "queue": _name("queue", queue),
+            "project": _name("project", project),
+        }
+        prefix, after, limit = _name("prefix", prefix), _name("after", after), check_page(limit)
+        if not check_text("q", q, most=CHARS_MAX):
+            return await resources.store.reads.find(
+                status=chosen, **names, prefix=prefix, after=after, limit=limit
+            )
+        query = narrowed(by_id(q), {"status": chosen, **names}, prefix=prefix)
+        last = None if after is None else After(0.0, after)
+        page = await search(resources.store, query, after=last, limit=limit)
+        tasks = await resources.store.reads.get([row.id for row in page.rows])
+        return list(tasks.values())
 
     async def parents(self, task_id: str) -> list[Dependency]:
         """Returns the dependencies of the task."""

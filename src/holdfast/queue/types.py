@@ -16,11 +16,12 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.core.check import check_choice, check_name, shown
 from holdfast.core.dependency import DependencyPolicy, Edge
-from holdfast.core.keywords import DependsOn
+from holdfast.core.keywords import DependsOn, Tags
 from holdfast.core.limit import LimitRule, name_of
 from holdfast.core.priority import named
 from holdfast.core.request import EnqueueRequest
 from holdfast.core.seconds import Seconds, check_moment, check_span, in_seconds
+from holdfast.core.tags import check_tags
 from holdfast.core.task import EXTERNAL, NO_TIMEOUT, Priority, TaskOptions
 from holdfast.core.unique import Unique
 from holdfast.engine.argument_schema import check_by_schema
@@ -55,6 +56,7 @@ class EnqueueOptions(msgspec.Struct, frozen=True, gc=False):
     project: str | None = None
     run_at: datetime | None = None
     unique: Unique | UnsetType | None = UNSET
+    tags: Tags = ()
 
 
 class KnownTypes:
@@ -95,6 +97,8 @@ class KnownTypes:
             delay_seconds=in_seconds(options.delay),
             run_at=None if options.run_at is None else check_moment("run_at", options.run_at),
             metadata=options.metadata,
+            tags=() if options.tags == () else check_tags(options.tags),
+            type_tags=config.tags,
             depends_on=_edges(options.depends_on),
             idempotency_key=options.idempotency_key,
             key=options.key,

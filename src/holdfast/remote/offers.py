@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.priority import parse as parse_priority
+from holdfast.core.tags import tags_json
 from holdfast.core.task import DEFAULT_PROJECT, Status, Task
 from holdfast.core.worker.wire import ClaimedTask
 
@@ -32,6 +33,7 @@ class OfferedTask(msgspec.Struct, frozen=True):
     limits: str | None = None
     has_dependents: int = 0
     idempotency_key: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 _offered: Final = msgspec.json.Decoder(OfferedTask)
@@ -66,4 +68,5 @@ def task_of(claimed: ClaimedTask, node: str) -> Task:
         has_dependents=offered.has_dependents,
         idempotency_key=offered.idempotency_key,
         project=offered.project,
+        tags_json=tags_json(offered.tags),
     )

@@ -20,6 +20,7 @@ from holdfast.core.group import GROUP, check_group_id
 from holdfast.core.pressure import Pressure
 from holdfast.core.seconds import check_moment, in_seconds
 from holdfast.core.submit import BATCH_MAX, encode_payload
+from holdfast.core.tags import check_tags
 from holdfast.core.task import DEFAULT_PROJECT, Priority, Status
 from holdfast.engine.blocking_group_handle import BlockingGroupHandle
 from holdfast.engine.declared import Declared
@@ -202,6 +203,7 @@ class RemoteProducer:
             "priority": _priority(options.priority),
             "max_attempts": options.max_attempts,
             "metadata": options.metadata,
+            "tags": check_tags(options.tags) or None,
             "key": options.key,
             "idempotency_key": options.idempotency_key,
         }

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.client.calls import Calls, path_of
-from holdfast.core import codec
 from holdfast.core.check import PAGE_MAX, check_name, check_number, check_page
 from holdfast.core.event import Event
 from holdfast.core.intervention import NO_REASON, InterventionType
 from holdfast.core.intervention_args import intervention_request
+from holdfast.core.search import Query, narrowed, show
+from holdfast.core.search.tree import Sort
 from holdfast.core.submit import encode_payload
 from holdfast.core.task import Status, Task
 from holdfast.errors import NotFound
 from holdfast.queue import views
 from holdfast.queue.by import By
 from holdfast.queue.details import TaskDetails
+from holdfast.queue.tasks import by_id
 from holdfast.queue.why import Why
 from holdfast.remote.operators import RemoteInterventions
 
@@ -72,15 +74,14 @@ class RemoteTasks:
         queue: str | None = None,
         project: str | None = None,
         prefix: str | None = None,
+        q: str = "",
         after: str | None = None,
         limit: int = 50,
     ) -> list[Task]:
         """One page of the tasks that match, newest first. Each is read with its bodies."""
         terms = {"status": status, "type": type, "queue": queue, "project": project}
-        words = [f"{name}:{_quoted(str(value))}" for name, value in terms.items() if value]
-        if prefix:
-            words.append(f"id:{_quoted(prefix)}*")
-        query = {"q": " ".join([*words, "sort:-created"]), "bodies": True}
+        chosen = narrowed(by_id(q), terms, prefix=prefix)
+        query = {"q": show(Query(chosen.clause, Sort("created", descending=True))), "bodies": True}
         tasks: list[Task] = []
         while len(tasks) < check_page(limit):
             size = min(limit - len(tasks), BODIES_MAX)
@@ -131,15 +132,18 @@ class RemoteTasks:
         *,
         merge: bool = False,
         metadata: dict[str, Any] | None = None,
+        tags: dict[str, list[str]] | None = None,
     ) -> Task:
         """Replaces the payload of a waiting or dead task. With `merge`, replaces only these fields. UNSET
-        leaves it. `metadata`: fields to change."""
+        leaves it. `metadata`: fields to change. `tags`: those to `add` and to `remove`."""
         body: dict[str, Any] = {"reason": by.reason, "expected_version": by.expected_version}
         if payload is not msgspec.UNSET:
             body["payload"] = msgspec.Raw(encode_payload(payload).encode())
             body["payload_mode"] = "fields" if merge else "whole"
         if metadata is not None:
             body["metadata"] = metadata
+        if tags is not None:
+            body["tags"] = tags
         return views.read_task(
             (await self._http.call("PATCH", path_of("tasks", task_id), body)).body
         )
@@ -149,7 +153,3 @@ class RemoteTasks:
         the token."""
         request = intervention_request(type, by.reason or NO_REASON)
         return (await self._interventions.issue(task_id, request, by)).task
-
-
-def _quoted(text: str) -> str:
-    return codec.dumps(text) if any(sign in text for sign in ' ":,()*') else text

@@ -88,6 +88,7 @@ _TABLE: Final[tuple[tuple[Column, Use], ...]] = (
     (Column("assigned_to", "text"), _CHANGED),
     (Column("assigned_until", _TIME), _CHANGED),
     (Column("fair_key", "text"), _NEW),
+    (Column("tags_json", "text"), _SHAPE),
 )
 
 

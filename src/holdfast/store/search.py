@@ -4,6 +4,8 @@ Promises: a page has at most `limit` rows, each with the start and the size of i
 the whole. Pages continue behind a row, so a list has no row twice. Order: by id, the newest first; ids that
 Holdfast makes rise with time. `sort:updated` orders by the time of the last change.
 `id:NAME` also finds the task that nodes call so (index `holdfast_sync_task_client`).
+A tag that all tasks of a list must have is where the search begins: its tasks are read in their order, so a
+page costs the same however many tasks have the tag or not.
 A search that no index bounds reads the newest `NEWEST` tasks only; `SearchPage.scope` says so.
 """
 
@@ -26,6 +28,8 @@ from holdfast.core.search import (
     order_by,
     rows_after,
 )
+from holdfast.core.search.tree import And, Clause, Exact, Term
+from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.core.wire import PREVIEW_BYTES, preview
 from holdfast.store.script import StatementCall, one
 from holdfast.store.sql import WRITTEN
@@ -35,13 +39,14 @@ _PLAIN: Final = (
     "id", "type", "queue", "project", "priority", "status", "attempts", "max_attempts", "deaths", "version",
     "fence", "created_at", "updated_at", "due_at", "started_at", "finished_at", "node", "claim_id",
     "lease_until", "gate", "held_by", "waiting_on", "idempotency_key", "fingerprint", "progress_json",
+    "tags_json",
 )  # fmt: skip
 _COLUMNS: Final = {
     "id": "id", "status": "status", "type": "type", "queue": "queue", "project": "project", "node": "node",
     "priority": "priority", "attempt": "attempts", "version": "version", "held": "held_by", "why": "gate",
     "fingerprint": "fingerprint", "created": "created_at", "updated": "updated_at", "due": "due_at",
     "finished": "finished_at", "args": "payload_json", "meta": "metadata_json", "lock": "lease_until",
-    "decision": "CASE WHEN gate LIKE '!decision:%' THEN 'open' END",
+    "tag": "holdfast_task_tag", "decision": "CASE WHEN gate LIKE '!decision:%' THEN 'open' END",
     NAMED: "SELECT task_id FROM holdfast_sync_task WHERE client_id = {name}",
 }  # fmt: skip
 _FAILURE: Final = {
@@ -81,6 +86,7 @@ class TaskRow(msgspec.Struct, frozen=True):
     idempotency_key: str | None
     fingerprint: str | None
     progress_json: str | None
+    tags_json: str | None
     error: str | None
     failure_kind: str | None
     error_type: str | None
@@ -166,12 +172,21 @@ def _text(
         "job": _NOTHING[dialect],
         "host": _NOTHING[dialect],
     }
-    found = condition(query, columns, dialect, now=now)
+    tag, rest = _first_tag(query)
+    found = condition(rest, columns, dialect, now=now, by_row=tag is not None)
     wheres, values = [found.text], dict[str, Any](found.values)
-    source = "holdfast_task"
-    if needs_scope(query):
+    if tag is not None:
+        columns["id"] = "tagged.task_id"
+        tagged = _tagged(tag, projects, dialect)
+        # SQLite reads the tables of a CROSS JOIN in this order.
+        source = f"({tagged.text}) AS tagged CROSS JOIN holdfast_task"
+        wheres.append("id = tagged.task_id")
+        values |= tagged.values
+    elif needs_scope(query):
         limit = _param("newest", "bigint", dialect)
         source = f"(SELECT * FROM holdfast_task ORDER BY id DESC LIMIT {limit}) AS newest"
+    else:
+        source = "holdfast_task"
     if projects is not None:
         wheres.append(_within(dialect))
         values["projects"] = sorted(projects)
@@ -179,12 +194,12 @@ def _text(
     if by_updated:
         order = order_by(query.sort, columns, dialect)
     else:
-        order = f"id {'ASC' if _oldest_first(query) else 'DESC'}"
+        order = f"{columns['id']} {'ASC' if _oldest_first(query) else 'DESC'}"
     if after is not None:
         behind = (
             rows_after(query.sort, columns, dialect, after.at, after.id)
             if by_updated
-            else _behind_id(after.id, dialect, oldest_first=_oldest_first(query))
+            else _behind_id(columns["id"], after.id, dialect, oldest_first=_oldest_first(query))
         )
         wheres.append(behind.text)
         values |= behind.values
@@ -208,9 +223,39 @@ def _oldest_first(query: Query) -> bool:
     return sort.descending if sort.key == "age" else not sort.descending
 
 
-def _behind_id(task_id: str, dialect: SqlDialect, *, oldest_first: bool) -> Condition:
+def _behind_id(column: str, task_id: str, dialect: SqlDialect, *, oldest_first: bool) -> Condition:
     sign = ">" if oldest_first else "<"
-    return Condition(f"id {sign} {_param('after_id', 'text', dialect)}", {"after_id": task_id})
+    text = f"{column} {sign} {_param('after_id', 'text', dialect)}"
+    return Condition(text, {"after_id": task_id})
+
+
+def _first_tag(query: Query) -> tuple[str | None, Query]:
+    """The tag that the search begins with, and the rest of the query. None: a task needs no certain tag."""
+    clauses = query.clause.clauses if isinstance(query.clause, And) else (query.clause,)
+    for clause in clauses:
+        match clause:
+            case Term("tag", (Exact(text),)):
+                rest = tuple(other for other in clauses if other is not clause)
+                return text, Query(_all_of(rest), query.sort)
+    return None, query
+
+
+def _all_of(clauses: tuple[Clause | None, ...]) -> Clause | None:
+    kept = tuple(clause for clause in clauses if clause is not None)
+    return And(kept) if len(kept) > 1 else next(iter(kept), None)
+
+
+def _tagged(tag: str, projects: Collection[str] | None, dialect: SqlDialect) -> Condition:
+    """The query for the ids of the tasks with a tag (the primary key, or `holdfast_task_tag_project`)."""
+    wheres = [f"tag = {_param('first_tag', 'text', dialect)}"]
+    values: dict[str, Any] = {"first_tag": tag}
+    if projects is not None and DEFAULT_PROJECT not in projects:
+        # Written out: a partial index serves no parameter.
+        wheres.append(f"project <> '{DEFAULT_PROJECT}'")
+        if len(projects) == 1:
+            wheres.append(f"project = {_param('first_project', 'text', dialect)}")
+            [values["first_project"]] = projects
+    return Condition(f"SELECT task_id FROM holdfast_task_tag WHERE {' AND '.join(wheres)}", values)
 
 
 def _within(dialect: SqlDialect) -> str:

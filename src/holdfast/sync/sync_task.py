@@ -70,7 +70,8 @@ _STAMPS: Final = msgspec.json.Decoder(_Stamps)
 
 
 def content_of(task: Task, row: SyncRow) -> Content:
-    """The content of a task, with the stamps that the exchange keeps."""
+    """The content of a task, with the stamps that the exchange keeps. Its labels are the tags of the task. A
+    label that was not set through the exchange has no stamp: every removal takes it back."""
     stamps = _STAMPS.decode(row.content_json)
     version = task.version
     if stamps.payload is not None and stamps.payload[1] == codec.digest(task.payload_json):
@@ -79,8 +80,9 @@ def content_of(task: Task, row: SyncRow) -> Content:
         key: Stamped(Stamp(*stamps.metadata.get(key, (0, ""))), codec.dumps(value))
         for key, value in task.metadata.items()
     }
-    tags = frozenset(LabelTag(label, Stamp(v, by)) for label, v, by in stamps.labels)
-    return Content(task.payload_json, version, metadata, Labels(tags))
+    added = {label: Stamp(at, by) for label, at, by in stamps.labels}
+    labels = frozenset(LabelTag(tag, added.get(tag, Stamp(0, ""))) for tag in task.tags)
+    return Content(task.payload_json, version, metadata, Labels(labels))
 
 
 def stamps_json(content: Content) -> str:
@@ -100,10 +102,6 @@ def stamps_json(content: Content) -> str:
 def metadata_json(content: Content) -> str:
     values = {key: codec.loads(stamped.value_json) for key, stamped in content.metadata.items()}
     return codec.dumps(values)
-
-
-def labels_of(row: SyncRow) -> list[str]:
-    return sorted({label for label, _, _ in _STAMPS.decode(row.content_json).labels})
 
 
 def progress_of(task: Task) -> Progress:
@@ -236,7 +234,7 @@ def view(task: Task, row: SyncRow) -> SyncTask:
         result=task.result,
         error=task.error,
         metadata=task.metadata,
-        labels=labels_of(row),
+        labels=list(task.tags),
         lock=_lock(task),
         clock=row.clock,
         writer=SERVER if is_by_server else row.writer,

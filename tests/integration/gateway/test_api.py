@@ -50,8 +50,9 @@ async def test_a_task_is_enqueued_listed_and_shown(site: Site) -> None:
         {"payload": {"b": [1, "ü", None], "a": 2.5}},
         {"delay_seconds": 30.0, "priority": "low", "metadata": {"trace": "abc"}, "max_attempts": 7},
         {"timeout_seconds": None, "project": "forge"},
+        {"tags": ["vip", "eu"], "delay_seconds": 30.0},
     ],
-    ids=["plain", "options", "project"],
+    ids=["plain", "options", "project", "tags"],
 )
 async def test_the_answer_to_an_enqueue_is_the_row_of_the_store(
     site: Site, fields: dict[str, Any]

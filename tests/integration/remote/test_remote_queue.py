@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import TaskQueue, Unique
+from holdfast import Context, TaskQueue, Unique
 from holdfast.app import use_gateway
 from holdfast.core.task import Status
 from holdfast.errors import IllegalTransition, InvalidInput, NotSupported, TaskFailed, UnknownType
@@ -93,6 +93,22 @@ async def test_unique_windows_go_over_the_wire(gateway: Server) -> None:
     assert [handle.created for handle in handles] == [True, False, True, True, False]
     body = {"type": "ask", "payload": payload, "unique": {"until": "started"}}
     assert (await gateway.ask("POST", "/tasks", json=body))["created"] is False
+
+
+async def test_tags_go_over_the_wire(gateway: Server) -> None:
+    made = TaskQueue("sqlite://")
+
+    @made.task(tags=["mail"])
+    async def tags_of(ctx: Context) -> list[str]:
+        return [*ctx.task.tags, str(ctx.task.metadata["tenant"])]
+
+    use_gateway(made, gateway.address, ADMIN)
+    async with made as queue:
+        options = tags_of.options(tags=["vip"], metadata={"tenant": "acme"})
+        handle = await options.enqueue()
+        assert await handle.result(SECONDS) == ["mail", "vip", "acme"]
+        [task] = await queue.find_tasks(q="tag:vip OR tag:none", type="tags_of")
+        assert (task.id, task.tags) == (handle.id, ("mail", "vip"))
 
 
 async def test_middleware_and_hooks_work_behind_a_gateway(gateway: Server) -> None:

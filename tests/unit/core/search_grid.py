@@ -105,6 +105,7 @@ def groups() -> list[Group]:
     whole = [None, -1, 0, 1, 2, 3, 999999999999999]
     return [
         _group("error", _text_tests(), [None, *TEXTS]),
+        _group("tag", _text_tests(), [None, [], *([text] for text in TEXTS), ["a", "é"]]),
         json._replace(path=("a",)),
         _group("attempt", [*_exact(NUMBERS), *_range_tests(NUMBERS)], whole),
         _group("priority", [*_exact(["high"]), *_range_tests(["critical", "normal"])], whole),

@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from holdfast.core.search import Condition, SqlDialect, condition
 from holdfast.core.search.keys import SORTED, TASK_KEYS, Key, Kind
 from holdfast.core.search.tree import (
     And,
@@ -30,13 +31,17 @@ from holdfast.core.search.tree import (
 
 NOW = 1_763_237_251.5
 COLUMNS = {
-    name: {"args": "payload_json", "meta": "metadata_json", "lock": "lease_until"}.get(
-        name, f"c_{name}"
-    )
+    name: {
+        "tag": "task_tag",
+        "args": "payload_json",
+        "meta": "metadata_json",
+        "lock": "lease_until",
+    }.get(name, f"c_{name}")
     for name in TASK_KEYS
     if name != "age"
 }
-"""The columns of the table; `c_` because some keys are words of SQL."""
+"""The columns of the table; `c_` because some keys are words of SQL. The tags are JSON there, and a view has
+them as the store does."""
 SQL_TYPES = {Kind.NUMBER: "bigint", Kind.TIME: "double precision", Kind.LOCK: "double precision"}
 
 texts = st.one_of(
@@ -127,10 +132,15 @@ times = st.one_of(
 )
 
 
+tags = st.lists(printable.filter(bool), max_size=3)
+
+
 def _values(key: Key) -> st.SearchStrategy[Any]:
     match key.kind:
         case Kind.TEXT if key.words:
             return st.none() | st.sampled_from([*key.words, "other"])
+        case Kind.TEXT if key.many:
+            return st.none() | tags
         case Kind.TEXT:
             return st.none() | texts
         case Kind.JSON:
@@ -148,10 +158,25 @@ rows = st.lists(
 )
 
 
+def where(query: Query, dialect: SqlDialect) -> Condition:
+    """The condition on the table. Drawn ids may be equal: a row is known by its number."""
+    found = condition(query, COLUMNS, dialect, now=NOW)
+    text = found.text.replace("task_id = c_id", "task_id = nth")
+    return found._replace(text=text.replace("c_id IN (SELECT task_id", "nth IN (SELECT task_id"))
+
+
+VIEW = {
+    SqlDialect.SQLITE: "CREATE TEMPORARY VIEW task_tag AS SELECT nth AS task_id, value AS tag"
+    " FROM task, json_each(c_tag)",
+    SqlDialect.POSTGRES: "CREATE TEMPORARY VIEW task_tag AS SELECT nth AS task_id, tag"
+    " FROM task, jsonb_array_elements_text(c_tag::jsonb) AS tag",
+}
+
+
 def create_table(strict: str = "") -> str:
     """The table as both databases make it."""
     columns = ", ".join(
-        f"{column} {SQL_TYPES.get(TASK_KEYS[name].kind, 'text')}"
+        f"{'c_tag' if name == 'tag' else column} {SQL_TYPES.get(TASK_KEYS[name].kind, 'text')}"
         for name, column in COLUMNS.items()
     )
     return f"CREATE TEMPORARY TABLE task (nth integer, {columns}) {strict}"
@@ -180,7 +205,13 @@ def focused(draw: st.DrawFn) -> tuple[Query, list[dict[str, Any]]]:
     term = draw(terms())
     key = TASK_KEYS[term.key]
     near = st.sampled_from([value for test in term.tests for value in _near(test)])
+    values: st.SearchStrategy[Any]
     match key.kind:
+        case Kind.TEXT if key.many:
+            named = near.filter(lambda tag: bool(tag) and tag.isprintable())
+            values = st.lists(
+                st.one_of(named, tags.filter(bool).map(lambda some: some[0])), max_size=2
+            )
         case Kind.TEXT:
             values = st.one_of(near, near, _values(key))
         case Kind.JSON:

@@ -29,6 +29,8 @@ OTHER_VALUES: Final[dict[str, Any]] = {
     "run_at": 5.0,
     "unique": Unique(until="ended"),
     "metadata": {"by": "ann"},
+    "tags": ("vip",),
+    "type_tags": ("mail",),
     "depends_on": (Edge("parent"),),
     "idempotency_key": "another",
     "key": "tenant",

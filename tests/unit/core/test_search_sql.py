@@ -19,7 +19,7 @@ from holdfast.core.search.sql import Condition
 from holdfast.core.search.tree import Query
 from proof.lab.servers import Postgres
 from tests.unit.core.search_grid import Group, groups
-from tests.unit.core.search_support import COLUMNS, NOW, cases, create_table
+from tests.unit.core.search_support import COLUMNS, NOW, VIEW, cases, create_table, where
 
 Rows = list[dict[str, Any]]
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def stored(row: dict[str, Any], nth: int) -> list[Any]:
 
 
 def _stored(name: str, value: object) -> object:
-    is_document = TASK_KEYS[name].kind is Kind.JSON and value is not None
+    key = TASK_KEYS[name]
+    is_document = (key.kind is Kind.JSON or key.many) and value is not None
     return codec.dumps(value) if is_document else value
 
 
@@ -48,9 +49,9 @@ def fill(connection: apsw.Connection, given_rows: Rows) -> None:
 
 
 def selected_by(connection: apsw.Connection, query: Query) -> list[object]:
-    where = condition(query, COLUMNS, SqlDialect.SQLITE, now=NOW)
-    text = f"SELECT nth FROM task WHERE {where.text} ORDER BY nth"
-    return [nth for (nth,) in connection.execute(text, where.values)]
+    found = where(query, SqlDialect.SQLITE)
+    text = f"SELECT nth FROM task WHERE {found.text} ORDER BY nth"
+    return [nth for (nth,) in connection.execute(text, found.values)]
 
 
 async def refill(connection: Postgresql, given_rows: Rows) -> None:
@@ -59,7 +60,7 @@ async def refill(connection: Postgresql, given_rows: Rows) -> None:
 
 
 async def fetched(connection: Postgresql, query: Query) -> list[int]:
-    text, values = numbered(condition(query, COLUMNS, SqlDialect.POSTGRES, now=NOW))
+    text, values = numbered(where(query, SqlDialect.POSTGRES))
     answer = await connection.fetch(f"SELECT nth FROM task WHERE {text} ORDER BY nth", *values)
     return [row["nth"] for row in answer]
 
@@ -70,6 +71,7 @@ def sqlite() -> Iterator[apsw.Connection]:
     connection.execute(
         create_table().replace("bigint", "integer").replace("double precision", "real")
     )
+    connection.execute(VIEW[SqlDialect.SQLITE])
     yield connection
     connection.close()
 
@@ -93,6 +95,7 @@ def test_postgres_agrees_on_every_pair(pg_server: Postgres) -> None:
     async def agree() -> None:
         connection = await asyncpg.connect(pg_server.dsn())
         await connection.execute(create_table())
+        await connection.execute(VIEW[SqlDialect.POSTGRES])
         for group in groups():
             await refill(connection, group.rows)
             for query in group.queries():
@@ -106,6 +109,7 @@ def test_postgres_selects_what_matches(pg_server: Postgres) -> None:
     with asyncio.Runner() as runner:
         connection = runner.run(asyncpg.connect(pg_server.dsn()))
         runner.run(connection.execute(create_table()))
+        runner.run(connection.execute(VIEW[SqlDialect.POSTGRES]))
 
         async def selected(query: Query, drawn: Rows) -> list[int]:
             await refill(connection, drawn)
@@ -136,9 +140,9 @@ def test_a_document_that_postgres_cannot_read_has_no_values(pg_server: Postgres)
         await connection.execute(create_table())
         columns = f"INSERT INTO task (nth, {COLUMNS['args']}) VALUES ($1, $2)"
         await connection.executemany(columns, [(0, '{"a": "\\u0000"}'), (1, '{"a": "x"}')])
-        where, values = numbered(condition(parse(text), COLUMNS, SqlDialect.POSTGRES, now=NOW))
+        found, values = numbered(condition(parse(text), COLUMNS, SqlDialect.POSTGRES, now=NOW))
         answer = await connection.fetchval(
-            f"SELECT array_agg(nth) FROM task WHERE {where}", *values
+            f"SELECT array_agg(nth) FROM task WHERE {found}", *values
         )
         await connection.close()
         return answer

@@ -7,7 +7,7 @@ export interface TaskRow {
   deaths: number; created_at: string; updated_at: string; due_at: string | null; started_at: string | null;
   finished_at: string | null; node: string | null; claim_id: string | null; lease_remaining_seconds: number | null;
   progress: Progress | null; payload_bytes: number | null; result_bytes: number | null; error: string | null;
-  fingerprint: string | null; waiting_on: number; idempotency_key: string | null;
+  fingerprint: string | null; waiting_on: number; idempotency_key: string | null; tags: string[];
   failure_kind?: string | null; payload_preview?: string | null; result_preview?: string | null;
 }
 export interface Failure { kind: string; message: string; error_type: string; traceback: string; fingerprint: string; cause: string | null; node: string | null }

@@ -14,6 +14,7 @@ import { go, nameHere, param, setParams, url } from "../lib/place";
 import type { Checkpoint, Event, Intervention, Task as TaskView, TaskRow, Why } from "../lib/types";
 import { act, KINDS, verbsOf, verbsOfExecution, type Verb } from "../ui/act";
 import { familyOf, Icon, Status, type Sign } from "../ui/marks";
+import { quoted } from "../ui/query";
 import { Button, Command, Copy, Dialog, Download, Empty, Field, Json, Output, Seg, Shown, Text, Time, toast, scrollable } from "../ui/parts";
 
 const MAY: Record<string, string[]> = {
@@ -297,6 +298,7 @@ function Side({ task, readAt }: { task: TaskView; readAt: number }): JSX.Element
     ["queue", <a href={url(`/tasks?q=queue:${task.queue}`)}><Text>{task.queue}</Text></a>], ["project", task.project], ["priority", task.priority],
     ["key", task.idempotency_key ? <code><Text>{task.idempotency_key}</Text></code> : null], ["version", <>{task.version}</>],
     ["attempts", <>{task.attempts} of {task.max_attempts}{task.deaths ? <span class="dim"> · deaths {task.deaths}</span> : null}</>],
+    ["tags", task.tags.length ? <span class="tags">{task.tags.map((tag) => <a class="tag" href={url(`/tasks?q=${encodeURIComponent(`tag:${quoted(tag)}`)}`)}><Text>{tag}</Text></a>)}</span> : null],
     ["timeout", task.options.timeout != null ? dur(Number(task.options.timeout)) : null],
     ["created", <><Time at={task.created_at} /> <span class="dim">· {dur(age(task.created_at), true)} ago</span></>],
     ["due", task.status === "queued" && until(task.due_at) > 0 ? <>in {dur(until(task.due_at), true)}</> : null],

@@ -11,7 +11,7 @@ const KEYS: [string, string, boolean][] = [
   ["age", ">1h, <5m", true], ["created", "2026-11-01..now", true], ["updated", "time or range", false], ["due", "time or range", false],
   ["finished", "time or range", false], ["attempt", ">=3", false], ["priority", "critical, high, normal, low", false], ["version", ">3", false],
   ["error", '~"part of the text"', false], ["fingerprint", "of a cause of death", true], ["args", "args.user.id:42", false],
-  ["meta", "meta.key:value", false], ["lock", "held, expired", false], ["held", "by whom", false], ["decision", "open", false],
+  ["tag", "of the task", true], ["meta", "meta.key:value", false], ["lock", "held, expired", false], ["held", "by whom", false], ["decision", "open", false],
   ["id", "its beginning and *", true], ["sort", "-created, updated, -age", true],
 ];
 const WORDS: Record<string, string[]> = {

@@ -163,25 +163,32 @@ def edit(
     ] = None,
     replace: Annotated[Flag, Parameter(help="The pairs are the whole new payload.")] = False,
     metadata: Annotated[
-        tuple[str, ...], Parameter(help="A field of the metadata as key=value; null removes it.")
+        tuple[str, ...],
+        Parameter(
+            ("--metadata", "--meta"),
+            help="A field of the metadata as key=value; null removes it.",
+        ),
     ] = (),
+    tag: Annotated[tuple[str, ...], Parameter(negative="", help="A tag to add.")] = (),
+    untag: Annotated[tuple[str, ...], Parameter(negative="", help="A tag to remove.")] = (),
     reason: Reason = "",
     expect_version: ExpectVersion = None,
     dry_run: DryRun = False,
     common: Common = COMMON,
 ) -> None:
-    """Change the payload or the metadata of a dead or waiting task. A dead one is replayed afterwards."""
-    if not pairs and json is None and not metadata:
-        raise Usage("nothing is given: write key=value pairs, --json or --metadata")
+    """Change payload, metadata or tags of a dead or waiting task. A dead one is replayed afterwards."""
+    if not (pairs or json is not None or metadata or tag or untag):
+        raise Usage("nothing is given: write key=value pairs, --json, --metadata, --tag or --untag")
     payload = values.payload(pairs, json) if pairs or json is not None else msgspec.UNSET
     fields_of_metadata = values.payload(metadata, None) or None
+    tags = {"add": list(tag), "remove": list(untag)} if tag or untag else None
 
     async def work(operations: Operations) -> tuple[Task, Task, dict[str, Any]]:
         before = await find_task(operations.tasks, task_id, for_change=True)
         merge = json is None and not replace
         who = by(reason, expect_version)
         after = await operations.tasks.edit(
-            before.id, payload, who, merge=merge, metadata=fields_of_metadata
+            before.id, payload, who, merge=merge, metadata=fields_of_metadata, tags=tags
         )
         return before, after, await whole(operations, after)
 
@@ -190,6 +197,8 @@ def edit(
     fields = [("id", item["id"]), ("status", item["status"]), ("payload", after.payload_json)]
     if metadata:
         fields.append(("metadata", dumps(item["metadata"])))
+    if tags is not None:
+        fields.append(("tags", ", ".join(item["tags"])))
     if payload is msgspec.UNSET:
         printer.one(item, fields, name=item["id"])
         return

@@ -36,6 +36,15 @@ Parents = Annotated[
     tuple[str, ...],
     Parameter(negative="", help="Start after this task, or group:ID; ID:ignore also if it fails."),
 ]
+Tags = Annotated[
+    tuple[str, ...], Parameter(negative="", help="A name by which lists find it: -q tag:NAME.")
+]
+Metadata = Annotated[
+    tuple[str, ...],
+    Parameter(
+        ("--metadata", "--meta"), negative="", help="A note as key=value: -q meta.KEY:VALUE."
+    ),
+]
 Window = Annotated[
     str | None,
     Parameter(
@@ -64,7 +73,8 @@ def enqueue(
     ] = None,
     id: Annotated[str | None, Parameter(help="The id of the new task.")] = None,
     depends_on: Parents = (),
-    metadata: Annotated[tuple[str, ...], Parameter(negative="", help="A note as key=value.")] = (),
+    tag: Tags = (),
+    metadata: Metadata = (),
     task_timeout: Annotated[str | None, Parameter(help="How long an attempt may take.")] = None,
     progress_timeout: Annotated[
         str | None, Parameter(help="How long a run may go without progress.")
@@ -87,6 +97,7 @@ def enqueue(
     request: dict[str, Any] = {"priority": priority, **_start(delay, run_at)}
     request |= {"queue": queue, "project": project, "max_attempts": max_attempts, "key": key}
     request |= {"idempotency_key": idempotency_key} | _unique(unique, unique_by)
+    request["tags"] = tag
     request["metadata"] = values.payload(metadata, None) or None
     request |= _timeouts(task_timeout, progress_timeout)
     printer = Printer(common)

@@ -20,6 +20,7 @@ from holdfast.cli.session import use_cases, with_parts, with_queue
 from holdfast.cli.use_cases import TaskReads, UseCases
 from holdfast.core.codec import dumps
 from holdfast.core.fleet.model import FLEET_TYPE
+from holdfast.core.search import narrowed, parse, show as as_text
 from holdfast.core.task import Status, Task, described
 from holdfast.queue import views
 
@@ -38,8 +39,9 @@ def list_(
     """List tasks, newest first."""
     if query is not None:
         terms = {"status": status, "type": type, "queue": queue, "project": project}
-        words = [f"{name}:{value}" for name, value in terms.items() if value is not None]
-        _search(common, " ".join([query, *words]), limit, after, project)
+        is_alone = all(value is None for value in terms.values())
+        text = query if is_alone else as_text(narrowed(parse(query), terms))
+        _search(common, text, limit, after, project)
         return
 
     async def work(parts: UseCases) -> tuple[list[Task], float]:
@@ -175,6 +177,7 @@ def fields(item: dict[str, Any]) -> list[tuple[str, object]]:
         ("attempts", f"{item['attempts']} of {item['max_attempts']}"),
         ("deaths", item["deaths"] or None),
         ("payload", dumps(item["payload"])),
+        ("tags", ", ".join(item["tags"])),
         ("metadata", dumps(item["metadata"]) if item["metadata"] else None),
         ("result", dumps(item["result"]) if item["result"] is not None else None),
         ("error", described(item["error"] or "", failure.get("error_type") or "")),

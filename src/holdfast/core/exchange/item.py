@@ -21,14 +21,15 @@ from holdfast.core.exchange.strategy import ContentChange
 from holdfast.core.failure import plain
 from holdfast.core.request import EnqueueRequest
 from holdfast.core.submit import METADATA_BYTES_MAX, RESULT_BYTES_MAX, encode_payload
+from holdfast.core.tags import TAG_CHARS_MAX, TAGS_MAX, check_tags
 from holdfast.core.task import EXTERNAL, Failure, FailureKind
 from holdfast.core.totals import check_totals
 from holdfast.core.wire import WHOLE_MAX, check_new_id
 from holdfast.errors import InvalidInput
 
-LABELS_MAX: Final = 100
-"""Labels that one item adds and removes, and labels of one task."""
-LABEL_CHARS_MAX: Final = 100
+LABELS_MAX: Final = TAGS_MAX
+"""Labels that one item adds and removes, and labels of one task. They are its tags."""
+LABEL_CHARS_MAX: Final = TAG_CHARS_MAX
 ERROR_CHARS_MAX: Final = 2_000
 
 
@@ -163,6 +164,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             payload=None if self.payload is UNSET else self.payload,
             priority="normal" if self.priority is None else self.priority,
             metadata=dict(self.metadata) or None,
+            tags=check_tags(self.labels.add),
             project=project,
         )
 

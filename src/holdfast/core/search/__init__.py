@@ -10,6 +10,7 @@ database as parameters only. Never: reads a clock. `now` is an argument.
 
 from holdfast.core.search.keys import NAMED, TASK_KEYS, Key, Keys, Kind
 from holdfast.core.search.matching import matches
+from holdfast.core.search.narrow import narrowed
 from holdfast.core.search.parse import QueryError, parse
 from holdfast.core.search.scope import NEWEST, SCOPE, needs_scope
 from holdfast.core.search.show import show
@@ -30,6 +31,7 @@ __all__ = [
     "SqlDialect",
     "condition",
     "matches",
+    "narrowed",
     "needs_scope",
     "order_by",
     "parse",

@@ -36,6 +36,8 @@ class Key(msgspec.Struct, frozen=True):
     """The words that the key takes as values. Empty: any text."""
     numbers: tuple[tuple[str, int], ...] = ()
     """Names of numbers, e.g. `high` of `priority`."""
+    many: bool = False
+    """Whether a row has any number of values. A test holds if it holds for one of them."""
 
 
 Keys: TypeAlias = Mapping[str, Key]
@@ -78,6 +80,7 @@ TASK_KEYS: Final[Keys] = table(
     Key("updated", Kind.TIME),
     Key("due", Kind.TIME),
     Key("finished", Kind.TIME),
+    Key("tag", Kind.TEXT, indexed=True, many=True),
     Key("args", Kind.JSON),
     Key("meta", Kind.JSON),
     Key("lock", Kind.LOCK, words=(HELD, EXPIRED)),

@@ -37,7 +37,8 @@ __all__ = ["Columns", "Condition", "SqlDialect", "condition", "order_by", "rows_
 
 Columns: TypeAlias = Mapping[str, str]
 """The SQL expression of each key of the table of keys, and of `id`. Under `NAMED`, if rows have another name,
-the query for the ids that a name stands for, with `{name}` in the place of the name."""
+the query for the ids that a name stands for, with `{name}` in the place of the name. Of a key with many
+values, the table of the values: its columns are `task_id` and the name of the key."""
 NEWEST_FIRST: Final = Sort(CREATED, descending=True)
 """The order of a list whose query does not say one."""
 
@@ -50,11 +51,18 @@ class Condition(NamedTuple):
 
 
 def condition(
-    query: Query, columns: Columns, dialect: SqlDialect, *, now: float, keys: Keys = TASK_KEYS
+    query: Query,
+    columns: Columns,
+    dialect: SqlDialect,
+    *,
+    now: float,
+    keys: Keys = TASK_KEYS,
+    by_row: bool = False,
 ) -> Condition:
-    """The condition of a WHERE. A row for which it is NULL does not match."""
+    """The condition of a WHERE. A row for which it is NULL does not match. `by_row`: another condition bounds
+    the rows, so the values of a key with many are looked up for each of them."""
     params = Params(dialect)
-    writer = _Writer(columns, keys, params, now)
+    writer = _Writer(columns, keys, params, now, by_row)
     text = "TRUE" if query.clause is None else writer.clause(query.clause)
     return Condition(text, params.values)
 
@@ -99,6 +107,7 @@ class _Writer(NamedTuple):
     keys: Keys
     params: Params
     now: float
+    by_row: bool
 
     def clause(self, clause: Clause) -> str:
         match clause:
@@ -110,7 +119,8 @@ class _Writer(NamedTuple):
                 return f"({' OR '.join(map(self.clause, clause.clauses))})"
             case Not():
                 # A test of an absent value is NULL. Its negation must hold.
-                return f"NOT COALESCE({self.clause(clause.clause)}, FALSE)"
+                inner = self._replace(by_row=True).clause(clause.clause)
+                return f"NOT COALESCE({inner}, FALSE)"
             case _:
                 assert_never(clause)
 
@@ -120,9 +130,19 @@ class _Writer(NamedTuple):
         if key.kind is Kind.JSON:
             at = place(column, term.path, self.params)
             tests = [json_test(at, key, test, self.now, self.params) for test in term.tests]
+        elif key.many:
+            tests = [self._one_of_many(key, column, test) for test in term.tests]
         else:
             tests = [self._test(key, column, test) for test in term.tests]
         return tests[0] if len(tests) == 1 else f"({' OR '.join(tests)})"
+
+    def _one_of_many(self, key: Key, table: str, test: Test) -> str:
+        """An equality is a set of rows, which an index finds. Another test, and what is negated, is tried on
+        the values of each row."""
+        row, found = self.columns[ID], self._test(key, key.name, test)
+        if isinstance(test, Exact) and not self.by_row:
+            return f"{row} IN (SELECT task_id FROM {table} WHERE {found})"
+        return f"EXISTS (SELECT 1 FROM {table} WHERE task_id = {row} AND {found})"
 
     def _test(self, key: Key, column: str, test: Test) -> str:
         match test:

@@ -69,6 +69,7 @@ class TaskBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     id: str | None = None
     depends_on: list[str | EdgeBody] = []
     metadata: dict[str, Any] | None = None
+    tags: list[str] = []
     project: str | None = None
     unique: UniqueBody | UnsetType | None = UNSET
     traceparent: str | None = None
@@ -170,6 +171,7 @@ def _options(call: Call, body: TaskBody) -> EnqueueOptions:
         priority=body.priority,
         max_attempts=body.max_attempts,
         metadata=with_submitter(body.metadata, call.principal.name),
+        tags=tuple(body.tags),
         depends_on=[_edge(edge) for edge in body.depends_on] if body.depends_on else (),
         delay=body.delay_seconds,
         run_at=body.run_at,
@@ -226,6 +228,7 @@ async def copy(call: Call, task_id: str, body: CopyBody) -> Answer:
         priority=task.priority,
         max_attempts=task.max_attempts,
         metadata=with_submitter({**task.metadata, COPIED: task.id}, call.principal.name),
+        tags=task.tags,
         timeout=UNSET if timeout is None else None if timeout == NO_TIMEOUT else timeout,
         progress_timeout=task.progress_timeout_seconds,
         project=task.project,

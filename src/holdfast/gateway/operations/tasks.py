@@ -16,6 +16,7 @@ from holdfast.core.merge_patch import merge_patch
 from holdfast.core.rights import Operation
 from holdfast.core.search import Query, parse
 from holdfast.core.submit import METADATA_BYTES_MAX, encode_payload
+from holdfast.core.tags import check_tags
 from holdfast.core.task import ENDED, Task
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput, VersionConflict, WaitTimeout
@@ -33,13 +34,26 @@ BODIES_MAX: Final = 100
 """Tasks with their bodies in one answer."""
 
 
+class TagsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tags that a task gets and loses."""
+
+    add: list[str] = []
+    remove: list[str] = []
+
+    def changed(self, tags: tuple[str, ...]) -> tuple[str, ...]:
+        """The tags after the change."""
+        removed = check_tags(self.remove)
+        return check_tags({*tags, *check_tags(self.add)}.difference(removed))
+
+
 class EditBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Merge patches (RFC 7396) of the payload and of the metadata. With the mode `fields` the payload
-    replaces the fields that it has, with `whole` all of them."""
+    """Merge patches (RFC 7396) of the payload and of the metadata, tags to add and to remove. With the mode
+    `fields` the payload replaces the fields that it has, with `whole` all of them."""
 
     payload: Any = UNSET
     payload_mode: Literal["patch", "fields", "whole"] = "patch"
     metadata: dict[str, Any] | UnsetType = UNSET
+    tags: TagsBody | UnsetType = UNSET
     reason: str = ""
     expected_version: int | None = None
 
@@ -147,11 +161,12 @@ async def history(call: Call, task_id: str) -> Answer:
 
 
 async def edit(call: Call, task_id: str, body: EditBody) -> Answer:
-    """Changes the payload of a waiting or dead task, or the metadata of one that has not ended."""
+    """Changes the payload of a waiting or dead task, or the metadata or tags of one that has not ended."""
     task = await readable(call, O.TASKS_EDIT, task_id)
-    if body.payload is UNSET and body.metadata is UNSET:
-        raise InvalidInput("payload and metadata are missing: give what changes")
+    if body.payload is UNSET and body.metadata is UNSET and body.tags is UNSET:
+        raise InvalidInput("payload, metadata and tags are missing: give what changes")
     payload = metadata = None
+    tags = None if body.tags is UNSET else body.tags.changed(task.tags)
     if body.payload is not UNSET:
         is_patch = body.payload_mode == "patch"
         new = merge_patch(task.payload, body.payload) if is_patch else body.payload
@@ -163,7 +178,7 @@ async def edit(call: Call, task_id: str, body: EditBody) -> Answer:
     by = task_by(
         call, O.TASKS_EDIT, task, body.reason, expected_version=body.expected_version, details=seen
     )
-    is_merged = metadata is not None or body.payload_mode == "patch"
+    is_merged = metadata is not None or tags is not None or body.payload_mode == "patch"
     if by.expected_version is None and is_merged:
         # The patch was merged with the content of this version.
         by = msgspec.structs.replace(by, expected_version=task.version)
@@ -172,6 +187,7 @@ async def edit(call: Call, task_id: str, body: EditBody) -> Answer:
         payload,
         body.payload_mode == "fields",
         metadata_json=metadata,
+        tags=tags,
         reason=body.reason,
     )
     return task_answer(call, await apply(call, task.id, command, by), seen)

@@ -114,7 +114,7 @@ ROUTES: Final = (
         "PATCH",
         "/tasks/{task_id}",
         tasks.edit,
-        "Change the payload or the metadata by a merge patch",
+        "Change the payload or the metadata by a merge patch, or the tags",
         body=tasks.EditBody,
         operation=O.TASKS_EDIT,
     ),

@@ -32,6 +32,7 @@ class TaskView(msgspec.Struct, frozen=True, gc=False):
     limits: str | None
     has_dependents: int
     idempotency_key: str | None
+    tags: tuple[str, ...]
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -60,6 +61,7 @@ def offer_of(task: Task, now: float, decisions_json: str = "") -> ClaimedTask:
         task.limits,
         task.has_dependents,
         task.idempotency_key,
+        task.tags,
     )
     return ClaimedTask(
         task_id=task.id,

@@ -11,6 +11,7 @@ from holdfast.core import codec, gate
 from holdfast.core.dependency import DependencyPolicy
 from holdfast.core.group import GroupProgress
 from holdfast.core.priority import parse as parse_priority
+from holdfast.core.tags import read_tags, tags_json
 from holdfast.core.task import Failure, FailureKind, Priority, Status, Task
 from holdfast.core.wire import preview
 from holdfast.queue.details import TaskDetails
@@ -27,6 +28,7 @@ _TIMES = ("created_at", "updated_at", "due_at", "started_at", "finished_at")
 NOT_SHOWN: Final[dict[str, str]] = {
     "payload_json": "shown as `payload`",
     "metadata_json": "shown as `metadata`",
+    "tags_json": "shown as `tags`",
     "options_json": "shown as `options`",
     "result_json": "shown as `result`",
     "failure_json": "shown as `failure`",
@@ -119,6 +121,7 @@ def read_task(view: View) -> Task:
         status=Status(given.status),
         payload_json=codec.dumps(given.payload),
         metadata_json=codec.dumps(given.metadata) if given.metadata else None,
+        tags_json=tags_json(tuple(given.tags)),
         options_json=codec.dumps(given.options),
         created_at=known_time(given.created_at),
         updated_at=known_time(given.updated_at),
@@ -161,6 +164,7 @@ def _common(of: Task | TaskRow, now: float) -> dict[str, Any]:
         **{name: at(getattr(of, name)) for name in _TIMES},
         "status": str(of.status),
         "priority": Priority(of.priority).name.lower(),
+        "tags": [] if of.tags_json is None else list(read_tags(of.tags_json)),
         "lease_remaining_seconds": remaining(of.lease_until, now),
     }
 

@@ -29,9 +29,11 @@ async def insert(
         lone.others_came()
         return await _insert_many(access, group, hint)
     submission = group[0]
+    task = submission.task
     if not submission.is_plain:
         return None
-    task = submission.task
+    if task.tags_json is not None:
+        return await _insert_many(access, group, hint)
     record_id = access.ids.record(task.created_at)
     statement = access.dialect.fast.insert_one(
         task, now=task.created_at, record_id=record_id, hint=hint
@@ -50,7 +52,7 @@ async def insert(
 async def _insert_many(
     access: Access, group: Sequence[Submission], hint: str
 ) -> list[Inserted] | None:
-    if not group or False in [submission.is_plain for submission in group]:
+    if not group or not _is_quick(access, group):
         return None
     now = access.now()
     record_id = access.ids.record(now)
@@ -70,15 +72,27 @@ async def insert_and_claim(
 ) -> tuple[list[Inserted], Claimed] | None:
     """In one commit. A single task that is first in line starts with its insert. None if a task is not
     plain."""
-    if False in [submission.is_plain for submission in group]:
+    if not _is_quick(access, group):
         return None
     now = access.now()
     try:
-        if len(group) == 1 and (started := await _start_one(access, group[0].task, claim, now)):
+        is_one = len(group) == 1 and not _has_tags(group)
+        if is_one and (started := await _start_one(access, group[0].task, claim, now)):
             return [Inserted(started.id, QUEUED, True)], Claimed([started])
         return await _insert_then_claim(access, group, claim, now)
     except RowExists:
         return None
+
+
+def _is_quick(access: Access, group: Sequence[Submission]) -> bool:
+    """Whether all tasks are plain. Tags are rows of their own: with many writers they need a transaction."""
+    if False in [submission.is_plain for submission in group]:
+        return False
+    return access.dialect.one_writer or not _has_tags(group)
+
+
+def _has_tags(group: Sequence[Submission]) -> bool:
+    return any(submission.task.tags_json is not None for submission in group)
 
 
 async def _start_one(access: Access, task: Task, claim: ClaimRequest, now: float) -> Task | None:

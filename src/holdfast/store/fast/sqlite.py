@@ -16,6 +16,7 @@ from holdfast.store.columns import SHAPE, plain_values, shape_values
 from holdfast.store.fast.texts import insert_one, insert_started
 from holdfast.store.port import NONE_ASIDE, Aside
 from holdfast.store.script import Script, StatementCall, call, call_rows
+from holdfast.store.scripts import tags
 from holdfast.store.scripts.claim import claim_these
 from holdfast.store.scripts.limits import lock_of
 from holdfast.store.scripts.turns import in_turn
@@ -39,6 +40,7 @@ class SqliteFast:
         tasks = [submission.task for submission in group]
         if len(tasks) == 1:
             yield self.insert_one(tasks[0], now=now, record_id=record_id, hint=hint)
+            yield from tags.add(tasks)
             return {tasks[0].id}
         record_id = yield from self._recorder.record_ref(record_id)
         ids = [task.id for task in tasks]
@@ -48,6 +50,7 @@ class SqliteFast:
             rows = yield call("changed_by", ids=ids, record_id=str(record_id))
             inserted = {row[0] for row in rows}
             tasks = [task for task in tasks if task.id in inserted]
+        yield from tags.add(tasks)
         events = [decide.enqueued(task, now) for task in tasks]
         yield from record(self._recorder, record_id, now, events, counted(tasks))
         return inserted

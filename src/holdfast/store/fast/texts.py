@@ -49,23 +49,24 @@ def _events_json(events: tuple[NewEvent, ...]) -> str:
 
 def enqueued_tail(task: Task, delay: float, now: float) -> str:
     """JSON tail of the `task.enqueued` event, after the task id. Generated ids need no escaping."""
-    if delay > 0:
-        return _tail(task.type, task.queue, task.priority, task.event_project, now + delay)
+    if delay > 0 or task.tags_json is not None:
+        more: dict[str, object] = {"due_at": now + delay} if delay > 0 else {}
+        if task.tags_json is not None:
+            more["tags"] = task.tags
+        return _tail(task.type, task.queue, task.priority, task.event_project, more)
     return _prompt_tail(task.type, task.queue, task.priority, task.event_project)
 
 
 @lru_cache(KINDS_MAX)
 def _prompt_tail(task_type: str, queue: str, priority: Priority, project: str) -> str:
-    """The tail without a delay, which is the same for all tasks of a kind."""
-    return _tail(task_type, queue, priority, project, None)
+    """The tail without a delay and tags, which is the same for all tasks of a kind."""
+    return _tail(task_type, queue, priority, project, {})
 
 
 def _tail(
-    task_type: str, queue: str, priority: Priority, project: str, due_at: float | None
+    task_type: str, queue: str, priority: Priority, project: str, more: dict[str, object]
 ) -> str:
-    data: dict[str, object] = {"priority": priority.name.lower(), "queue": queue}
-    if due_at is not None:
-        data["due_at"] = due_at
+    data = {"priority": priority.name.lower(), "queue": queue, **more}
     texts = [_encode(value).decode() for value in (task_type, data, project)]
     return f'",{",".join(texts)},1]'
 

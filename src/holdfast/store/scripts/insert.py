@@ -24,7 +24,7 @@ from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import DuplicateTask, IdempotencyConflict
 from holdfast.store.columns import new_values
 from holdfast.store.script import Script, call, call_rows
-from holdfast.store.scripts import apply, cascade, limits as limit_scripts, unique
+from holdfast.store.scripts import apply, cascade, limits as limit_scripts, tags, unique
 from holdfast.store.scripts.work import Recorder, Work, record
 
 
@@ -84,6 +84,7 @@ def insert(
             [(*new_values(task), nth) for nth, task in enumerate(tasks)],
             record_id=str(record_id),
         )
+        yield from tags.add(tasks)
         yield from _insert_edges(edges, [s.task.id for s in fresh], unlinked=unlinked)
         if gates_late and not in_tx:
             gated = yield from _pass_limits(tasks, now)

@@ -18,6 +18,7 @@ from holdfast.core.task import Priority, Status, Task
 from holdfast.errors import Conflict
 from holdfast.store.columns import changed_values
 from holdfast.store.script import Script, call, call_rows
+from holdfast.store.scripts import tags
 
 DeltaKey = tuple[str, str, str, Priority, Status]
 """(project, queue, type, priority, status)."""
@@ -137,6 +138,7 @@ class Work:
             written = yield call_rows("write_tasks", rows, record_id=str(record_id))
             if len(written) != len(rows):
                 raise Conflict("a task changed under a transaction that had locked it")
+            yield from tags.change(self.transitions)
         if unchanged_ids := self._only_mentioned():
             yield call("note_tasks", ids=unchanged_ids, record_id=str(record_id))
         yield from record(recorder, record_id, self.now, self.events, self.deltas)

@@ -23,6 +23,7 @@ _BELONGINGS: Final = (
     "forget_metrics",
     "forget_windows",
     "forget_members",
+    "forget_tags",
 )
 """The statements that delete what belongs to tasks."""
 

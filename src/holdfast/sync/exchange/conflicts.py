@@ -18,7 +18,7 @@ from holdfast.core import codec
 from holdfast.core.check import check_choice, check_name, check_page
 from holdfast.core.command import Edit, Instruction
 from holdfast.core.event import NewEvent
-from holdfast.core.exchange.item import LABELS_MAX
+from holdfast.core.exchange.item import LABEL_CHARS_MAX, LABELS_MAX
 from holdfast.core.exchange.merge import Labels, Stamp, Stamped, change_labels, join_labels
 from holdfast.core.exchange.verdict import ConflictState
 from holdfast.core.ids import Ids
@@ -151,7 +151,7 @@ def _checked(merged: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(labels, list):
         raise InvalidInput("merged.labels has to be a list of names")
     for label in labels:
-        check_name("merged.labels", label)
+        check_name("merged.labels", label, most=LABEL_CHARS_MAX)
     return dict(merged)
 
 
@@ -273,7 +273,11 @@ def _write(
         payload_version=stamp.version if is_new else content.payload_version,
     )
     command = Edit(
-        by.actor, payload if is_new else None, metadata_json=metadata_json(after), reason=by.reason
+        by.actor,
+        payload if is_new else None,
+        metadata_json=metadata_json(after),
+        tags=tuple(sorted(labels.members)),
+        reason=by.reason,
     )
     ruling = apply.carry_out(work, Instruction(task.id, command))
     if isinstance(ruling, Refusal):

@@ -17,7 +17,7 @@ from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decide import enqueued
 from holdfast.core.event import NewEvent, with_result
 from holdfast.core.exchange.item import LABELS_MAX, Item
-from holdfast.core.exchange.merge import Stamp, join_progress
+from holdfast.core.exchange.merge import NO_LABELS, Stamp, join_progress
 from holdfast.core.exchange.push import Current, PushItem, fence_of
 from holdfast.core.exchange.strategy import Unmerged, apply_change
 from holdfast.core.exchange.sync_errors import SyncError
@@ -108,7 +108,7 @@ def create(state: PushState, item: Item, sender: Sender, project: str, task_id: 
     content = content_of(task, row)
     stamp = Stamp(1, item.mutation_id or "")
     after = apply_change(
-        replace(content, metadata={}),
+        replace(content, metadata={}, labels=NO_LABELS),
         item.change,
         version=1,
         base_version=1,
@@ -143,7 +143,8 @@ def edit(state: PushState, item: Item, task: Task, sender: Sender) -> None:
             SyncError.INVALID_INPUT, f"a task has at most {LABELS_MAX} labels: remove some"
         )
     payload = after.payload_json if after.payload_json != task.payload_json else None
-    run(state, task.id, c.Edit(sender.actor, payload, metadata_json=text))
+    tags = tuple(sorted(after.labels.members))
+    run(state, task.id, c.Edit(sender.actor, payload, metadata_json=text, tags=tags))
     state.rows[task.id] = replace(state.row(task), content_json=stamps_json(after))
 
 

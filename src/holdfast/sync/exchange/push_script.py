@@ -30,7 +30,7 @@ from holdfast.errors import InvalidInput
 from holdfast.store.columns import new_values
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
-from holdfast.store.scripts import apply
+from holdfast.store.scripts import apply, tags
 from holdfast.store.scripts.holders import fences_of
 from holdfast.store.scripts.work import Work
 from holdfast.sync.exchange import push_effects as effects
@@ -343,6 +343,7 @@ def _write_tasks(
         record_id = yield from dialect.record_ref(ids.record(state.work.now))
         new = [(*new_values(task), nth) for nth, task in enumerate(state.created)]
         yield call_rows("insert_tasks", new, record_id=str(record_id))
+        yield from tags.add(state.created)
         names = [state.rows[task_id].client_id for task_id in sorted(created)]
         project = state.created[0].project
         yield call(own("drop_tombstones"), project=project, client_ids=names)

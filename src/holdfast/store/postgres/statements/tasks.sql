@@ -130,7 +130,7 @@ SELECT history FROM holdfast_task WHERE id = :id::text;
 -- name: prune_tasks
 -- Deletes ended tasks with the rows that belong to them, and subtracts them from the counters. Tasks that nodes know
 -- by a name are left to `prunable_named`, executions of jobs to the retention of the fleet.
--- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task, holdfast_output_pkey, holdfast_task_metric_pkey, holdfast_unique_task, holdfast_member_task
+-- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task, holdfast_output_pkey, holdfast_task_metric_pkey, holdfast_unique_task, holdfast_member_task, holdfast_task_tag_task
 -- returns: gone through
 WITH gone AS (
     DELETE FROM holdfast_task WHERE id IN (
@@ -159,6 +159,8 @@ WITH gone AS (
     DELETE FROM holdfast_unique u USING gone g WHERE u.task_id = g.id
 ), members AS (
     DELETE FROM holdfast_member m USING gone g WHERE m.task_id = g.id
+), tags AS (
+    DELETE FROM holdfast_task_tag x USING gone g WHERE x.task_id = g.id
 ), counted AS (
     INSERT INTO holdfast_counter AS c (project, queue, type, priority, status, n)
     SELECT project, queue, type, priority, status, -count(*) FROM gone GROUP BY 1, 2, 3, 4, 5
@@ -168,7 +170,7 @@ SELECT count(*) AS gone, max(finished_at) AS through FROM gone;
 
 -- name: delete_tasks
 -- Those of the tasks that have ended, with the rows that belong to them. They are subtracted from the counters.
--- index: holdfast_task_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task, holdfast_output_pkey, holdfast_task_metric_pkey, holdfast_unique_task, holdfast_member_task
+-- index: holdfast_task_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task, holdfast_output_pkey, holdfast_task_metric_pkey, holdfast_unique_task, holdfast_member_task, holdfast_task_tag_task
 -- returns: id project queue type priority status
 WITH gone AS (
     DELETE FROM holdfast_task WHERE id = ANY(:ids::text[]) AND finished_at IS NOT NULL
@@ -189,6 +191,8 @@ WITH gone AS (
     DELETE FROM holdfast_unique u USING gone g WHERE u.task_id = g.id
 ), members AS (
     DELETE FROM holdfast_member m USING gone g WHERE m.task_id = g.id
+), tags AS (
+    DELETE FROM holdfast_task_tag x USING gone g WHERE x.task_id = g.id
 ), counted AS (
     INSERT INTO holdfast_counter AS c (project, queue, type, priority, status, n)
     SELECT project, queue, type, priority, status, -count(*) FROM gone GROUP BY 1, 2, 3, 4, 5
