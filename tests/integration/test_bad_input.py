@@ -19,13 +19,15 @@ QUEUE = Surface(
     TaskQueue,
     kinds={
         **dict.fromkeys(("task_id", "name"), "known id"),
-        **dict.fromkeys(("get_task.task_id", "schedule.name", "actor"), "name"),
+        **dict.fromkeys(("get_task.task_id", "schedule.name", "actor", "group_id"), "name"),
         **dict.fromkeys(("id", "register_handler.type"), "name"),
         **dict.fromkeys(("type", "queue", "fingerprint", "prefix", "key", "task.name"), "name?"),
-        **dict.fromkeys(("idempotency_key", "enqueue.id", "find_tasks.after"), "name?"),
+        **dict.fromkeys(
+            ("idempotency_key", "enqueue.id", "enqueue_group.id", "find_tasks.after"), "name?"
+        ),
         **dict.fromkeys(("task.queue", "register_handler.queue"), "name"),
         **dict.fromkeys(("enqueue.type", "schedule.type"), "known type"),
-        "reason": "text",
+        **dict.fromkeys(("reason", "find_tasks.q"), "text"),
         "intervene.reason": "because",
         "intervene.type": "intervention",
         "intervene.args": "map",
@@ -35,7 +37,7 @@ QUEUE = Surface(
         **dict.fromkeys(("decision_id",), "name"),
         **dict.fromkeys(("decide.choice", "decide.data"), "json"),
         "decisions.state": "state",
-        **dict.fromkeys(("assignees", "projects"), "some names"),
+        **dict.fromkeys(("assignees", "projects", "tags"), "some names"),
         "project": "project",
         "enqueue.project": "project",
         "progress_timeout": "number?",

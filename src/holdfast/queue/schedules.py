@@ -112,7 +112,7 @@ class Schedules:
     async def run(self, name: str, by: By) -> Task:
         """Enqueues the task of a schedule now, also of a paused one, and returns it. Its next time stays.
         Within a unique window of its type, the task that is there is returned."""
-        schedule = await self.get(name)
+        schedule = await self.get(check_name("name", name))
         resources = await self._sessions.open()
         submission = await self.submission(schedule, resources.store.now())
         inserted = await resources.store.schedules.run(name, submission, by)

@@ -114,6 +114,7 @@ def test_both_ways_to_define_take_the_same_options(queue: TaskQueue) -> None:
         "key_concurrency": 9,
         "burst": 10,
         "unique": Unique(until="ended"),
+        "tags": ["mail"],
         "isolation": "loop",
         "cron": "@every 11",
         "timezone": "Europe/Prague",

@@ -33,6 +33,7 @@ OTHERS: dict[str, Any] = {
     "key_concurrency": 2,
     "burst": 4,
     "unique": Unique(until="ended", by="to"),
+    "tags": ["mail"],
 }
 OF_THE_NODE = {"isolation", "cron", "timezone", "retry_on", "give_up_on"}
 """Options of the node that runs a task, and of the schedule, which are not part of the type's options."""
