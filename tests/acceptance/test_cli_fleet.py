@@ -70,8 +70,13 @@ def test_the_exit_code_tells_how_a_job_ended(cli: Cli) -> None:
     wrong = cli.run("run", "false", "--hosts", "sim-[0001-0003]", "--watch", "--progress", "plain")
     assert wrong.returncode == 1, wrong.stderr
     assert "FAILED: 3 of 3 ended; FAILED 3" in wrong.stdout
-    assert "sim-0001: failed, exit 1" in wrong.stdout
+    assert "\nsim-[0001-0003]: failed, exit 1\n" in wrong.stdout
     retry = cli.json("job", "retry", "@last", "--only", "failed")
+    unknown = cli.run("run", "nosuch", "--hosts", "sim-[0001-0002]", "--watch")
+    assert "stderr: 2 same\n--- 2: sim-[0001-0002]\n" in unknown.stdout
+    assert "stdout" not in unknown.stdout
+    assert "stderr: 2 same" in cli.ok("job", "output", "@last")
+    assert "nosuch" in cli.run("logs", "@last", "--host", "sim-0001").stderr
     assert cli.run("wait", retry["job_id"]).returncode == 1
     blocked = cli.json("block", "add", "--host", "sim-0009", "-m", "disk swap")
     partial = cli.run("run", "true", "--hosts", "sim-[0008-0009]", "--watch")

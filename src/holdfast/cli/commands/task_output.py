@@ -64,7 +64,13 @@ Find = Callable[[TaskQueue, Calls], Awaitable[tuple[str, str]]]
 
 
 def _print_stream(
-    common: Common, find: Find, query: dict[str, Any], *, start: int, follow: bool
+    common: Common,
+    find: Find,
+    query: dict[str, Any],
+    *,
+    start: int,
+    follow: bool,
+    to_stderr: bool = False,
 ) -> None:
     printer = Printer(common)
     kept: list[Page] = []
@@ -76,7 +82,7 @@ def _print_stream(
         task = await find_task(queue.parts.tasks, found)
         reader = OutputReader(calls, path, query, start)
         async for page in reader.pages():
-            _take(printer, page, kept, follow=follow)
+            _take(printer, page, kept, follow=follow, to_stderr=to_stderr)
         if follow and task.status not in ENDED:
             async for _ in news_of(queue.parts, task.id, position):
                 async for page in reader.pages():
@@ -99,13 +105,16 @@ def logs(
     host: Annotated[
         str | None, Parameter(help="A host of a job; without it, the outputs of all hosts.")
     ] = None,
-    stream: Stream = StreamName.STDOUT,
+    stream: Annotated[
+        StreamName | None,
+        Parameter(help="Only this stream; without it stdout, of a job also stderr."),
+    ] = None,
     follow: Follow = False,
     common: Common = COMMON,
 ) -> None:
     """Print what the latest run of a task, or of a host of a job, has written."""
     if host is None and not names_job(common, id):
-        output(id, stream=stream, follow=follow, common=common)
+        output(id, stream=stream or StreamName.STDOUT, follow=follow, common=common)
     elif host is None:
         if follow:
             raise Usage("--follow needs --host: holdfast watch shows all hosts of a job")
@@ -117,17 +126,23 @@ def logs(
             found = (await calls.call("GET", v1("jobs", ref, "executions", host))).body
             return found["id"], v1("jobs", ref, "executions", found["id"], "logs")
 
-        _print_stream(common, find, {"stream": stream.value}, start=0, follow=follow)
+        query = {"stream": (stream or StreamName.STDOUT).value}
+        _print_stream(common, find, query, start=0, follow=follow)
+        if stream is None and Printer(common).is_table:
+            query = {"stream": StreamName.STDERR.value}
+            _print_stream(common, find, query, start=0, follow=False, to_stderr=True)
 
 
-def _take(printer: Printer, page: Page, kept: list[Page], *, follow: bool) -> None:
+def _take(
+    printer: Printer, page: Page, kept: list[Page], *, follow: bool, to_stderr: bool = False
+) -> None:
     """Prints a page, or keeps it for a document."""
     if printer.output is Output.JSON and not follow:
         kept.append(page)
     elif printer.is_table:
         for gap in page["gaps"]:
             remark(f"{gap['size']} bytes from {gap['start']} on were not kept")
-        printer.content(_bytes(page))
+        printer.content(_bytes(page), to_stderr=to_stderr)
     elif printer.output is not Output.NAME:
         printer.object(page)
 

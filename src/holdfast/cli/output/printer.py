@@ -90,12 +90,13 @@ class Printer:
         """Prints one line of JSON at once."""
         print(json_text(msgspec.json.encode(value).decode()), flush=True)
 
-    def content(self, data: bytes) -> None:
+    def content(self, data: bytes, *, to_stderr: bool = False) -> None:
         """Prints bytes that a task has written, at once. A file or a pipe gets them as they are, a terminal
         gets clean text."""
-        raw = None if sys.stdout.isatty() else getattr(sys.stdout, "buffer", None)
+        stream = sys.stderr if to_stderr else sys.stdout
+        raw = None if stream.isatty() else getattr(stream, "buffer", None)
         if raw is None:
-            print(lines(data.decode(errors="replace")), end="", flush=True)
+            print(lines(data.decode(errors="replace")), end="", flush=True, file=stream)
         else:
             raw.write(data)
             raw.flush()

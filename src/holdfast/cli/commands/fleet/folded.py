@@ -11,6 +11,7 @@ from typing import Any, Final
 from holdfast.cli.commands.fleet.job_view import cut
 from holdfast.cli.options import Output
 from holdfast.cli.output.printer import Printer
+from holdfast.core.output import StreamName
 from holdfast.core.text import lines, one_line
 
 LINES_SHOWN: Final = 20
@@ -18,10 +19,25 @@ LINE_CHARS: Final = 400
 Folded = dict[str, Any]
 
 
+def has_text(item: Folded | None) -> bool:
+    """Whether a host has written something."""
+    return item is not None and any(group["bytes"] for group in item["groups"])
+
+
+def errors_of(item: Folded) -> Folded | None:
+    """Standard error, without the hosts that have written none. None: no host has."""
+    groups = [group for group in item["groups"] if group["bytes"]]
+    if not groups:
+        return None
+    differing = sum(group["count"] for group in groups[1:])
+    kept = {"groups": groups, "differing": differing, "missing": "", "missing_count": 0}
+    return item | kept
+
+
 def headline(item: Folded) -> str:
     """987 same, 13 differ."""
     groups = item["groups"]
-    if not groups:
+    if not has_text(item):
         return f"no {item['stream']}"
     same = groups[0]["count"]
     parts = [f"{same} same"] + ([f"{item['differing']} differ"] if item["differing"] else [])
@@ -30,7 +46,7 @@ def headline(item: Folded) -> str:
     return f"{item['stream']}: {', '.join(parts)}"
 
 
-def print_folded(printer: Printer, item: Folded) -> None:
+def print_folded(printer: Printer, item: Folded, job: str) -> None:
     if printer.output is Output.JSON:
         printer.document(item)
     elif printer.output is Output.JSONL:
@@ -40,18 +56,35 @@ def print_folded(printer: Printer, item: Folded) -> None:
         for group in item["groups"]:
             print(one_line(group["hosts"]))
     else:
-        print(printer.paint(one_line(headline(item)), "bold"))
-        for text in folded_lines(item):
+        print_groups(printer, item, job)
+
+
+def print_groups(
+    printer: Printer,
+    item: Folded,
+    job: str,
+    *,
+    groups: int | None = None,
+    most: int = LINES_SHOWN,
+) -> None:
+    """The headline and the groups. No group is shown if no host has written something."""
+    print(printer.paint(one_line(headline(item)), "bold"))
+    if has_text(item):
+        for text in folded_lines(item, job, groups=groups, most=most):
             print(text)
 
 
-def folded_lines(item: Folded, *, groups: int | None = None, most: int = LINES_SHOWN) -> list[str]:
-    """The groups: their hosts, and the start of their output. Clean lines."""
+def folded_lines(
+    item: Folded, job: str, *, groups: int | None = None, most: int = LINES_SHOWN
+) -> list[str]:
+    """The groups: their hosts, and the start of their output. Clean lines. `job`: a name of it that commands
+    take."""
     found: list[str] = []
     shown = item["groups"] if groups is None else item["groups"][:groups]
     for group in shown:
-        found.append(one_line(f"--- {group['count']}: {cut(group['hosts'])}"))
-        found += sample_lines(group, most)
+        empty = "" if group["bytes"] else " (empty)"
+        found.append(one_line(f"--- {group['count']}: {cut(group['hosts'])}{empty}"))
+        found += sample_lines(group, most, job, item["stream"])
     more = item["more_groups"] + len(item["groups"]) - len(shown)
     if more:
         found.append(f"--- and {more} other outputs")
@@ -60,12 +93,12 @@ def folded_lines(item: Folded, *, groups: int | None = None, most: int = LINES_S
     return found
 
 
-def sample_lines(group: dict[str, Any], most: int) -> list[str]:
+def sample_lines(group: dict[str, Any], most: int, job: str, stream: str) -> list[str]:
     text = lines(group["sample"].rstrip("\n"))
     shown = [cut(line, LINE_CHARS) for line in text.split("\n")[:most]] if text else []
     left = group["bytes"] - len("\n".join(shown).encode())
     if text.count("\n") >= most or left > len(shown) + 1:
-        shown.append(
-            f"... {group['bytes']} bytes: holdfast logs JOB --host {one_line(group['first'])}"
-        )
+        first = one_line(group["first"])
+        option = f" --stream {stream}" if stream != StreamName.STDOUT else ""
+        shown.append(f"... {group['bytes']} bytes: holdfast logs {job} --host {first}{option}")
     return shown

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
 from holdfast.cli.api import calls_of, v1
-from holdfast.cli.commands.fleet.folded import print_folded
+from holdfast.cli.commands.fleet.folded import errors_of, has_text, print_folded
 from holdfast.cli.commands.fleet.job_ref import job_ref, of_job, read_job
 from holdfast.cli.commands.fleet.job_view import EXECUTION_COLUMNS, job_columns, job_lines
 from holdfast.cli.lists import page_of, print_list
@@ -104,7 +104,10 @@ def output(
     job: JobId,
     /,
     *,
-    stream: Annotated[StreamName, Parameter(help="The stream of the runs.")] = StreamName.STDOUT,
+    stream: Annotated[
+        StreamName | None,
+        Parameter(help="Only this stream of the runs; with -o json stdout unless it is given."),
+    ] = None,
     limit: Annotated[
         int, Parameter(name=("--limit", "-n"), help="At most this many different outputs.")
     ] = 20,
@@ -112,9 +115,27 @@ def output(
     common: Common = COMMON,
 ) -> None:
     """Print the outputs of all hosts, equal ones once, the most frequent first."""
-    query: dict[str, object] = {"stream": stream, "limit": limit}
-    item = of_job(common, job, "GET", "output", project=project, query=query)
-    print_folded(Printer(common), item)
+    printer = Printer(common)
+    is_both = stream is None and printer.is_table
+    wanted = list(StreamName) if is_both else [stream or StreamName.STDOUT]
+
+    async def work(queue: TaskQueue) -> tuple[str, list[Item]]:
+        calls = await calls_of(queue)
+        ref = await job_ref(calls, job, project)
+        query = {"project": project, "limit": limit}
+        path = v1("jobs", ref, "output")
+        found = [(await calls.call("GET", path, query=query | {"stream": s})).body for s in wanted]
+        return ref, found
+
+    ref, found = with_queue(common, work)
+    if not is_both:
+        print_folded(printer, found[0], ref)
+        return
+    errors = errors_of(found[1])
+    if has_text(found[0]) or errors is None:
+        print_folded(printer, found[0], ref)
+    if errors is not None:
+        print_folded(printer, errors, ref)
 
 
 def why(

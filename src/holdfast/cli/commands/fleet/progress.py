@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TextIO
 
 import msgspec
 
-from holdfast.cli.commands.fleet.folded import folded_lines, headline
+from holdfast.cli.commands.fleet.failures import failure_lines
+from holdfast.cli.commands.fleet.folded import folded_lines, has_text, headline
 from holdfast.cli.commands.fleet.job_view import (
     approval_of,
     budget_of,
@@ -57,6 +58,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Some executions that have not succeeded."""
     folded: Item | None = None
     """The outputs, equal ones once."""
+    errors: Item | None = None
+    """What hosts have written to standard error, if some have."""
 
 
 class Display(Protocol):
@@ -198,11 +201,12 @@ def picture(snapshot: Snapshot) -> list[tuple[str, str]]:
     ):
         if text:
             lines.append((f"{name:<7} {text}", ""))
-    lines += [(bad_line(each), "red") for each in snapshot.bad[:BAD_SHOWN]]
-    if snapshot.folded is not None and snapshot.folded["groups"]:
-        lines.append((headline(snapshot.folded), "bold"))
-        shown = folded_lines(snapshot.folded, groups=GROUPS_SHOWN, most=SAMPLE_LINES)
-        lines += [(line, "") for line in shown]
+    lines += [(line, "red") for line in failure_lines(snapshot.bad)[:BAD_SHOWN]]
+    for folded in (snapshot.folded, snapshot.errors):
+        if folded is not None and has_text(folded):
+            lines.append((headline(folded), "bold"))
+            shown = folded_lines(folded, job["id"], groups=GROUPS_SHOWN, most=SAMPLE_LINES)
+            lines += [(line, "") for line in shown]
     lines.append(("Ctrl-C stops watching; the job goes on", "dim"))
     return lines
 
@@ -244,11 +248,3 @@ def next_act(job: Item) -> str | None:
     if any(wave["state"] == "asked" for wave in job["waves"]):
         return f"the next wave waits for you: holdfast job promote {job['id']}"
     return None
-
-
-def bad_line(execution: Item) -> str:
-    code = execution["exit_code"]
-    return (
-        f"{execution['host']}: {execution['kind']}{'' if code is None else f', exit {code}'}: "
-        f"{execution['reason']}"
-    )

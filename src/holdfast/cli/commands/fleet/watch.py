@@ -15,7 +15,8 @@ from typing import Final
 from holdfast.app import TaskQueue
 from holdfast.cli.api import calls_of, v1
 from holdfast.cli.asking import offer_vote
-from holdfast.cli.commands.fleet.folded import folded_lines, headline
+from holdfast.cli.commands.fleet.failures import failure_lines
+from holdfast.cli.commands.fleet.folded import errors_of, has_text, print_groups
 from holdfast.cli.commands.fleet.job_ref import job_ref, read_job
 from holdfast.cli.commands.fleet.job_view import (
     budget_of,
@@ -31,7 +32,6 @@ from holdfast.cli.commands.fleet.progress import (
     Display,
     QuietDisplay,
     Snapshot,
-    bad_line,
     make_display,
 )
 from holdfast.cli.exits import Exit
@@ -46,13 +46,17 @@ from holdfast.client.calls import Calls
 from holdfast.core.check import check_choice
 from holdfast.core.event import Position
 from holdfast.core.fleet.model import JobStatus
+from holdfast.core.output import StreamName
 from holdfast.core.text import one_line
 from holdfast.errors import Conflict, FeedReset, WaitTimeout
 
 QUIET_SECONDS: Final = 5.0
 OUTPUT_SECONDS: Final = 2.0
 """Outputs are read at most so often while a job runs."""
-BAD_MAX: Final = 10
+BAD_MAX: Final = 1_000
+"""Failed hosts that are read; equal failures are one line."""
+FAILURES_MAX: Final = 10
+GROUPS_READ: Final = 20
 GROUPS_MAX: Final = 5
 LINES_MAX: Final = 10
 BAD: Final = ("FAILED", "TIMEOUT")
@@ -211,7 +215,7 @@ class _Outputs:
 
     def __init__(self, calls: Calls, project: str | None) -> None:
         self._calls = calls
-        self._query = {"project": project}
+        self._query: dict[str, object] = {"project": project}
         self._at = float("-inf")
         self._done = 0
         self._kept = Snapshot({})
@@ -221,18 +225,26 @@ class _Outputs:
         if done_of(job) != self._done and now - self._at >= OUTPUT_SECONDS:
             self._done, self._at = done_of(job), now
             self._kept = await self.read(job)
-        return Snapshot(job, self._kept.bad, self._kept.folded)
+        return Snapshot(job, self._kept.bad, self._kept.folded, self._kept.errors)
 
     async def read(self, job: Item) -> Snapshot:
-        path = v1("jobs", job["id"], "output")
-        folded = (await self._calls.call("GET", path, query=self._query | {"limit": 20})).body
+        query = self._query | {"limit": GROUPS_READ}
+        folded = [
+            await self._folded(job["id"], query | {"stream": stream}) for stream in StreamName
+        ]
         bad: list[Item] = []
         for status in BAD:
             if job["counts"].get(status) and len(bad) < BAD_MAX:
                 query = self._query | {"status": status, "limit": BAD_MAX - len(bad)}
                 path = v1("jobs", job["id"], "executions")
                 bad += (await self._calls.call("GET", path, query=query)).body["items"]
-        return Snapshot(job, bad, folded)
+        return Snapshot(job, bad, folded[0], errors_of(folded[1]))
+
+    async def _folded(self, job_id: str, query: dict[str, object]) -> Item:
+        found: Item = (
+            await self._calls.call("GET", v1("jobs", job_id, "output"), query=query)
+        ).body
+        return found
 
 
 def print_end(printer: Printer, last: Snapshot) -> None:
@@ -252,15 +264,15 @@ def print_end(printer: Printer, last: Snapshot) -> None:
     printer.one(job, lines, name=job["id"])
     if not printer.is_table:
         return
-    for execution in last.bad:
-        print(printer.paint(one_line(bad_line(execution)), "red"))
+    failures = failure_lines(last.bad)
+    for text in failures[:FAILURES_MAX]:
+        print(printer.paint(one_line(text), "red"))
     count = sum(job["counts"].get(status, 0) for status in BAD)
-    if count > len(last.bad):
-        print(f"... and {count - len(last.bad)} more: holdfast job executions {job['id']}")
-    if last.folded is not None and last.folded["groups"]:
-        print(printer.paint(one_line(headline(last.folded)), "bold"))
-        for text in folded_lines(last.folded, groups=GROUPS_MAX, most=LINES_MAX):
-            print(text)
+    if len(failures) > FAILURES_MAX or count > len(last.bad):
+        print(f"... and others, {count} in all: holdfast job executions {job['id']}")
+    for folded in (last.folded, last.errors):
+        if folded is not None and has_text(folded):
+            print_groups(printer, folded, job["id"], groups=GROUPS_MAX, most=LINES_MAX)
 
 
 # -- waiting -----------------------------------------------------------------------------------------
