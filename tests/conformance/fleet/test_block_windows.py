@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
+from holdfast.core import codec
+from holdfast.core.fleet.agents.wire import AgentResult, TokenRef
+from holdfast.core.gate import is_of_block
 from holdfast.core.task import Status
 from holdfast.fleet.blocks.blocks import Blocks, NewBlock
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.store.store import Store
 from tests.backends import Bench
 from tests.conformance.fleet.agent_support import (
+    IDEMPOTENT,
     TestAgent,
     accept,
     add_job,
@@ -19,6 +24,7 @@ from tests.conformance.fleet.agent_support import (
     get_execution,
     get_task,
     make_agents,
+    set_job,
 )
 from tests.conformance.fleet.support import BY, PROJECT
 
@@ -53,7 +59,7 @@ async def test_a_window_that_opens_after_the_offer_keeps_its_go_back(
     assert "freeze" in answer.withdraw[0].reason
     await agent.sync()
     task = await get_task(store, execution)
-    assert (task.status, task.held_by is not None) == becomes
+    assert (task.status, is_of_block(task.held_by or "")) == becomes
     assert (await get_execution(store, execution)).go_at is None
 
 
@@ -70,4 +76,35 @@ async def test_a_block_that_is_added_after_the_offer_keeps_its_go_back(
     assert (answer.go, len(answer.withdraw)) == ([], 1)
     await agent.sync()
     task = await get_task(store, execution)
-    assert (task.status, task.held_by is not None) == becomes
+    assert (task.status, is_of_block(task.held_by or "")) == becomes
+
+
+@pytest.mark.parametrize("what", ["block", "pause", "drain", "cordon"])
+async def test_an_offer_with_its_go_is_not_repeated_after_its_start_was_forbidden(
+    store: Store, what: str
+) -> None:
+    """The answer with the offer of an idempotent command was lost. Once its agent has said that it has not
+    started it, it waits or ends as one that was never offered."""
+    agents = make_agents(store)
+    agent = TestAgent(agents, await enrol(agents, store, "web-1"))
+    [execution] = await add_job(store, [agent.host_id], IDEMPOTENT)
+    [lost] = (await agent.sync()).offers
+    assert lost.go
+    if what == "block":
+        await Blocks(store).add(PROJECT, NewBlock(host="web-1", reason="freeze"), BY)
+    elif what == "cordon":
+        await Hosts(store).edit(agent.host_id, BY, state="cordoned")
+    else:
+        halt = codec.dumps({"mode": what, "reason": "x", "actor": "u", "cause": "operator"})
+        status = "PAUSED" if what == "pause" else "HALTING"
+        await set_job(store, execution, halt_json=halt, status=status)
+    answer = await agent.sync()
+    assert answer.offers == []
+    assert answer.probe == [TokenRef(execution, lost.token)]
+    never = AgentResult(
+        id="r-1", execution=execution, token=lost.token, state="never_started", reason="unknown"
+    )
+    answer = await agent.sync(results=[never])
+    assert (answer.acks, answer.offers) == (["r-1"], [])
+    assert (await get_task(store, execution)).status in (Status.QUEUED, Status.ABORTED)
+    assert (await get_execution(store, execution)).go_at is None

@@ -31,6 +31,7 @@ from holdfast.core.gate import of_node
 from holdfast.core.ids import Ids
 from holdfast.core.intervention import AckOutcome, Intervention, acknowledged, delivered
 from holdfast.core.lease import LeaseRow
+from holdfast.core.start_once import RunPhase, phase_of
 from holdfast.core.task import RunId, Task
 from holdfast.core.transition import Ruling, Transition
 from holdfast.errors import HoldfastError, InvalidInput
@@ -188,7 +189,7 @@ class _Batch:
 
     def judge(self) -> Script[None]:
         runs = [run for name in self._work.tasks if (run := self._run(name)) is not None]
-        waiting = [run for run in runs if run.execution.go_at is None]
+        waiting = [run for run in runs if phase_of(run.task) is not RunPhase.STARTED]
         blocked_by = yield from self._parts.blocks.verdicts(waiting, self._epochs, self._now)
         for host_id in self._heard:
             message = self._messages[host_id]

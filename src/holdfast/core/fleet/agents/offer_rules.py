@@ -89,7 +89,12 @@ def may_start(
 def may_be_offered(node_state: NodeState, host_state: HostState, slot: LeaseRow) -> bool:
     """Whether a host gets new executions: it is in service, and its slot is free."""
     is_free = slot.claim_id is None and slot.free_at <= slot.clock_at
-    return is_free and may_claim(node_state) and host_state is HostState.ACTIVE
+    return is_free and is_in_service(node_state, host_state)
+
+
+def is_in_service(node_state: NodeState, host_state: HostState) -> bool:
+    """Whether a host may start executions."""
+    return may_claim(node_state) and host_state is HostState.ACTIVE
 
 
 def next_offer(

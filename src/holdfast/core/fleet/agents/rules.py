@@ -32,6 +32,7 @@ from holdfast.core.fleet.agents.facts import (
 from holdfast.core.fleet.agents.offer_rules import (
     BlockVerdict,
     Waits,
+    is_in_service,
     may_be_offered,
     may_start,
     reported,
@@ -83,7 +84,7 @@ def judge(
     blocked_by: BlockVerdict = lambda run: None,
 ) -> SyncEffects:
     """The effects of a sync of an agent that may speak. `runs`: what the message names, and what holds the
-    slot, as far as it exists. `blocked_by`: about runs without a go."""
+    slot, as far as it exists. `blocked_by`: about runs that are not known to have started."""
     judged = _Judge(standing, message, runs, now, blocked_by)
     for ref in message.accepts:
         judged.accept(ref)
@@ -344,8 +345,16 @@ class _Judge:
             self.effects.probe.append(TokenRef(run.task.id, token))
 
     def _may_repeat(self, run: Run) -> bool:
-        """An offer that got its go after an accept was received."""
-        return run.execution.go_at is None or run.job.command.is_idempotent
+        """An offer that got its go after an accept was received. One that has its go is made again only if
+        its command may still start: else the agent says that it has not started it."""
+        if run.execution.go_at is None:
+            return True
+        standing = self._standing
+        return (
+            run.job.command.is_idempotent
+            and is_in_service(standing.node_state, standing.host_state)
+            and may_start(run, self._now, self._blocked_by) is None
+        )
 
     # -- changes ---------------------------------------------------------------------------------------
 
