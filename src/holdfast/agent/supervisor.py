@@ -345,7 +345,9 @@ def find_program(name: str, path: str) -> str:
         found = os.path.join(folder or ".", name)  # noqa: PTH118
         if os.path.isfile(found) and os.access(found, os.X_OK):  # noqa: PTH113
             return found
-    raise FileNotFoundError(2, os.strerror(2), name)
+    raise FileNotFoundError(
+        f"there is no program {name!r} in {path} (builtins of a shell need a command type of kind shell)"
+    )
 
 
 def user_of(name: str | None, env: dict[str, str]) -> dict[str, Any]:

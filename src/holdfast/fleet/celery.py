@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -196,7 +196,7 @@ class CeleryFleet(PassiveFollower):
         bus.subscribe(lambda _hint: door.wake(), FLEET)
         ids = secret_ids()
         shipped: dict[HostDriver, Reach] = {
-            HostDriver.SSH: lambda host: reach_ssh(host, self._ssh, ids),
+            HostDriver.SSH: lambda host: reach_ssh(host, self._ssh, ids, nullcontext()),
             HostDriver.SIMULATED: lambda host: reach_simulated(host, clock, 0, ids.token()),
         }
         drives = {

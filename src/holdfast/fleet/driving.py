@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple
 
 from holdfast.agent.agent import Agent
+from holdfast.agent.link import HostGone
 from holdfast.agent.ports import Executor, Journal
 from holdfast.agent.settings import AgentSettings
 from holdfast.bus.port import FEED, Bus
@@ -28,6 +29,7 @@ from holdfast.core.ids import Ids
 from holdfast.errors import StoreUnavailable, WaitTimeout
 from holdfast.fleet.agents.door import AgentDoor
 from holdfast.fleet.agents.enrol import LOST_HEARTBEATS
+from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs.outbox import DRIVE
 from holdfast.fleet.jobs.waiting import open_execution
 from holdfast.fleet.rows import own
@@ -112,7 +114,22 @@ class HostDrive:
 
     async def _serve(self, host: Host) -> None:
         await self._store.run(_add_node(host, self._door.agents.heartbeat_seconds))
+        try:
+            await self._session(host)
+        except HostGone:
+            await self._note(host, self._store.now())
+            raise
+
+    async def _note(self, host: Host, unreachable_at: float | None) -> None:
+        """An execution that waits for a host which cannot be reached leaves the window of its job."""
+        await self._store.run(
+            lambda _dialect, _ids, _now: host_scripts.note_reach(host.id, unreachable_at)
+        )
+
+    async def _session(self, host: Host) -> None:
         async with self._reach(host) as rig:
+            if host.unreachable_at is not None:
+                await self._note(host, None)
             agent = Agent(
                 DoorTransport(host.id, self._door),
                 rig.journal,

@@ -78,7 +78,15 @@ def test_a_page_has_the_bytes_of_its_range_without_the_gaps(
     stream += rest
     state = StreamState(bytes=len(stream), kept=len(data), sha256="x", gaps=placed)
     page = page_of(state, data, "stdout", 1, start=start, size=size)
-    wanted = stream[start : start + size]
+    wanted = stream[start : page.next]
     assert page.data == bytes(byte for byte in wanted if byte is not None)
     assert sum(length for _, length in page.gaps) == wanted.count(None)
-    assert page.next == max(start, min(start + size, len(stream)))
+    is_end = page.next == max(start, len(stream))
+    assert len(page.data) == size or (is_end and len(page.data) < size)
+
+
+def test_a_log_whose_bytes_are_gone_is_a_gap() -> None:
+    """Another run of the execution has ended, or the job was forgotten, between two reads."""
+    state = StreamState(bytes=100, kept=10, sha256="x", gaps=[(5, 90)])
+    page = page_of(state, b"", "stdout", 1, start=0, size=10)
+    assert (page.data, page.gaps, page.next) == (b"", [(0, 100)], 100)

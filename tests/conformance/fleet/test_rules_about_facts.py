@@ -10,6 +10,7 @@ from holdfast.core.fleet.approvals.rules import ApprovalMatch, ApprovalRule
 from holdfast.core.fleet.model import ApprovalState
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.fleet.blocks.blocks import Blocks, NewBlock
+from holdfast.fleet.hosts.groups import Groups
 from holdfast.store.store import Store
 from tests.conformance.fleet.agent_support import enrol, make_agents
 from tests.conformance.fleet.job_support import FleetBench
@@ -56,3 +57,29 @@ async def test_a_block_about_facts_is_named_and_counts(store: Store, way: str) -
     await fleet.plan(made.job.id)
     assert [excluded.host for excluded in made.excluded] == ["web-1"]
     assert await fleet.outcomes(made.job.id) == {"blocked": 1}
+
+
+async def test_a_rule_about_a_group_that_the_project_has_not_is_about_all_hosts(
+    store: Store,
+) -> None:
+    """Rules are settings of the server, groups belong to projects and can be removed."""
+    about = ApprovalRule(name="prod", match=ApprovalMatch(selector="@prod"))
+    fleet = FleetBench(store, FleetRules(approval_rules=(about,), approval_default="none"))
+    names = await fleet.add_hosts(2)
+    waits = (await fleet.create(names, command_type="restart", command="nginx")).job
+    assert waits.approval_state is ApprovalState.WAIT_APPROVAL
+    await Groups(store).add(PROJECT, "prod", "name~db-*", BY)
+    exempt = (await fleet.create(names, command_type="restart", command="nginx")).job
+    assert exempt.approval_state is ApprovalState.NOT_REQUIRED
+    await Groups(store).remove(PROJECT, "prod", BY)
+    await Blocks(store).add(PROJECT, NewBlock(host=names[0], reason="r", effect="hold"), BY)
+    planned = await fleet.plan(exempt.id)
+    assert planned.approval_state is ApprovalState.WAIT_APPROVAL
+
+
+async def test_a_rule_of_no_vote_about_a_missing_group_exempts_no_host(store: Store) -> None:
+    about = ApprovalRule(name="free", match=ApprovalMatch(selector="@free"), auto=True)
+    fleet = FleetBench(store, FleetRules(approval_rules=(about,)))
+    names = await fleet.add_hosts(2)
+    made = (await fleet.create(names, command_type="shell", command="true")).job
+    assert made.approval_state is ApprovalState.WAIT_APPROVAL

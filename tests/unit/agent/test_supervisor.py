@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent import supervisor
-from holdfast.agent.executor import BASE_ENV, CannotStart, HostExecutor
+from holdfast.agent.executor import BASE_ENV, PATH, CannotStart, HostExecutor
 from holdfast.agent.link import LocalHost
 from holdfast.agent.ports import StreamEnd, Work
 from holdfast.agent.supervisor import FULL_SECONDS, Command, Output, find_program, start_of
@@ -67,10 +67,17 @@ async def test_signals_have_their_defaults(tmp_path: Path) -> None:
         assert [number for number in ours if ignored >> (number - 1) & 1] == []
 
 
+BUILTINS = "(builtins of a shell need a command type of kind shell)"
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "reason"),
     [
-        (["no-such-program"], 127, "no-such-program: No such file or directory"),
+        (
+            ["no-such-program"],
+            127,
+            f"there is no program 'no-such-program' in {PATH} {BUILTINS}",
+        ),
         (["/no/such/program"], 127, "/no/such/program: No such file or directory"),
         (["/etc/passwd"], 126, "/etc/passwd: Permission denied"),
     ],

@@ -70,6 +70,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     updated_at: float
     version: int = 1
+    unreachable_at: float | None = None
+    """When the server could not reach a host that it drives. None: it could, or has not tried."""
 
     @property
     def labels(self) -> dict[str, str]:

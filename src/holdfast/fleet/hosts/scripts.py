@@ -359,3 +359,8 @@ def _changed(old: Host, host: Host, actor: str, reason: str, now: float) -> NewE
         "reason": reason,
     }
     return event_of("host.changed", now, host.project, data)
+
+
+def note_reach(host_id: str, at: float | None) -> Script[None]:
+    """When the host could not be reached. None: it was."""
+    yield call(own("note_reach"), id=host_id, at=at)

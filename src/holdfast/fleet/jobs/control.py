@@ -172,13 +172,20 @@ class JobControl:
         job = await self._store.read(lambda: known_job(job_id, by.expected_version))
         if job.finished_at is None:
             raise IllegalTransition(f"job {job_id} is {job.status}: only an ended job is retried")
+        asked = REQUEST_HASH_MARK + codec.digest(codec.dumps([job.id, sorted(wanted), by.reason]))
+        if external_id is not None:
+            made = await self._jobs.made_before(job.project, external_id, asked)
+            if made is not None:
+                return made
         hosts = await self._store.read(lambda: _hosts_that(job, wanted))
         if not hosts:
             names = ", ".join(sorted(wanted))
             raise EmptySelection(
                 f"job {job_id} has no host that ended so ({names}) and still exists"
             )
-        spec = _again(job, hosts, external_id, by.reason, self._rules)
+        spec = replace(
+            _again(job, hosts, by.reason, self._rules), external_id=external_id, request_hash=asked
+        )
         return await self._jobs.create_from(
             spec, replace(by, expected_version=None), excluded_voters=excluded_voters
         )
@@ -344,23 +351,18 @@ def _hosts_that(job: Job, wanted: set[RetryOf]) -> Script[list[str]]:
         after = found[-1].nth
 
 
-def _again(
-    job: Job, hosts: Sequence[str], external_id: str | None, reason: str, rules: FleetRules
-) -> JobSpec:
+def _again(job: Job, hosts: Sequence[str], reason: str, rules: FleetRules) -> JobSpec:
     spec = read_spec(job.spec_json)
     definition = rules.command_types.get(spec.command_type)
     if definition is None:
         raise UnknownCommandType(
             f"command type '{spec.command_type}' of job {job.id} is not defined any more"
         )
-    asked = codec.dumps([job.id, sorted(hosts), reason])
     return replace(
         with_definition(spec, definition),
-        external_id=external_id,
         hosts=tuple(hosts),
         selector=None,
         parent_job_id=job.id,
         reason=reason,
-        request_hash=REQUEST_HASH_MARK + codec.digest(asked),
         dry_run=False,
     )

@@ -20,7 +20,7 @@ from holdfast.core import codec
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet.commands import retry_rule
 from holdfast.core.fleet.commands.retry_rule import RetryRule
-from holdfast.core.fleet.jobs.request import JobRequest
+from holdfast.core.fleet.jobs.request import JobRequest, request_hash
 from holdfast.core.fleet.jobs.spec import JobSpec, check_request, check_targets, stored
 from holdfast.core.fleet.model import (
     JOB_PREFIX,
@@ -33,7 +33,8 @@ from holdfast.core.fleet.model import (
 from holdfast.core.fleet.rollout.state import begin as begin_rollout
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.ids import Ids
-from holdfast.errors import IdempotencyConflict
+from holdfast.core.task import DEFAULT_PROJECT
+from holdfast.errors import HoldfastError, IdempotencyConflict
 from holdfast.fleet.hints import wake_jobs
 from holdfast.fleet.jobs import asking
 from holdfast.fleet.jobs.insert import NewExecutions, add_executions, add_job
@@ -47,7 +48,7 @@ from holdfast.fleet.secret_values import pin
 from holdfast.queue.by import By
 from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
-from holdfast.store.script import Script, call
+from holdfast.store.script import Rows, Script, call
 from holdfast.store.scripts.work import record
 from holdfast.store.store import Store
 
@@ -97,10 +98,30 @@ class Jobs:
         """Makes a job, or finds the one that the request has made before. `excluded_voters`: principals
         beside the actor that must not approve it, e.g. the owner of its token. The outcome for `by.beside`
         is `Created`."""
-        spec = check_request(request, self._rules.command_types, self._rules)
+        try:
+            spec = check_request(request, self._rules.command_types, self._rules)
+        except HoldfastError:
+            # The settings may have changed since the request made its job.
+            made = await self._made_before(request)
+            if made is None:
+                raise
+            return made
         if spec.secrets:
             spec = replace(spec, secrets=pin(spec.secrets, self._rules.secret_versions))
         return await self.create_from(spec, by, excluded_voters=excluded_voters)
+
+    async def _made_before(self, request: JobRequest) -> Created | None:
+        if request.external_id is None or request.dry_run:
+            return None
+        asked = request_hash(request)
+        project = DEFAULT_PROJECT if request.project is None else request.project
+        return await self.made_before(project, request.external_id, asked)
+
+    async def made_before(self, project: str, external_id: str, asked: str) -> Created | None:
+        """The job that this request has made. None: there is none of it."""
+        rows = await self._store.read(lambda: _by_external_id(project, external_id))
+        job = JOBS.read(rows[0]) if rows else None
+        return None if job is None or job.request_hash != asked else Created(job, created=False)
 
     async def create_from(
         self, spec: JobSpec, by: By, *, excluded_voters: Sequence[str] = ()
@@ -167,11 +188,15 @@ def foresee(ids: Ids, now: float, spec: JobSpec, rules: FleetRules, actor: str) 
     return Created(new.job, created=False, approval=new.approval, hosts=tuple(new.hosts))
 
 
+def _by_external_id(project: str, external_id: str) -> Script[Rows]:
+    return (yield call(own("job_by_external_id"), project=project, external_id=external_id))
+
+
 def _existing(spec: JobSpec) -> Script[Created | None]:
     """The job that an earlier request has made. IdempotencyConflict if that one was another."""
     if spec.external_id is None:
         return None
-    rows = yield call(own("job_by_external_id"), project=spec.project, external_id=spec.external_id)
+    rows = yield from _by_external_id(spec.project, spec.external_id)
     if not rows:
         return None
     job = JOBS.read(rows[0])

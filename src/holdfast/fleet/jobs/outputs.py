@@ -69,27 +69,29 @@ class JobOutputs:
 def page_of(
     state: StreamState, data: bytes, stream: str, fence: int, *, start: int, size: int
 ) -> OutputPage:
-    """The part of an ended stream from `start` on. `data` are the bytes that are kept, without the gaps."""
-    through = min(start + size, state.bytes)
+    """The part of an ended stream from `start` on: at most `size` bytes that were kept, and the gaps between
+    them, however long. `data` are the bytes that are kept. If they are gone, all is one gap."""
+    known = state.gaps if len(data) >= state.kept else [(0, state.bytes)]
     parts: list[bytes] = []
     gaps: list[tuple[int, int]] = []
     at = kept = 0
-    for gap_start, gap_size in [*state.gaps, (state.bytes, 0)]:
-        length = max(0, gap_start - at)
-        first, last = max(start, at), min(through, at + length)
-        if first < last:
-            parts.append(data[kept + first - at : kept + last - at])
-        kept += length
-        first, last = max(start, gap_start), min(through, gap_start + gap_size)
-        if first < last:
-            gaps.append((first, last - first))
+    place, room = start, size
+    for gap_start, gap_size in [*known, (state.bytes, 0)]:
+        if at <= place < gap_start:
+            taken = min(gap_start - place, room)
+            parts.append(data[kept + place - at : kept + place - at + taken])
+            place, room = place + taken, room - taken
+        kept += max(0, gap_start - at)
         at = gap_start + gap_size
+        if gap_start <= place < at and room:
+            gaps.append((place, at - place))
+            place = at
     return OutputPage(
         stream=stream,
         fence=fence,
         start=start,
         data=b"".join(parts),
-        next=max(through, start),
+        next=place,
         end=state.bytes,
         complete=True,
         gaps=gaps,

@@ -85,11 +85,15 @@ class HostStanding(msgspec.Struct, frozen=True):
     seen_at: float | None
     holder: str | None
     """The execution that has its slot."""
+    unreachable_at: float | None = None
+    """When the server could not reach a host that it drives. None: it could, or has not tried."""
 
     def is_live(self, since: float) -> bool:
         if self.state is not HostState.ACTIVE:
             return False
-        return self.driver is HostDriver.SSH or (self.seen_at is not None and self.seen_at >= since)
+        if self.driver is HostDriver.SSH:
+            return self.unreachable_at is None or self.unreachable_at < since
+        return self.seen_at is not None and self.seen_at >= since
 
 
 class ExecutionView(msgspec.Struct, frozen=True):
@@ -275,9 +279,7 @@ def _detail(job_id: str, now: float, rules: FleetRules) -> Script[JobDetail]:
 def standings(ids: Sequence[str]) -> Script[dict[str, HostStanding]]:
     """Whether hosts can run something, by id."""
     rows = yield call(own("host_standings"), ids=sorted(set(ids)), slot=SLOT)
-    return {
-        row[0]: HostStanding(HostDriver(row[1]), HostState(row[2]), row[3], row[4]) for row in rows
-    }
+    return {row[0]: HostStanding(HostDriver(row[1]), HostState(row[2]), *row[3:]) for row in rows}
 
 
 def _views(job: Job, found: Sequence[Execution], since: float) -> Script[list[ExecutionView]]:

@@ -122,6 +122,11 @@ def _of_host(execution: Execution, host: HostStanding | None, since: float) -> l
     causes: list[Cause] = []
     if host.state is HostState.CORDONED:
         causes.append(Cause("host_cordoned", f"host {execution.host} gets nothing new"))
+    elif not host.is_live(since) and host.unreachable_at is not None:
+        tried = time_text(host.unreachable_at)
+        causes.append(
+            Cause("host_unreachable", f"{execution.host} could not be reached at {tried}")
+        )
     elif not host.is_live(since):
         seen = (
             "was never heard"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 from msgspec.structs import replace
@@ -44,6 +44,11 @@ ALLOW: Final = ("*", "?*")
 ORPHAN_SECONDS: Final = 60.0
 """A held slot whose agent was silent for longer has no driver."""
 LOOK_SECONDS: Final = 30.0
+TRIES: Final = 4
+"""Attempts to reach a host in whose slot something runs. After them its place is free for others, and the
+look for orphans comes back to it."""
+LOGINS_MAX: Final = 16
+"""Logins at once of one process. More of them make each other slow, up to the time limit of a login."""
 POLL_SECONDS: Final = 2.0
 log: Final = logging.getLogger("holdfast.fleet.ssh")
 
@@ -86,6 +91,7 @@ class SshDriver:
         self._store, self._door, self._clock, self._ids = store, door, clock, ids
         self._options = options or SshOptions()
         self._driven: dict[str, asyncio.Task[None]] = {}
+        self._logins = asyncio.Semaphore(LOGINS_MAX)
 
     async def __call__(self, execution_id: str) -> None:
         """Sees an execution through, with all others that wait for its host."""
@@ -129,8 +135,7 @@ class SshDriver:
 
     async def _drive(self, host_id: str) -> None:
         """Until nothing waits for the host and nothing runs there."""
-        failures = 0
-        while True:
+        for nth in range(TRIES):
             hosts = await self._store.read(lambda: host_scripts.pinned([host_id]))
             if host_id not in hosts:
                 return
@@ -139,17 +144,25 @@ class SshDriver:
                 return
             except (HostGone, BadConfig, MissingExtra) as error:
                 log.warning("host %s: %s", hosts[host_id].name, error)
+                await self._note(host_id, self._store.now())
             except NodeFenced as error:
                 log.info("host %s: %s", hosts[host_id].name, error)
                 return
             news = await self._door.agents.news([host_id])
             if not news or news[0].slot[1] is None:
                 return  # Nothing runs there: the outbox announces what waits again.
-            await self._clock.sleep(backoff_seconds(failures, self._ids.random_unit()))
-            failures += 1
+            await self._clock.sleep(backoff_seconds(nth, self._ids.random_unit()))
+
+    async def _note(self, host_id: str, unreachable_at: float | None) -> None:
+        """An execution that waits for a host which cannot be reached leaves the window of its job."""
+        await self._store.run(
+            lambda _dialect, _ids, _now: host_scripts.note_reach(host_id, unreachable_at)
+        )
 
     async def _session(self, host: Host) -> None:
-        async with reach(host, self._options, self._ids) as rig:
+        async with reach(host, self._options, self._ids, self._logins) as rig:
+            if host.unreachable_at is not None:
+                await self._note(host.id, None)
             transport = DoorTransport(self._door, host.id)
             agent = Agent(
                 transport,
@@ -169,9 +182,12 @@ class SshDriver:
 
 
 @asynccontextmanager
-async def reach(host: Host, options: SshOptions, ids: Ids) -> AsyncIterator[Rig]:
-    """A session with a host. HostGone if it cannot be reached. The journal belongs to the id of the host,
-    which no other store has: several hosts, also of several stores, may share a machine and user."""
+async def reach(
+    host: Host, options: SshOptions, ids: Ids, logins: AbstractAsyncContextManager[object]
+) -> AsyncIterator[Rig]:
+    """A session with a host. HostGone if it cannot be reached. `logins`: entered for the login. The journal
+    belongs to the id of the host, which no other store has: several hosts, also of several stores, may share
+    a machine and user."""
     try:
         # On use: most servers drive no hosts, and the package takes a while to import.
         from holdfast.fleet.ssh.channel import SshHost
@@ -183,7 +199,8 @@ async def reach(host: Host, options: SshOptions, ids: Ids) -> AsyncIterator[Rig]
     own = replace(options, folder=f"{options.folder}/{host.id}")
     link = SshHost(target, own, ids.secret())
     try:
-        await link.open()
+        async with logins:
+            await link.open()
         yield Rig(
             HostJournal(link, f"{link.folder}/journal", ids.secret()),
             _SshExecutor(link, f"{link.folder}/runs", is_root=link.is_root),

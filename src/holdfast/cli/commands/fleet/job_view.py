@@ -56,8 +56,11 @@ def exit_code(job: Item) -> int:
 
 
 def made_exit(job: Item) -> int:
-    """Of a job that was made: 8 if it waits for an approval."""
-    return PENDING if job["status"] == JobStatus.WAIT_APPROVAL else 0
+    """Of a job that was made, now or by an earlier request: 8 if it waits for an approval, else how it ended,
+    if it has."""
+    if job["status"] == JobStatus.WAIT_APPROVAL:
+        return PENDING
+    return exit_code(job) if job["finished_at"] else 0
 
 
 def style(text: str) -> str:

@@ -52,7 +52,8 @@ def _exited(run: Run, result: AgentResult) -> RunnerCommand:
     how = (
         f"signal {result.signal}" if result.signal is not None else f"exit code {result.exit_code}"
     )
-    return _failed(run, result, FailureKind.ERROR, f"it ended with {how}")
+    why = f": {result.reason}" if result.reason else ""
+    return _failed(run, result, FailureKind.ERROR, f"it ended with {how}{why}")
 
 
 def _refused(run: Run, result: AgentResult) -> Fail:

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from holdfast.core.check import check_name, check_number, check_positive, check_whole, shown
+from holdfast.core.errors import BadSelector
 from holdfast.core.fleet.hosts.selector import HostIndex
 from holdfast.core.fleet.hosts.selector_parse import Selector, glob_pattern, parse
 from holdfast.core.fleet.model import Host
@@ -79,16 +80,19 @@ class NotRequired(msgspec.Struct, frozen=True):
 
 DEFAULT_RULE: Final = ApprovalRule(name="default")
 """Where no rule matches: one approver."""
-Matching: TypeAlias = Callable[[str], int]
-"""How many hosts of the job a selector has."""
+Matching: TypeAlias = Callable[[str], int | None]
+"""How many hosts of the job a selector has. None: the project has no group of a name in it."""
 
 
 def matching_in(hosts: Sequence[Host], groups: Mapping[str, Selector]) -> Matching:
     """Counts the hosts of a job."""
     index = HostIndex(hosts, groups)
 
-    def count(text: str) -> int:
-        return len(index.select(parse(text)))
+    def count(text: str) -> int | None:
+        try:
+            return len(index.select(parse(text)))
+        except BadSelector:
+            return None
 
     return count
 
@@ -131,6 +135,9 @@ def _is_match(
     if not glob_pattern(match.command_type).fullmatch(command_type):
         return False
     found = hosts if match.selector is None else matching(match.selector)
+    if found is None:
+        # It cannot be judged: the hosts count as protected, and none as exempt.
+        found = 0 if rule.auto else hosts
     if found < hosts and rule.auto:
         return False
     if match.selector is not None and not found:

@@ -30,7 +30,8 @@ ORDER BY name LIMIT :limit::bigint;
 -- All hosts of a project that were not removed, in pages by name.
 -- index: holdfast_host_name
 -- returns: {host}
-SELECT id, project, name, driver, address, labels_json, :no_facts::text AS facts_json, state, created_at, updated_at, version
+SELECT id, project, name, driver, address, labels_json, :no_facts::text AS facts_json, state, created_at, updated_at, version,
+    unreachable_at
 FROM holdfast_host WHERE project = :project::text AND name > :after::text AND state <> 'gone'
 ORDER BY name LIMIT :limit::bigint;
 
@@ -40,10 +41,11 @@ ORDER BY name LIMIT :limit::bigint;
 SELECT count(*) AS n FROM holdfast_host WHERE project = :project::text AND state <> 'gone';
 
 -- name: host_figures
--- Hosts that were not removed, by state and by whether they answer. A host over SSH always counts as one that does.
+-- Hosts that were not removed, by state and by whether they answer. A host over SSH does unless the last
+-- attempt failed a short while ago.
 -- index: holdfast_agent (primary key)
 -- returns: state live n
-SELECT h.state, CASE WHEN h.driver = 'ssh' OR a.seen_at >= :since::double precision THEN 1 ELSE 0 END AS live, count(*) AS n
+SELECT h.state, CASE WHEN CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since::double precision, true) ELSE coalesce(a.seen_at >= :since::double precision, false) END THEN 1 ELSE 0 END AS live, count(*) AS n
 FROM holdfast_host h LEFT JOIN holdfast_agent a ON a.host_id = h.id
 WHERE h.state <> 'gone' GROUP BY 1, 2;
 
@@ -111,3 +113,7 @@ WITH silent AS MATERIALIZED (SELECT host_id FROM holdfast_agent WHERE seen_at < 
 SELECT {host} FROM holdfast_host
 WHERE project = :project::text AND name > :after::text AND state = 'active' AND id IN (SELECT host_id FROM silent)
 ORDER BY name LIMIT :limit::bigint;
+
+-- name: note_reach
+-- index: holdfast_host_pkey
+UPDATE holdfast_host SET unreachable_at = :at::double precision WHERE id = :id::text;

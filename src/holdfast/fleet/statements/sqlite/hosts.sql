@@ -30,7 +30,8 @@ ORDER BY name LIMIT :limit;
 -- All hosts of a project that were not removed, in pages by name.
 -- index: holdfast_host_name
 -- returns: {host}
-SELECT id, project, name, driver, address, labels_json, :no_facts AS facts_json, state, created_at, updated_at, version
+SELECT id, project, name, driver, address, labels_json, :no_facts AS facts_json, state, created_at, updated_at, version,
+    unreachable_at
 FROM holdfast_host WHERE project = :project AND name > :after AND state <> 'gone'
 ORDER BY name LIMIT :limit;
 
@@ -40,10 +41,11 @@ ORDER BY name LIMIT :limit;
 SELECT count(*) AS n FROM holdfast_host WHERE project = :project AND state <> 'gone';
 
 -- name: host_figures
--- Hosts that were not removed, by state and by whether they answer. A host over SSH always counts as one that does.
+-- Hosts that were not removed, by state and by whether they answer. A host over SSH does unless the last
+-- attempt failed a short while ago.
 -- index: holdfast_agent (primary key)
 -- returns: state live n
-SELECT h.state, CASE WHEN h.driver = 'ssh' OR a.seen_at >= :since THEN 1 ELSE 0 END AS live, count(*) AS n
+SELECT h.state, CASE WHEN CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since, 1) ELSE coalesce(a.seen_at >= :since, 0) END THEN 1 ELSE 0 END AS live, count(*) AS n
 FROM holdfast_host h LEFT JOIN holdfast_agent a ON a.host_id = h.id
 WHERE h.state <> 'gone' GROUP BY 1, 2;
 
@@ -110,3 +112,7 @@ SELECT {host} FROM holdfast_host
 WHERE project = :project AND name > :after AND state = 'active'
   AND id IN (SELECT host_id FROM holdfast_agent WHERE seen_at < :since)
 ORDER BY name LIMIT :limit;
+
+-- name: note_reach
+-- index: holdfast_host (primary key)
+UPDATE holdfast_host SET unreachable_at = :at WHERE id = :id;

@@ -31,7 +31,7 @@ WITH open AS MATERIALIZED (
 )
 SELECT t.status, t.progress_json::jsonb ->> 'phase' AS phase,
     coalesce(t.held_by LIKE 'block:%', false)::int AS held_by_block, (t.held_by IS NOT NULL)::int AS is_held,
-    coalesce(h.driver = 'ssh' OR a.seen_at >= :since::float8, false)::int AS is_live,
+    coalesce(CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since::float8, true) ELSE coalesce(a.seen_at >= :since::float8, false) END, false)::int AS is_live,
     coalesce(l.claim_id <> e.task_id, false)::int AS is_busy, e.away, count(*) AS n
 FROM open e
 JOIN holdfast_task t ON t.id = e.task_id
@@ -62,8 +62,8 @@ SELECT count(*) AS n FROM holdfast_execution WHERE job_id = :job_id::text AND ou
 -- name: host_standings
 -- Whether hosts answer, and what has their slots.
 -- index: holdfast_host_pkey
--- returns: id driver state seen_at holder
-SELECT h.id, h.driver, h.state, a.seen_at, l.claim_id AS holder
+-- returns: id driver state seen_at holder unreachable_at
+SELECT h.id, h.driver, h.state, a.seen_at, l.claim_id AS holder, h.unreachable_at
 FROM holdfast_host h
 LEFT JOIN holdfast_agent a ON a.host_id = h.id
 LEFT JOIN holdfast_lease l ON l.resource = :slot::text || h.id
@@ -92,7 +92,7 @@ WITH shown AS MATERIALIZED (
 SELECT e.nth, e.outcome, (e.go_at IS NOT NULL)::int AS has_go, t.status, t.progress_json::jsonb ->> 'phase' AS phase,
     t.failure_json::jsonb ->> 'kind' AS failure_kind, coalesce(t.held_by LIKE 'block:%', false)::int AS held_by_block,
     (t.held_by IS NOT NULL)::int AS is_held,
-    coalesce(h.state = 'active' AND (h.driver = 'ssh' OR coalesce(a.seen_at >= :since::float8, false)), true)::int AS is_live,
+    coalesce(h.state = 'active' AND CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since::float8, true) ELSE coalesce(a.seen_at >= :since::float8, false) END, true)::int AS is_live,
     coalesce(l.claim_id <> e.task_id, false)::int AS is_busy, e.away
 FROM shown e
 JOIN holdfast_task t ON t.id = e.task_id

@@ -27,7 +27,7 @@ ORDER BY nth LIMIT :limit;
 -- returns: status phase held_by_block is_held is_live is_busy away n
 SELECT t.status, json_extract(t.progress_json, '$.phase') AS phase,
     coalesce(t.held_by LIKE 'block:%', 0) AS held_by_block, t.held_by IS NOT NULL AS is_held,
-    coalesce(h.driver = 'ssh' OR a.seen_at >= :since, 0) AS is_live,
+    coalesce(CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since, 1) ELSE coalesce(a.seen_at >= :since, 0) END, 0) AS is_live,
     coalesce(l.claim_id <> e.task_id, 0) AS is_busy, e.away, count(*) AS n
 FROM holdfast_execution e
 JOIN holdfast_task t ON t.id = e.task_id
@@ -56,8 +56,8 @@ SELECT count(*) AS n FROM holdfast_execution WHERE job_id = :job_id AND outcome 
 -- name: host_standings
 -- Whether hosts answer, and what has their slots.
 -- index: holdfast_host (primary key)
--- returns: id driver state seen_at holder
-SELECT h.id, h.driver, h.state, a.seen_at, l.claim_id AS holder
+-- returns: id driver state seen_at holder unreachable_at
+SELECT h.id, h.driver, h.state, a.seen_at, l.claim_id AS holder, h.unreachable_at
 FROM holdfast_host h
 LEFT JOIN holdfast_agent a ON a.host_id = h.id
 LEFT JOIN holdfast_lease l ON l.resource = :slot || h.id
@@ -81,7 +81,7 @@ SELECT host_id, host FROM holdfast_execution WHERE job_id = :job_id ORDER BY nth
 SELECT e.nth, e.outcome, e.go_at IS NOT NULL AS has_go, t.status, json_extract(t.progress_json, '$.phase') AS phase,
     json_extract(t.failure_json, '$.kind') AS failure_kind, coalesce(t.held_by LIKE 'block:%', 0) AS held_by_block,
     t.held_by IS NOT NULL AS is_held,
-    coalesce(h.state = 'active' AND (h.driver = 'ssh' OR coalesce(a.seen_at >= :since, 0)), 1) AS is_live,
+    coalesce(h.state = 'active' AND CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since, 1) ELSE coalesce(a.seen_at >= :since, 0) END, 1) AS is_live,
     coalesce(l.claim_id <> e.task_id, 0) AS is_busy, e.away
 FROM holdfast_execution e
 JOIN holdfast_task t ON t.id = e.task_id
