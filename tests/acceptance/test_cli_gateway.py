@@ -142,6 +142,8 @@ CASES: dict[str, list[str]] = {
     "queue show": ["line-s", "no-such-queue"],
     "queue pause": ["line-{side} --reason outage", "no-such-queue"],
     "queue resume": ["line-{side}"],
+    "weight set": ["add key-{side} 3", "none key 2", "add key 0"],
+    "weight list": ["add", "none"],
     "events tail": ["--after start --limit 0", "--limit 3", "--after no-position", "--task done"],
     "schedule list": [""],
     "schedule add": ["hourly-{side} @hourly add a=1 --queue line-{side}", "bad notcron add"],

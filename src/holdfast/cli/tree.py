@@ -34,6 +34,7 @@ NOUNS: Final = {
     "decision": "Decisions that tasks wait for",
     "dlq": "Dead letters",
     "queue": "Queues",
+    "weight": "Weights of keys that take turns",
     "events": "The feed of events",
     "schedule": "Cron schedules",
     "lock": "Locks",

@@ -136,6 +136,20 @@ QUEUE_VERBS: Final = (
         Kind.WRITE,
     ),
     Verb(
+        "weight list",
+        "List the keys of a type whose weight is not 1",
+        f"{HERE}.weight:list_",
+        ("holdfast weight list export",),
+        Kind.LIST,
+    ),
+    Verb(
+        "weight set",
+        "Set how many tasks a key starts in one turn",
+        f"{HERE}.weight:set_",
+        ("holdfast weight set export customer-7 4",),
+        Kind.WRITE,
+    ),
+    Verb(
         "events tail",
         "Print events, in order",
         f"{HERE}.events:tail",

@@ -22,6 +22,15 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     """How often it was paused or resumed."""
 
 
+class KeyWeightView(msgspec.Struct, frozen=True, kw_only=True):
+    """How many tasks a key of a fair type starts in one turn."""
+
+    key: str
+    weight: int
+    set_by: str = ""
+    set_at: str | None = None
+
+
 class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Dead letters with one cause."""
 

@@ -61,6 +61,7 @@ class Operation(StrEnum):
     TASKS_FORCE = "tasks.force"
     QUEUES_READ = "queues.read"
     QUEUES_PAUSE = "queues.pause"
+    TYPES_WEIGH = "types.weigh"
     DEAD_REPLAY = "dead.replay"
     DEAD_DISCARD = "dead.discard"
     OPERATIONS_RUN = "operations.run"
@@ -128,6 +129,7 @@ TABLE: Final[tuple[tuple[Operation, str], ...]] = (
     (O.TASKS_FORCE,        "-     -        -        yes     -    -     -    -"),
     (O.QUEUES_READ,        "yes   yes      yes      yes     yes  -     -    -"),
     (O.QUEUES_PAUSE,       "-     yes      -        yes     -    -     -    -"),
+    (O.TYPES_WEIGH,        "-     yes      -        yes     -    -     -    -"),
     (O.DEAD_REPLAY,        "-     yes      -        yes     -    -     -    -"),
     (O.DEAD_DISCARD,       "-     yes      -        yes     -    -     -    -"),
     (O.OPERATIONS_RUN,     "-     yes      -        yes     -    -     -    -"),

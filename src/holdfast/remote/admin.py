@@ -25,6 +25,7 @@ from holdfast.queue.nodes import Node
 from holdfast.queue.queues import QueueView
 from holdfast.queue.stats import Stats
 from holdfast.queue.subscriptions import Unsubscribe
+from holdfast.store.rows import KeyWeight
 
 if TYPE_CHECKING:
     from holdfast.client.http import Http
@@ -60,6 +61,22 @@ class RemoteQueues:
 
     async def resume(self, name: str, by: By) -> None:
         await self._http.call("POST", path_of("queues", name, "resume"), {"reason": by.reason})
+
+
+class RemoteWeights:
+    """See `queue.weights.Weights`."""
+
+    def __init__(self, http: Calls) -> None:
+        self._http = http
+
+    async def list(self, type: str, *, after: str = "", limit: int = 100) -> list[KeyWeight]:
+        query = {"after": after or None, "limit": limit}
+        body = (await self._http.call("GET", path_of("types", type, "weights"), query=query)).body
+        return [views.read_key_weight(item) for item in body["items"]]
+
+    async def set(self, type: str, key: str, weight: int, by: By) -> None:
+        body = {"key": key, "weight": weight, "reason": by.reason}
+        await self._http.call("PUT", path_of("types", type, "weights"), body)
 
 
 class RemoteSchedules:

@@ -15,6 +15,7 @@ from holdfast.remote.admin import (
     RemoteQueues,
     RemoteSchedules,
     RemoteStatistics,
+    RemoteWeights,
 )
 from holdfast.remote.dead_letters import RemoteDeadLetters
 from holdfast.remote.gateways import Gateways
@@ -59,6 +60,7 @@ class RemoteParts:
         self.interventions = RemoteInterventions(http)
         self.tasks = RemoteTasks(http, runtime.waiters, self.interventions)
         self.queues = RemoteQueues(http)
+        self.weights = RemoteWeights(http)
         self.schedules = RemoteSchedules(http)
         self.dead_letters = RemoteDeadLetters(http, self.tasks)
         self.decisions = RemoteDecisions(http)

@@ -193,6 +193,7 @@ async def test_acts_are_audited_and_repeats_replayed(site: Site) -> None:
         ("POST", f"/tasks/{task}/copy", {}, ("tasks.copy", task)),
         ("POST", "/queues/default/pause", {"reason": "a"}, ("queues.pause", "default")),
         ("POST", "/queues/default/resume", {}, ("queues.pause", "default")),
+        ("PUT", "/types/mail/weights", {"key": "a", "weight": 2}, ("types.weigh", "type:mail")),
         ("PUT", "/schedules/n", {"spec": "0 3 * * *", "type": "mail"}, ("schedules.write", "n")),
         ("POST", "/schedules/n/pause", {}, ("schedules.write", "n")),
         ("POST", "/schedules/n/resume", {}, ("schedules.write", "n")),

@@ -36,7 +36,7 @@ PAGE = """
     tasks.intervene                                                   – ● – ● – – – –
     tasks.force                                                       – – – ● – – – –
     queues.read                                                       ● ● ● ● ● – – –
-    queues.pause                                                      – ● – ● – – – –
+    queues.pause types.weigh                                          – ● – ● – – – –
     dead.replay dead.discard operations.run                           – ● – ● – – – –
     nodes.read                                                        ● ● ● ● own – – –
     nodes.manage                                                      – ● – ● – – – –

@@ -21,6 +21,7 @@ from holdfast.gateway.operations import (
     projects,
     system,
     tasks,
+    weights,
 )
 from holdfast.gateway.operations.call import Answer, Call, replayed
 from holdfast.gateway.operations.fleet import (
@@ -40,6 +41,7 @@ FORESEEN: Final = frozenset(
     {
         admin.pause_queue,
         admin.resume_queue,
+        weights.set_weight,
         admin.put_schedule,
         admin.remove_schedule,
         admin.pause_schedule,

@@ -8,7 +8,16 @@ import msgspec
 
 from holdfast.client import admin_models as models
 from holdfast.core.rights import Operation as O  # noqa: N817
-from holdfast.gateway.operations import admin, doctor, facets, nodes, presets, projects, system
+from holdfast.gateway.operations import (
+    admin,
+    doctor,
+    facets,
+    nodes,
+    presets,
+    projects,
+    system,
+    weights,
+)
 from holdfast.gateway.rest.route import PagedSearch, Route, Searched
 
 
@@ -287,6 +296,23 @@ ROUTES: Final = (
         "Register task types",
         body=system.TypesBody,
         operation=O.TASKS_SUBMIT,
+    ),
+    Route(
+        "GET",
+        "/types/{name}/weights",
+        weights.list_weights,
+        "List the keys of a type whose weight is not 1",
+        PagedSearch,
+        operation=O.QUEUES_READ,
+        items=models.KeyWeightView,
+    ),
+    Route(
+        "PUT",
+        "/types/{name}/weights",
+        weights.set_weight,
+        "Set how many tasks a key of a fair type starts in one turn",
+        body=weights.WeightBody,
+        operation=O.TYPES_WEIGH,
     ),
     Route(
         "GET", "/stats", system.stats, "Numbers of tasks, workers and nodes", operation=O.STATS_READ

@@ -15,6 +15,7 @@ from holdfast.core.wire import time_text
 from holdfast.queue.dead_letters import DeadGroup
 from holdfast.queue.queues import QueueView
 from holdfast.queue.views.values import View, at, known_time, parsed, shown, time_of
+from holdfast.store.rows import KeyWeight
 
 
 def queue(of: QueueView) -> View:
@@ -24,6 +25,17 @@ def queue(of: QueueView) -> View:
 def read_queue(view: View) -> QueueView:
     given = msgspec.structs.asdict(parsed(view, models.QueueView))
     return QueueView(**{**given, "paused_at": time_of(given["paused_at"])})
+
+
+def key_weight(of: KeyWeight) -> View:
+    return shown(
+        models.KeyWeightView(key=of.key, weight=of.weight, set_by=of.set_by, set_at=at(of.set_at))
+    )
+
+
+def read_key_weight(view: View) -> KeyWeight:
+    given = parsed(view, models.KeyWeightView)
+    return KeyWeight(given.key, given.weight, given.set_by, known_time(given.set_at))
 
 
 def dead_group(of: DeadGroup) -> View:
