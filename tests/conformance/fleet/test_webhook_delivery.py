@@ -18,12 +18,12 @@ from holdfast.core.event import NewEvent
 from holdfast.core.fleet.model import Webhook, WebhookDirection, WebhookState
 from holdfast.core.fleet.webhooks import signature
 from holdfast.core.fleet.webhooks.address import AddressRules
-from holdfast.core.fleet.webhooks.rules import BODY_BYTES_MAX, RETRY_SECONDS
+from holdfast.core.fleet.webhooks.rules import BODY_BYTES_MAX, RETRY_SECONDS, DeliveryVerdict
 from holdfast.core.fleet.webhooks.signature import SignatureMethod
 from holdfast.errors import Conflict, NotFound
 from holdfast.fleet.webhooks import feed as webhook_feed, keys, scripts as webhook_scripts
 from holdfast.fleet.webhooks.feed import WebhookFeed
-from holdfast.fleet.webhooks.http import WebhookHttp
+from holdfast.fleet.webhooks.http import Attempt, WebhookHttp
 from holdfast.fleet.webhooks.sender import CLAIM_SECONDS, WebhookSender
 from holdfast.fleet.webhooks.webhooks import IssuedWebhook, Webhooks
 from holdfast.store.scripts.work import Work
@@ -415,3 +415,27 @@ async def test_an_event_is_signed_with_the_keys_that_count(
             signature.verify(
                 signed, received.body, secrets=(), now=store.now(), verifiers=verifiers
             )
+
+
+async def test_a_late_410_says_nothing_about_an_endpoint_that_was_edited(
+    store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_site(store, clock) as site:
+        made = await site.add()
+        old = made.webhook.url
+
+        async def send(url: str, headers: object, body: bytes) -> Attempt:
+            if url != old:
+                return Attempt(DeliveryVerdict.DELIVERED)
+            await site.hooks.edit(made.webhook.id, BY, url=f"{old}&new=1")
+            return Attempt(DeliveryVerdict.GONE, "HTTP 410")
+
+        monkeypatch.setattr(site.http, "send", send)
+        await write(store, job_event(store, 1))
+        await site.step()
+        assert (await site.hooks.get(made.webhook.id)).state is WebhookState.ACTIVE
+        site.later(2 * RETRY_SECONDS[0])
+        await site.step()
+        [delivery] = await site.hooks.deliveries(made.webhook.id)
+        assert (delivery.attempts, delivery.error) == (2, "")
+        assert delivery.done_at is not None

@@ -18,6 +18,7 @@ from holdfast.errors import (
     Conflict,
     IdempotencyConflict,
     InvalidInput,
+    MissingExtra,
     NotFound,
     VersionConflict,
 )
@@ -242,3 +243,22 @@ async def test_a_source_signs_with_a_key_and_changes_to_it_from_a_secret(store: 
     assert not await counts(keys.make_private_key(bytes(32)))
     with pytest.raises(InvalidInput, match="give public_key"):
         await hooks.rotate(first.webhook.id, BY)
+
+
+async def test_a_source_that_cannot_be_verified_here_stops_no_other(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks = Webhooks(store)
+    [public] = signature.public_keys([keys.make_private_key(bytes(range(32)))])
+    await hooks.add_source(PROJECT, "a-partner", BY, public_key=public)
+    ci = await hooks.add_source(PROJECT, "ci", BY)
+
+    def missing() -> None:
+        raise MissingExtra("ed25519 needs cryptography")
+
+    monkeypatch.setattr(keys, "check_library", missing)
+    headers = signed(ci.secret, store.now(), b"{}")
+    assert (await hooks.authenticate(headers, b"{}")).source == ci.webhook
+    headers = signed("whsec_" + "A" * 32, store.now(), b"{}")
+    with pytest.raises(MissingExtra):
+        await hooks.authenticate(headers, b"{}")

@@ -13,6 +13,8 @@ import logging
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.clock import Clock
 from holdfast.core.fleet.model import OutboxEntry, Webhook, WebhookDirection, WebhookState
 from holdfast.core.fleet.webhooks import signature
@@ -22,7 +24,7 @@ from holdfast.core.fleet.webhooks.rules import (
     retry_seconds,
 )
 from holdfast.engine.loop import Loop
-from holdfast.errors import NotFound, StoreUnavailable
+from holdfast.errors import NotFound, StoreUnavailable, VersionConflict
 from holdfast.fleet.webhooks import figures, keys, scripts
 from holdfast.fleet.webhooks.http import Attempt, WebhookHttp
 from holdfast.fleet.webhooks.webhooks import read_message
@@ -136,6 +138,8 @@ class WebhookSender(Loop):
             **signed.headers(),
         }
         attempt = await self._http.send(endpoint.url, headers, body)
+        if attempt.verdict is DeliveryVerdict.GONE and not await self._is_current(endpoint):
+            attempt = replace(attempt, verdict=DeliveryVerdict.FAILED)
         await self._write(endpoint, entry, message.id, attempt)
 
     async def _write(
@@ -169,8 +173,16 @@ class WebhookSender(Loop):
         if attempt.verdict is DeliveryVerdict.GONE:
             await self._disable(endpoint)
 
+    async def _is_current(self, endpoint: Webhook) -> bool:
+        try:
+            now = await self._store.read(lambda: scripts.read(endpoint.id))
+        except NotFound:
+            return True
+        return now.version == endpoint.version
+
     async def _disable(self, endpoint: Webhook) -> None:
-        by = By(ACTOR, "the endpoint answered 410: it wants no more")
+        """Unless the endpoint was edited since: the answer is about what it was."""
+        by = By(ACTOR, "the endpoint answered 410: it wants no more", endpoint.version)
         fields = {"state": WebhookState.DISABLED}
         try:
             await self._store.run(
@@ -178,3 +190,5 @@ class WebhookSender(Loop):
             )
         except NotFound:
             log.info("webhook %s was removed before it was disabled", endpoint.id)
+        except VersionConflict:
+            log.info("webhook %s was edited before it was disabled: it stays as it is", endpoint.id)

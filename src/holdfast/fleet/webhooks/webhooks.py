@@ -28,7 +28,7 @@ from holdfast.core.fleet.webhooks.address import AddressRules
 from holdfast.core.fleet.webhooks.rules import WebhookMessage, check_kinds
 from holdfast.core.fleet.webhooks.signature import SignatureMethod
 from holdfast.core.wire import WHOLE_MAX, check_new_id, check_project, time_text
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, MissingExtra
 from holdfast.fleet.webhooks import figures, keys, scripts
 from holdfast.metrics import Meter, NullMeter
 from holdfast.queue.by import By
@@ -274,6 +274,7 @@ class Webhooks:
             raise BadSignature("the request has no signature: send a token, or sign it as a source")
         sources = await self._store.read(lambda: scripts.active(WebhookDirection.IN, source))
         refusal = BadSignature("no signature of the webhook fits a secret of its source")
+        missing: MissingExtra | None = None
         for candidate in sources:
             try:
                 message_id = signature.verify(
@@ -286,11 +287,14 @@ class Webhooks:
                 )
             except BadSignature as error:
                 refusal = error
+            except MissingExtra as error:
+                # Of one source, which others need not wait for.
+                missing = error
             else:
                 figures.count_in(self._meter, is_accepted=True)
                 return Incoming(candidate, message_id, hashlib.sha256(body).hexdigest())
         figures.count_in(self._meter, is_accepted=False)
-        raise refusal
+        raise missing or refusal
 
     def _secret_of(
         self, direction: WebhookDirection, method: SignatureMethod, public_key: str | None
