@@ -12,12 +12,13 @@ from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.model import ApprovalState
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.errors import HoldfastError
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.control import JobControl, RolloutChange
 from holdfast.queue.by import By
 from holdfast.store.store import Store
 from tests.conformance.fleet.job_support import FleetBench
-from tests.conformance.fleet.support import BY
+from tests.conformance.fleet.support import BY, PROJECT
 
 BOB = Person("user:bob", frozenset({"role:approver", "role:admin", "role:operator"}))
 
@@ -106,3 +107,18 @@ async def test_the_owner_of_the_token_does_not_approve_after_a_drift(store: Stor
     assert job.approval_state is ApprovalState.WAIT_APPROVAL
     with pytest.raises(HoldfastError):
         await Approvals(store, strict, later.bus).approve(job.id, BOB, by(BOB))
+
+
+@pytest.mark.parametrize("change", [{"address": "root@203.0.113.66"}, {"driver": "agent"}])
+async def test_an_approved_job_does_not_follow_a_host_to_another_machine(
+    store: Store, change: dict[str, str]
+) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(1, driver="ssh", address="root@10.0.0.1")
+    job = (await fleet.create(names, command_type="shell", command="rotate-keys")).job
+    await Approvals(store, fleet.rules, fleet.bus).approve(job.id, BOB, by(BOB))
+    hosts = Hosts(store)
+    await hosts.edit((await hosts.get(PROJECT, names[0])).id, BY, **change)
+    after = await fleet.plan(job.id)
+    assert after.approval_state is ApprovalState.WAIT_APPROVAL
+    assert after.digest != job.digest

@@ -11,7 +11,7 @@ from holdfast.core.fleet.commands.command_type import CommandType
 from holdfast.core.fleet.commands.secrets import versions
 from holdfast.core.fleet.hosts.selector_parse import Selector
 from holdfast.core.fleet.jobs.spec import JobSpec, digest_of
-from holdfast.core.fleet.model import Block, Host, OnRunning
+from holdfast.core.fleet.model import Block, Host, HostDriver, OnRunning
 from holdfast.core.fleet.status import ExecutionKind
 from holdfast.core.gate import BLOCK_ACTOR
 from holdfast.fleet.hosts.groups import read_selectors
@@ -109,4 +109,9 @@ def pinned_digest(
     """The digest of a job with these targets, now."""
     matching = blocks.matching(hosts)
     ids = [host.id for host in hosts]
-    return digest_of(spec, definition, ids, matching, versions(spec.secrets))
+    driven = [
+        (host.id, host.driver.value, host.address)
+        for host in hosts
+        if host.driver is not HostDriver.AGENT
+    ]
+    return digest_of(spec, definition, ids, matching, versions(spec.secrets), driven)

@@ -335,9 +335,10 @@ def digest(
     targets: tuple[str, ...] = ("hst_1", "hst_2"),
     blocks: tuple[Block, ...] = (BLOCK,),
     found: dict[str, list[int]] | None = None,
+    driven: tuple[tuple[str, str, str], ...] = (),
 ) -> str:
     secret_versions = versions(made.secrets) if found is None else found
-    return digest_of(made, TYPES[type_name], targets, blocks, secret_versions)
+    return digest_of(made, TYPES[type_name], targets, blocks, secret_versions, driven)
 
 
 def test_the_digest_is_a_marked_sha256() -> None:
@@ -396,8 +397,11 @@ def test_any_change_of_the_rest_changes_the_digest() -> None:
         digest(found={"key": [2]}),
         digest(found={"other": [1]}),
         digest(found={}),
+        digest(driven=(("hst_1", "ssh", "a"),)),
+        digest(driven=(("hst_1", "ssh", "b"),)),
+        digest(driven=(("hst_1", "simulated", "a"),)),
     }
-    assert len(found) == 9
+    assert len(found) == 12
 
 
 @given(st.permutations(["hst_1", "hst_2", "hst_3"]), st.permutations(["blk_1", "blk_2", "blk_3"]))

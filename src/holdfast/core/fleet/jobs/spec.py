@@ -208,10 +208,12 @@ def digest_of(
     targets: Sequence[str],
     blocks: Sequence[Block],
     secret_versions: Mapping[str, Sequence[int]],
+    driven: Sequence[tuple[str, str, str]] = (),
 ) -> str:
     """What an approval is bound to. `type`: the definition that counts now. `targets`: the ids of the hosts.
-    `blocks`: those that match a target. `secret_versions`: see `secrets.versions`."""
-    decided = {
+    `blocks`: those that match a target. `secret_versions`: see `secrets.versions`. `driven`: (id, driver,
+    address) of targets without an agent, because the address decides which machine gets the command."""
+    decided: dict[str, object] = {
         "command_type": spec.command_type,
         "definition": msgspec.to_builtins(type),
         "command": spec.command,
@@ -228,6 +230,8 @@ def digest_of(
             msgspec.to_builtins(block) for block in sorted(blocks, key=lambda each: each.id)
         ],
     }
+    if driven:
+        decided["driven"] = sorted(set(driven))
     return DIGEST_MARK + hashlib.sha256(codec.dumps(decided).encode()).hexdigest()
 
 
