@@ -20,6 +20,7 @@ from typing import Final
 from holdfast.clock import Clock
 from holdfast.core.fleet.agents.check import check_sync
 from holdfast.core.fleet.agents.wire import WAIT_SECONDS_MAX, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.model import HostState
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.fleet.agents.agents import SERVE_SECONDS, Agents, HostNews
 from holdfast.fleet.agents.group_commit import GATHER_SECONDS, AgentCommit
@@ -118,6 +119,7 @@ class AgentDoor:
             or news.slot[1] is not None
             or news.incarnation != sync.incarnation
             or news.node_state != "live"
+            or news.host_state == HostState.GONE
             or news.block_epoch != sync.block_epoch
         )
 

@@ -1,9 +1,10 @@
 """Transactions that begin an agent: it enrols with a join token, and it starts with its credential.
 
 Promises: the host, its node, the credential, the agent's row and the events are one transaction. A repeated
-enrolment whose answer was lost gets another credential; a host that has a used one is refused, unless it was
-removed and comes back. Every start is a new incarnation; runs outlive it. Two boots of a host that take turns
-are two hosts with one identity: the node is quarantined. Locks the host before its node.
+enrolment whose answer was lost gets another credential; a host that has a used one is refused, unless its
+agent has ended (`holdfast.fleet.hosts.scripts`). Every start is a new incarnation; runs outlive it. Two boots
+of a host that take turns are two hosts with one identity: the node is quarantined. Locks the host before its
+node.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def enrol(
     """Makes the agent of a host, and the host if the project has none of the name."""
     there = yield from host_scripts.named(project, [request.host])
     is_new = not there or there[0].state is HostState.GONE
+    has_agent = not is_new and bool((yield call(own("get_agent"), id=there[0].id)))
     if not is_new and there[0].driver is not HostDriver.AGENT:
         # Commands and secrets for the host would go to the holder of the join token.
         raise Conflict(
@@ -78,7 +80,7 @@ def enrol(
         boot_id=request.boot_id,
         heartbeat_seconds=heartbeat_seconds * LOST_HEARTBEATS,
         outlives=True,
-        readmits=bool(there) and is_new,
+        readmits=bool(there) and not has_agent,
     )
     started = AgentStart(
         boot_id=request.boot_id, journal_id=request.journal_id, version=request.version
@@ -120,6 +122,12 @@ def start(
     if not hosts:
         raise NotFound(f"there is no host {host_id}: enrol it")
     [host] = hosts
+    slots = yield from read_slots([host.id], lock=False)
+    if host.state is HostState.GONE and (host.id not in slots or slots[host.id].claim_id is None):
+        raise NotFound(f"host '{host.name}' was removed: add it again, then enrol it")
+    has_agent = bool((yield call(own("get_agent"), id=host.id)))
+    if host.driver is HostDriver.AGENT and not has_agent:
+        raise NotFound(f"host '{host.name}' has no agent: enrol it")
     if facts_json is not None:
         yield from host_scripts.write_facts([(host.id, facts_json)])
     new = NewNode(
@@ -141,7 +149,6 @@ def start(
         join_token_id=None,
         beside=_AgentRow(host, request, [], beside),
     )
-    slots = yield from read_slots([host.id], lock=False)
     return host, registered, slots[host.id].fence if host.id in slots else 0
 
 

@@ -2,7 +2,9 @@
 
 Promises: the rows, their events and what a caller writes beside them (the audit) are one transaction. Hosts
 are locked by id. A host that was removed keeps its row: added again under its name, it has its id back, so
-the fence of its slot goes on. A change after which a block may match other hosts raises the epoch of blocks.
+the fence of its slot goes on, and neither facts nor agent: that may be another machine. A host that is
+removed, returns or gets another driver ends its agent and the agent's credential; a removed one with a
+command only when it returns. A change after which a block may match other hosts raises the epoch of blocks.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from msgspec.structs import asdict, replace
 from holdfast.core import codec
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet.hosts.entry import HostEntry, check_labels
-from holdfast.core.fleet.model import HOST_PREFIX, UNREAD, Host, HostDriver, HostState
+from holdfast.core.fleet.model import HOST_PREFIX, SLOT, UNREAD, Host, HostDriver, HostState
 from holdfast.core.ids import Ids
 from holdfast.errors import BatchTooLarge, Conflict, NotFound, VersionConflict
 from holdfast.fleet.block_epoch import raise_epoch
@@ -32,6 +34,7 @@ HOSTS_MAX: Final = 50_000
 PAGE: Final = 5_000
 """Hosts that one statement reads of a whole inventory."""
 IDS_PAGE: Final = 10_000
+NO_FACTS: Final = "{}"
 
 
 class Raced(Exception):
@@ -132,6 +135,8 @@ def put(
     yield from _check_room(project, len(new) + len(returned))
     yield from _insert(new)
     yield from _write([host for _, host in written])
+    yield from write_facts([(host.id, host.facts_json) for host in returned])
+    yield from _end_agents(written, work.now)
     work.events += [_added(host, actor, work.now, returned=False) for host in new]
     work.events += [_added(host, actor, work.now, returned=True) for host in returned]
     work.events += [_changed(old, host, actor, reason, work.now) for old, host in changed]
@@ -171,6 +176,7 @@ def change(
     work = Work(now)
     if host != old:
         yield from _write([host])
+        yield from _end_agents([(old, host)], now)
         if host.state is HostState.GONE:
             data = {"host": host.id, "name": host.name, "actor": actor, "reason": reason}
             work.events.append(event_of("host.removed", now, host.project, data))
@@ -180,6 +186,26 @@ def change(
     yield from end(beside, host, now)
     yield from work.save(dialect, ids.record(now))
     return host
+
+
+def _end_agents(written: Sequence[tuple[Host, Host]], now: float) -> Script[None]:
+    """Ends the agents, with their credentials, of hosts that may be other machines now, or have other
+    drivers."""
+    gone = [host.id for _, host in written if host.state is HostState.GONE]
+    other = [
+        host.id
+        for old, host in written
+        if host.state is not HostState.GONE
+        and (old.state is HostState.GONE or old.driver is not host.driver)
+    ]
+    ended = list(other)
+    if gone:
+        rows = yield call(own("end_idle_agents"), ids=sorted(gone), prefix=SLOT)
+        ended += [row[0] for row in rows]
+    if other:
+        yield call(own("end_agents"), ids=sorted(other))
+    if ended:
+        yield call(own("revoke_credentials"), ids=sorted(ended), now=now)
 
 
 def named(project: str, names: Sequence[str]) -> Script[list[Host]]:
@@ -283,6 +309,7 @@ def _merged(old: Host, entry: HostEntry, now: float) -> Host:
         blank = HostEntry(name=old.name, driver="agent", address="", labels={}, state="active")
         given = {name: value for name, value in asdict(entry).items() if value is not None}
         entry = replace(blank, **given)
+        old = replace(old, facts_json=NO_FACTS)
     host = replace(
         old,
         driver=old.driver if entry.driver is None else HostDriver(entry.driver),

@@ -49,7 +49,7 @@ from holdfast.core.fleet.agents.wire import (
     AgentWithdrawal,
     TokenRef,
 )
-from holdfast.core.fleet.model import Execution
+from holdfast.core.fleet.model import Execution, HostState
 from holdfast.core.node_identity import SHUT_OUT
 from holdfast.core.start_once import BEFORE_GO, RunPhase, phase_of
 from holdfast.core.task import RunId, Status
@@ -68,6 +68,8 @@ def fenced(standing: AgentStanding, message: AgentSync) -> str | None:
     """Why the agent may not speak. None: it may."""
     if standing.node_state in SHUT_OUT:
         return f"the agent of host '{standing.host}' is {standing.node_state}"
+    if standing.host_state is HostState.GONE and standing.slot.claim_id is None:
+        return f"host '{standing.host}' was removed"
     if message.incarnation != standing.incarnation:
         return (
             f"incarnation {message.incarnation} of the agent of host '{standing.host}' is not the current "

@@ -70,6 +70,24 @@ WHERE h.id = r.id;
 UPDATE holdfast_host AS h SET facts_json = r.facts_json FROM {rows: id text, facts_json text}
 WHERE h.id = r.id AND h.facts_json <> r.facts_json;
 
+-- name: end_idle_agents
+-- The agents of hosts whose slots are free. One that runs a command may report its end.
+-- index: holdfast_agent_pkey, holdfast_lease_pkey
+-- returns: host_id
+DELETE FROM holdfast_agent AS a WHERE a.host_id = ANY(:ids::text[]) AND NOT EXISTS (
+    SELECT 1 FROM holdfast_lease l WHERE l.resource = :prefix::text || a.host_id AND l.claim_id IS NOT NULL)
+RETURNING host_id;
+
+-- name: end_agents
+-- index: holdfast_agent_pkey
+-- returns: host_id
+DELETE FROM holdfast_agent WHERE host_id = ANY(:ids::text[]) RETURNING host_id;
+
+-- name: revoke_credentials
+-- index: holdfast_token_node
+UPDATE holdfast_token SET revoked_at = :now::double precision
+WHERE node_id = ANY(:ids::text[]) AND kind = 'agent' AND revoked_at IS NULL;
+
 -- name: raise_block_epoch
 -- What blocks say about hosts has changed: agents fetch them again.
 -- index: holdfast_project_pkey

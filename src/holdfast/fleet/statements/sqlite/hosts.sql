@@ -70,6 +70,24 @@ WHERE h.id = r.id;
 UPDATE holdfast_host AS h SET facts_json = r.facts_json FROM {rows: id text, facts_json text}
 WHERE h.id = r.id AND h.facts_json <> r.facts_json;
 
+-- name: end_idle_agents
+-- The agents of hosts whose slots are free. One that runs a command may report its end.
+-- index: holdfast_agent (primary key), holdfast_lease (primary key)
+-- returns: host_id
+DELETE FROM holdfast_agent AS a WHERE a.host_id IN (SELECT value FROM json_each(:ids)) AND NOT EXISTS (
+    SELECT 1 FROM holdfast_lease l WHERE l.resource = :prefix || a.host_id AND l.claim_id IS NOT NULL)
+RETURNING host_id;
+
+-- name: end_agents
+-- index: holdfast_agent (primary key)
+-- returns: host_id
+DELETE FROM holdfast_agent WHERE host_id IN (SELECT value FROM json_each(:ids)) RETURNING host_id;
+
+-- name: revoke_credentials
+-- index: holdfast_token_node
+UPDATE holdfast_token SET revoked_at = :now
+WHERE node_id IN (SELECT value FROM json_each(:ids)) AND kind = 'agent' AND revoked_at IS NULL;
+
 -- name: raise_block_epoch
 -- What blocks say about hosts has changed: agents fetch them again.
 -- index: holdfast_project (primary key)
