@@ -174,7 +174,7 @@ async def test_intervene_and_its_command(a: Forge, admin: Forge) -> None:
         ("REASSIGN", {}, "toNode"),
         ("REASSIGN", {"to_node": "plugin-a"}, "toNode"),
         ("REASSIGN", {"toNode": 7}, "toNode"),
-        ("PAUSE", {"graceMs": "x"}, "graceMs is 'x': give a number from 0 to 3.6e+06"),
+        ("PAUSE", {"graceMs": "x"}, "graceMs is 'x': give a number from 0 to 3600000"),
         ("ABORT", {"graceMs": 3_600_001}, "graceMs"),
         ("ABORT", {"grace_seconds": 1}, "graceMs"),
         ("RETRY", {"delayMs": True}, "delayMs"),
