@@ -108,7 +108,7 @@ def test_a_query_may_begin_with_a_minus(tmp_path: Path, path: str) -> None:
     """A minus means not. The command is refused for its store, not for its options."""
     needs = {"task": ["id"], "job": ["job"], "webhook": ["id"]} if not path.endswith("list") else {}
     noun = path.split(maxsplit=1)[0]
-    ids = [] if path in NO_ID else needs.get(noun, [])
+    ids = ["type"] if path == "weight list" else [] if path in NO_ID else needs.get(noun, [])
     done = run_inside(tmp_path, *path.split(), *ids, "-q", "-x:1", "--url", "sqlite:///none.db")
     assert "requires an argument" not in done.said
     assert "nknown option" not in done.said

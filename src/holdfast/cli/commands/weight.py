@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from holdfast.app import TaskQueue
 from holdfast.cli.api import calls_of, v1
 from holdfast.cli.lists import page_of, print_list
-from holdfast.cli.options import CHANGE, COMMON, Change, Common
+from holdfast.cli.options import CHANGE, COMMON, Change, Common, Query
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
@@ -18,9 +18,9 @@ from holdfast.cli.session import with_queue
 Type = Annotated[str, Parameter(help="A type whose keys take turns.")]
 
 
-def list_(type: Type, /, *, common: Common = COMMON) -> None:
+def list_(type: Type, /, *, query: Query = None, common: Common = COMMON) -> None:
     """List the keys of a type whose weight is not 1."""
-    page = page_of(common, v1("types", type, "weights"))
+    page = page_of(common, v1("types", type, "weights"), q=query)
     print_list(common, page, _columns, "all keys have weight 1: `holdfast weight set` changes it")
 
 
