@@ -69,6 +69,17 @@ def test_hosts_that_fail_halt_the_job() -> None:
     assert outcome.kinds["skipped"] > 0
 
 
+def test_every_command_fails_on_the_assumed_share_of_hosts() -> None:
+    outcome = run(
+        HOSTS[:10],
+        command="systemctl restart nginx",
+        assumed={"fail": 1.0},
+        faults=SimulatedFaults(),
+        rollout={"waves": [], "budget": {"failed": None}},
+    )
+    assert (outcome.status, outcome.kinds) == (JobStatus.FAILED, {"failed": 10})
+
+
 def test_blocks_and_groups_of_the_project_count() -> None:
     outcome = run(
         groups={"blue": "zone=a"},

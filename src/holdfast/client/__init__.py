@@ -106,6 +106,7 @@ if TYPE_CHECKING:
         UnknownNode,
         UnsupportedMedia,
     )
+    from holdfast.errors import HoldfastError
 
 _ADMIN = (
     "AuditView",
@@ -221,6 +222,7 @@ __all__ = [
     "Forbidden",
     "GatewayUnavailable",
     "GroupView",
+    "HoldfastError",
     "HostImport",
     "HostRow",
     "HostSelection",
@@ -302,6 +304,7 @@ if not TYPE_CHECKING:
             "holdfast.client.problems": ["problem_of"],
             "holdfast.client.watch": ["Watch", "WatchItem"],
             "holdfast.core.errors": _ERRORS,
+            "holdfast.errors": ["HoldfastError"],
         },
     )
 

@@ -296,10 +296,15 @@ class BlockingJobs:
         *,
         snapshot: bool = True,
         on_reset: OnReset = "snapshot",
+        until_end: bool = True,
     ) -> BlockingWatch:
-        """The events of a job as they happen: see `Watch`."""
+        """The events of a job as they happen: see `Watch`. The iteration ends with the job, after its event
+        `job.finished` or the snapshot of an ended job; with `until_end=False` it goes on."""
         return BlockingWatch(
-            self._bridge, self._inner.watch(job, position, snapshot=snapshot, on_reset=on_reset)
+            self._bridge,
+            self._inner.watch(
+                job, position, snapshot=snapshot, on_reset=on_reset, until_end=until_end
+            ),
         )
 
     def wait(

@@ -27,13 +27,20 @@ from holdfast.client.job_models import (
 )
 from holdfast.client.models import OutputChunk
 from holdfast.client.outputs import FOLLOW_SECONDS, OUTPUT_BYTES, chunk_of
-from holdfast.client.watch import OnReset, Watch
+from holdfast.client.watch import OnReset, Watch, WatchItem
 from holdfast.errors import WaitTimeout
 
 AbortMode = Literal["drain", "kill"]
 RetryOf = Literal["failed", "timeout", "lost", "unreachable"]
 FINISHED: Final = "job.finished"
 SNAPSHOT: Final = "snapshot"
+
+
+def _is_end(item: WatchItem) -> bool:
+    """Whether the job has ended with this item."""
+    if item.type != SNAPSHOT:
+        return item.kind == FINISHED
+    return bool(item.frame.get("last", True)) and item.payload.get("finished_at") is not None
 
 
 class Jobs(OfProject):
@@ -307,10 +314,18 @@ class Jobs(OfProject):
         *,
         snapshot: bool = True,
         on_reset: OnReset = "snapshot",
+        until_end: bool = True,
     ) -> Watch:
-        """The events of a job as they happen: see `Watch`."""
-        http = self._api.http
-        return Watch(http, f"job:{job}", position=position, snapshot=snapshot, on_reset=on_reset)
+        """The events of a job as they happen: see `Watch`. The iteration ends with the job, after its event
+        `job.finished` or the snapshot of an ended job; with `until_end=False` it goes on."""
+        return Watch(
+            self._api.http,
+            f"job:{job}",
+            position=position,
+            snapshot=snapshot,
+            on_reset=on_reset,
+            is_last=_is_end if until_end else None,
+        )
 
     async def wait(
         self, job: str, timeout: float | None = None, *, project: str | None = None
@@ -330,9 +345,5 @@ class Jobs(OfProject):
 
     async def _finished(self, job_id: str) -> None:
         async with self.watch(job_id) as events:
-            async for item in events:
-                if item.kind == FINISHED:
-                    return
-                payload = item.payload
-                if item.type == SNAPSHOT and payload.get("finished_at") is not None:
-                    return
+            async for _ in events:
+                pass

@@ -117,9 +117,11 @@ class Watch:
         snapshot: bool = True,
         kinds: tuple[str, ...] = (),
         on_reset: OnReset = "snapshot",
+        is_last: Callable[[WatchItem], bool] | None = None,
         open_connection: Open | None = None,
     ) -> None:
-        """`open_connection`: a WebSocket by another way than the network, for a simulation."""
+        """`is_last`: the iteration ends after the item. `open_connection`: a WebSocket by another way than
+        the network, for a simulation."""
         self._open = open_connection or open_websocket
         self._may_stream = open_connection is None
         self._http = http
@@ -127,6 +129,7 @@ class Watch:
         self._snapshot = snapshot
         self._kinds = kinds
         self._on_reset = on_reset
+        self._is_last = is_last
         self._watching = Watching(position)
         self._failures = 0
         self._refusal: _Ended | None = None
@@ -179,6 +182,9 @@ class Watch:
                     stack.push_async_callback(session.aclose)
                     async for item in session:
                         yield item
+                        if self._is_last is not None and self._is_last(item):
+                            self.position = item.position
+                            return
             except _Ended as ended:
                 await self._recover(ended, url)
 

@@ -187,9 +187,9 @@ async def test_the_end_of_a_job_is_waited_for(site: Site) -> None:
             assert (first.type, first.payload["id"]) == ("snapshot", made["job_id"])
             await fleet.run_out(made)
             site.services.wake()
-            async for item in events:
-                if item.kind == "job.finished":
-                    break
+            kinds = [item.kind async for item in events]
+            assert kinds[-1] == "job.finished"
+        assert [item.type async for item in client.jobs.watch(made["job_id"])] == ["snapshot"]
         assert (await waiting).status == "SUCCESS"
         assert (await client.jobs.wait("deploy")).counts["SUCCESS"] == 2
 

@@ -56,6 +56,7 @@ def test_the_client_has_every_error_of_requests() -> None:
     }
     assert errors == {*module.__all__}
     assert all(getattr(face, name) is getattr(module, name) for name in errors)
+    assert face.HoldfastError is HoldfastError
 
 
 def test_without_its_extra_the_client_names_it() -> None:

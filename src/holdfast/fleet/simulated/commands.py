@@ -5,8 +5,9 @@
     exit CODE       ends at once with this code    sleep SECONDS    takes this long
     systemctl ...   takes a moment, ends with 0; with 1 on a broken host
 
-A shell command is read in the same way, as one simple command. Everything else ends with 127, unless the
-simulation says what unknown commands do.
+A shell command is read in the same way, as one simple command. Everything else ends with 127. A rehearsal
+assumes instead how long commands take and whether they fail: then only `sleep` has its own time, and
+`false` and `exit` their own codes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 NOT_FOUND: Final = 127
 USAGE: Final = 2
@@ -42,9 +44,10 @@ SUCCEEDS: Final = Behaviour()
 
 
 def behaviour(
-    argv: Sequence[str], unknown: Behaviour | None = None, *, is_broken: bool = False
+    argv: Sequence[str], assumed: Behaviour | None = None, *, is_broken: bool = False
 ) -> Behaviour:
-    """`unknown`: what other commands do. `is_broken`: services of the host do not start."""
+    """`assumed`: what a command does whose words say nothing else. `is_broken`: services of the host do not
+    start."""
     words = list(argv)
     if len(words) == 3 and words[1] == "-c":
         try:
@@ -57,12 +60,20 @@ def behaviour(
     if is_broken and name == "systemctl":
         return _broken(words)
     known = _known(name, words[1:])
+    if assumed is not None:
+        return assumed if known is None else _assumed(name, known, assumed)
     if known is not None:
         return known
-    if unknown is not None:
-        return unknown
     text = f"{name}: a simulated host does not know this command\n"
     return Behaviour(exit_code=NOT_FOUND, stderr=text.encode())
+
+
+def _assumed(name: str, known: Behaviour, assumed: Behaviour) -> Behaviour:
+    return replace(
+        known,
+        exit_code=known.exit_code or assumed.exit_code,
+        seconds=known.seconds if name == "sleep" else assumed.seconds,
+    )
 
 
 def _known(name: str, args: Sequence[str]) -> Behaviour | None:

@@ -108,18 +108,18 @@ class SimulatedMachine:
         clock: Clock,
         dice: Dice,
         *,
-        unknown: Behaviour | None = None,
+        assumed: Behaviour | None = None,
         is_broken: bool = False,
         keeps_history: bool = False,
         time: Callable[[], float] | None = None,
     ) -> None:
-        """`unknown`: what commands do that a simulated host does not know. `is_broken`: its services do not
+        """`assumed`: what a rehearsal assumes that commands do. `is_broken`: its services do not
         start. `keeps_history`: without bound. `time`: the time of the history, if the clock of the host is
         not to be trusted."""
         self._name = name
         self._clock = clock
         self._dice = dice
-        self._unknown = unknown
+        self._assumed = assumed
         self._is_broken = is_broken
         self._keeps_history = keeps_history
         self._time = clock.monotonic if time is None else time
@@ -151,7 +151,7 @@ class SimulatedMachine:
     async def prepare(self, work: Work) -> ProcessMark:
         self._pids += 1
         mark = ProcessMark(self._pids, self._pids, self.boot_id)
-        does = behaviour(work.argv, self._unknown, is_broken=self._is_broken)
+        does = behaviour(work.argv, self._assumed, is_broken=self._is_broken)
         self._processes[work.run] = _Process(work, mark, does)
         return mark
 

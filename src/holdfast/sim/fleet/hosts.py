@@ -53,7 +53,7 @@ class HostInSim:
         faults: SimulatedFaults,
         dice: Dice,
         *,
-        unknown: Behaviour | None = None,
+        assumed: Behaviour | None = None,
     ) -> None:
         clock = clock_of(loop, faults, dice.stream("clock"))
         self.link = LossyLink(host.id, desk, faults, dice.stream("link"), clock)
@@ -65,7 +65,7 @@ class HostInSim:
             dice,
             boot=host.name,
             crash=faults.crash,
-            unknown=unknown,
+            assumed=assumed,
             spawn=spawner(loop),
             keeps_history=True,
             true_time=loop.time,

@@ -185,10 +185,8 @@ class _Run:
         for host in hosts:
             dice = Dice(assumptions.seed, host.name)
             fails = dice.stream("fails").chance(assumptions.fail)
-            unknown = Behaviour(exit_code=int(fails), seconds=assumptions.command_seconds)
-            made = HostInSim(
-                self._loop, host, server.desk, assumptions.faults, dice, unknown=unknown
-            )
+            does = Behaviour(exit_code=int(fails), seconds=assumptions.command_seconds)
+            made = HostInSim(self._loop, host, server.desk, assumptions.faults, dice, assumed=does)
             self._hosts.append(made)
             made.host.start()
 

@@ -71,6 +71,17 @@ def test_a_rehearsal_says_what_unknown_commands_do() -> None:
     succeeds = Behaviour(seconds=(1.0, 2.0))
     assert behaviour(("deploy.sh", "now"), succeeds) == succeeds
     assert behaviour(("false",), succeeds).exit_code == 1
+    fails = Behaviour(exit_code=1, seconds=(1.0, 2.0))
+    for words in (
+        ("systemctl", "restart", "nginx"),
+        ("true",),
+        ("echo", "x"),
+        ("sh", "-c", "true"),
+    ):
+        found = behaviour(words, fails)
+        assert (found.exit_code, found.seconds) == (1, (1.0, 2.0)), words
+    assert behaviour(("sleep", "9"), fails).seconds == (9.0, 9.0)
+    assert behaviour(("exit", "3"), fails).exit_code == 3
 
 
 async def test_a_command_takes_its_time_and_is_announced(clock: VirtualClock) -> None:
