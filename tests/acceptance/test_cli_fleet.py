@@ -50,6 +50,8 @@ def test_a_job_of_a_thousand_hosts_is_approved_and_followed_to_its_end(cli: Cli)
     assert "0 of 1 from role:approver or role:admin; not by cli:" in asked.stdout
     own = cli.run("approve", "deploy-42", "-m", "mine")
     assert (own.returncode, "error[self-approval]" in own.stderr) == (4, True)
+    foreseen = cli.run("approve", "deploy-42", "-m", "mine", "--dry-run")
+    assert (foreseen.returncode, "error[self-approval]" in foreseen.stderr) == (4, True)
     late = cli.run("wait", "deploy-42", "--timeout", "10ms")
     assert late.returncode == 7
     approved = through_gateway(cli).run("approve", "deploy-42", "-m", "change 118")
@@ -71,7 +73,10 @@ def test_the_exit_code_tells_how_a_job_ended(cli: Cli) -> None:
     assert wrong.returncode == 1, wrong.stderr
     assert "FAILED: 3 of 3 ended; FAILED 3" in wrong.stdout
     assert "\nsim-[0001-0003]: failed, exit 1\n" in wrong.stdout
+    foreseen = cli.json("job", "retry", "@last", "--only", "failed", "--dry-run")
     retry = cli.json("job", "retry", "@last", "--only", "failed")
+    assert (foreseen["dry_run"], foreseen["hosts"]) == (True, retry["hosts"])
+    assert foreseen["job_id"] != retry["job_id"]
     unknown = cli.run("run", "nosuch", "--hosts", "sim-[0001-0002]", "--watch")
     assert "stderr: 2 same\n--- 2: sim-[0001-0002]\n" in unknown.stdout
     assert "stdout" not in unknown.stdout

@@ -94,7 +94,7 @@ async def test_an_approval_is_given_on_a_phone(browser: Browser, site: Site) -> 
     await page.get_by_role("link", name="Approve certs").tap()
     detail = page.locator(".det")
     await expect(detail).to_contain_text("renew, change 12")
-    await expect(detail).to_contain_text("hosts: the same as when it was asked")
+    await expect(detail).to_contain_text("The hosts are the same as when it was asked")
     await page.get_by_role("button", name="Approve 24 hosts").tap()
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text("Yours is the last vote")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from typing import Final
 
@@ -53,6 +54,8 @@ def describe(error: BaseException) -> Problem:
         return problem._replace(code="usage") if isinstance(error, Usage) else problem
     if type(error).__module__.startswith("cyclopts"):
         message = " ".join(str(error).split())
+        if missing := MISSING.fullmatch(message):
+            message = f"{missing[1]} is missing: --help shows what the command takes"
         return Problem("usage", message, InvalidInput.exit_code, InvalidInput.http_status)
     message = f"{type(error).__name__}: {error}; set {DEBUG_VARIABLE}=1 to see where it happened"
     return Problem("internal", message, HoldfastError.exit_code, HoldfastError.http_status)
@@ -68,6 +71,8 @@ def wants_json(tokens: list[str]) -> bool:
     )
 
 
+MISSING: Final = re.compile(r"Parameter (\S+) requires an argument\.")
+"""What the parser says of an argument or an option that is not there."""
 ELSEWHERE: Final = {
     "decide": "use 'holdfast decision answer'",
     "task intervene": "use 'holdfast task' with abort, pause, resume, retry, reassign, release or force",

@@ -5,13 +5,16 @@ import { get } from "./api";
 const HOST = /^hst_[0-9a-f]{32}$/;
 const TOGETHER = 8;
 const PAUSE_MS = 250;
+const KEPT = 100;
 /** Names by id. A host that cannot be read has an empty one. */
 const names = signal<Record<string, string>>({});
 const wanted = new Set<string>();
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 async function fetchSome(): Promise<void> {
-  const ids = [...wanted].slice(0, TOGETHER);
+  // The latest first: those of rows that have left the page meanwhile are forgotten.
+  const ids = [...wanted].slice(-TOGETHER);
+  for (const id of [...wanted].slice(0, -KEPT)) wanted.delete(id);
   const found = await Promise.all(ids.map((id) => get<{ name: string }>(`/hosts/${id}`).then((host) => host.name, () => "")));
   ids.forEach((id) => wanted.delete(id));
   names.value = { ...names.value, ...Object.fromEntries(ids.map((id, n) => [id, found[n] ?? ""])) };

@@ -24,7 +24,7 @@ export function Schedules(): JSX.Element {
     <div class={chosen ? "split" : "one"}>
       <div class="page">
         <Title acts={<Button rank="pri" right="schedules.write" onClick={() => setAdding(true)}>New schedule</Button>} sub={held ? `${held} paused.` : all.length ? "Each firing enqueues its task exactly once, also with several gateways." : undefined}>
-          {!loaded.data ? "Schedules" : all.length === 0 ? "No schedules" : `${plural(all.length, "schedule")}${next ? `, the next in ${dur(Math.max(0, until(next.next_at)), true)}` : ""}`}</Title>
+          {!loaded.data ? "Schedules" : all.length === 0 ? "No schedules" : `${plural(all.length, "schedule")}`}{loaded.data && next ? <>, the next in <span class="nw">{dur(Math.max(0, until(next.next_at)), true)}</span></> : null}</Title>
         <Shown of={loaded}>{() => all.length === 0 ? <div class="wrap"><Empty sign="schedules" title="No schedules" command={'holdfast schedule add NAME "30 2 * * *" TYPE'}>A schedule enqueues a task at recurring times; code defines one with <code>@queue.task(cron=…)</code>.</Empty></div> : (
           <div class="wrap scroll" ref={scrollable}><table class="t tall"><thead><tr><th>Schedule</th><th>When</th><th class="n">Next in</th><th class="c2">Last</th><th class="c2">Declared by</th></tr></thead><tbody>
             {all.map((one) => (

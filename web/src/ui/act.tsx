@@ -219,7 +219,7 @@ export function Refused({ error }: { error: Problem }): JSX.Element {
 export function ReasonField({ value, onInput, needed, least = 1, focus = false }: { value: string; onInput: (text: string) => void; needed: boolean; least?: number; focus?: boolean }): JSX.Element {
   const old = reasons();
   return (
-    <Field label={needed ? "Reason" : "Reason, optional"} help={`${needed ? (least > 1 ? `At least ${least} characters. ` : "Needed: it overrides a runner. ") : ""}Kept with your name.`}>
+    <Field label={needed ? "Reason" : "Reason, optional"} help={`${needed ? (least > 1 ? `At least ${least} characters. ` : "Needed. ") : ""}Kept with your name.`}>
       <input class="inp" name="reason" value={value} list="reasons" maxLength={1000} autocomplete="off" autoFocus={focus} onInput={(event) => onInput(event.currentTarget.value)} />
       <datalist id="reasons">{old.map((text) => <option value={text} />)}</datalist>
     </Field>

@@ -50,7 +50,7 @@ const KINDS: Record<Order, Kind> = {
   retry: { name: "Retry", keep: "Not now", right: "jobs.create", reason: false, title: (job) => `Retry ${nameOf(job)} on hosts that did not succeed?`, says: "A new job with the same command, for these hosts only. Where a command may have run already, it may run twice.", effect: () => [], done: () => "The retry is a new job." },
   "break-glass": { name: "Start without approval", keep: "Let it wait", right: "jobs.break_glass", reason: true, danger: true, title: (job) => `Start ${nameOf(job)} without its approval?`, says: "All approvers are notified. Another person has to review it before this can be used again.", effect: (job) => [waits(job, "start, without a vote")], done: () => "Started without its approval. It waits for a review." },
   review: { name: "I have looked at it", keep: "Not yet", right: "jobs.approve", reason: true, person: true, title: (job) => `Review ${nameOf(job)}`, says: "It started without its approval. Say what you found.", effect: () => [], done: () => "Reviewed." },
-  approve: { name: "Approve", keep: "Back", right: "jobs.approve", reason: false, person: true, title: (job) => `Approve ${plural(job.hosts, "host")}?`, says: "", effect: () => [], done: () => "Your vote counts." },
+  approve: { name: "Approve", keep: "Back", right: "jobs.approve", reason: true, person: true, title: (job) => `Approve ${plural(job.hosts, "host")}?`, says: "", effect: () => [], done: () => "Your vote counts." },
   reject: { name: "Reject", keep: "Back", right: "jobs.approve", reason: true, danger: true, title: (job) => `Reject ${nameOf(job)}?`, says: "The vote that decides ends the job: no host starts.", effect: (job) => [waits(job, "never start")], done: () => "Rejected." },
   withdraw: { name: "Withdraw my vote", keep: "Keep it", right: "jobs.approve", reason: false, title: (job) => `Withdraw your vote on ${nameOf(job)}?`, says: "It counts no more. An approved job that has not started waits again.", effect: () => [], done: () => "Your vote is withdrawn." },
 };
@@ -164,7 +164,7 @@ function Ask({ verb, job, onClose }: { verb: Order; job: Job; onClose: () => voi
         {mustType !== null && <Field label="Type the number of hosts" help={num(mustType)}><input class="inp m" inputMode="numeric" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} /></Field>}
         <div class="row acts">{approval && isVote && <span class="sm dim bound">If command or hosts change first, the vote is void.</span>}<span class="sp" /><Button onClick={onClose}>{kind.keep}</Button>
           <Button type="submit" name={label} rank={kind.danger ? "danfill" : kind.person ? "per" : "pri"} right={kind.right} busy={busy} off={off}>{label}</Button></div>
-        <Command>{`${command[verb] ?? `holdfast job ${verb} ${name}`}${reason ? ` -m ${JSON.stringify(reason)}` : ""}`}</Command>
+        <Command>{`${command[verb] ?? `holdfast job ${verb} ${name}`}${reason || kind.reason ? ` -m ${JSON.stringify(reason || "REASON")}` : ""}`}</Command>
       </form>
     </Dialog>
   );

@@ -71,8 +71,9 @@ def dev(
         logging.getLogger("holdfast.tasks").setLevel(logging.CRITICAL)
     with _folder(keep=keep, has_url=url is not None) as folder:
         metrics = new_metrics()
-        shop = None if empty else Shop()
-        queue = sample_queue(url or f"sqlite:///{folder / STORE}", shop, meter=metrics)
+        store = url or f"sqlite:///{folder / STORE}"
+        shop = None if empty else Shop(store)
+        queue = sample_queue(store, shop, meter=metrics)
         simulated = 0 if empty else hosts
         simulation = None
         if simulated:

@@ -11,10 +11,12 @@ from typing import Any, Final
 from holdfast.app import TaskQueue
 from holdfast.clock import Clock, SystemClock
 from holdfast.engine.context import Context
+from holdfast.locks import Locks
 
 WORKERS: Final = 8
 SHUTDOWN_SECONDS: Final = 1.0
 LEASE_SECONDS: Final = 15.0
+LOCK_SECONDS: Final = 30.0
 IMPORT_STEPS: Final = 60
 STEP_SECONDS: Final = 2.0
 DECISION_SECONDS: Final = 86_400.0
@@ -25,8 +27,10 @@ PARTNER: Final = "partner.example"
 class Shop:
     """What the handlers work with."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
+        """`url`: the store, for locks."""
         self.clock: Clock = clock or SystemClock()
+        self._url = url
         self.is_relay_down = False
 
     async def send(
@@ -52,7 +56,14 @@ class Shop:
         return order
 
     async def bring_in(self, ctx: Context, catalogue: str, products: int = 12_000) -> int:
-        """A long import. A new attempt goes on where the last one has saved."""
+        """A long import: one at a time. A new attempt goes on where the last one has saved."""
+        async with (
+            Locks.connect(self._url) as locks,
+            locks.hold("catalogue", ttl=LOCK_SECONDS, wait=IMPORT_STEPS * STEP_SECONDS),
+        ):
+            return await self._bring_in(ctx, catalogue, products)
+
+    async def _bring_in(self, ctx: Context, catalogue: str, products: int) -> int:
         first = int(ctx.saved or 0)
         for nth in range(first, IMPORT_STEPS):
             await self.clock.sleep(STEP_SECONDS)

@@ -67,7 +67,7 @@ class Printer:
     ) -> None:
         """Prints one object. `names`: those that it stands for, in place of one name."""
         if self.dry_run:
-            item, fields = {"dry_run": True, **item}, [DRY_RUN, *fields]
+            item, fields = {"dry_run": True} | item | {"dry_run": True}, [DRY_RUN, *fields]
         if self.output is Output.JSON:
             self.document(item)
         elif self.output is Output.JSONL:

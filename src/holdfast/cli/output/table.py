@@ -56,6 +56,8 @@ def render(
     room = None
     if width is not None and columns[-1].wrap:
         room = width - sum(widths[:-1]) - len(GAP) * (len(columns) - 1)
+        parts = [part for row in cells for part in wrapped(row[-1], room)]
+        widths[-1] = max(map(cells_of, [columns[-1].title, *parts]))
     for row in cells:
         styles = [c.style(text) if c.style else "" for c, text in zip(columns, row, strict=True)]
         first, *rest = wrapped(row[-1], room)
@@ -65,13 +67,14 @@ def render(
 
 
 def wrapped(text: str, width: int | None) -> list[str]:
-    """The text in lines of at most `width` columns; a longer word stays whole. None: one line."""
+    """The text in lines of at most `width` columns. A longer word stays where it is and whole: the terminal
+    breaks it, and it can be copied. None: one line."""
     if width is None or width < WRAP_MIN or cells_of(text) <= width:
         return [text]
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if lines[-1] and cells_of(longer) > width:
+        if lines[-1] and cells_of(word) <= width < cells_of(longer):
             lines.append(word)
         else:
             lines[-1] = longer
@@ -146,8 +149,8 @@ def _squeeze(widths: list[int], columns: Sequence[Column], width: int) -> None:
 
 def _line(texts: Sequence[str], widths: Sequence[int], styles: Sequence[str], colour: bool) -> str:
     cells = []
-    for text, width, style in zip(texts, widths, styles, strict=True):
+    for n, (text, width, style) in enumerate(zip(texts, widths, styles, strict=True), start=1):
         fitted = cut(text, width)
-        padded = fitted + " " * (width - cells_of(fitted))
+        padded = fitted if n == len(texts) else fitted + " " * (width - cells_of(fitted))
         cells.append(paint(padded, style if colour else ""))
     return GAP.join(cells).rstrip()

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from holdfast.cli import values
 from holdfast.cli.api import answer_of, v1, whole_id
-from holdfast.cli.commands.each import Changed, answer, change_each
+from holdfast.cli.commands.each import Changed, change_each
 from holdfast.cli.lists import page_of, print_list
 from holdfast.cli.options import (
     COMMON,
@@ -111,15 +111,12 @@ def add(
         window=_window(window, window_length, timezone),
     )
     body |= {"reason": reason, "host": host, "selector": hosts, "project": project}
-    if not dry_run:
-        _print(common, answer_of(common, "POST", v1("blocks"), body))
-        return
-    query = {"selector": host or hosts, "project": project}
-    found = answer_of(common, "GET", v1("hosts", "select"), query=query)
-    view = {"dry_run": True, "would": "add", "block": _fields(**body)}
-    view |= {"affects": found["count"], "folded": found["folded"]}
-    said = f"would be about {found['count']} hosts: {found['folded']}"
-    answer(common, [Changed("block", view, said)], [])
+    item = answer_of(common, "POST", v1("blocks"), body, dry_run=dry_run)
+    if dry_run:
+        query = {"selector": host or hosts, "project": project}
+        found = answer_of(common, "GET", v1("hosts", "select"), query=query)
+        item |= {"affects": found["count"], "folded": found["folded"]}
+    _print(common, item, dry_run=dry_run)
 
 
 def edit(
@@ -164,14 +161,9 @@ def edit(
     if not body:
         raise Usage("nothing to change: give --reason, --type, --effect, --expires, --window, ...")
     id = whole_id(common, "blocks", id, project=project)
-    if dry_run:
-        before = answer_of(common, "GET", v1("blocks", id))
-        view = {"dry_run": True, "would": "edit", "block": before, "changes": body}
-        said = ", ".join(f"{key}={_plain(value)}" for key, value in body.items())
-        answer(common, [Changed(id, view, f"would change: {said}")], [])
-        return
     body["expected_version"] = expect_version
-    _print(common, answer_of(common, "PATCH", v1("blocks", id), body))
+    item = answer_of(common, "PATCH", v1("blocks", id), body, dry_run=dry_run)
+    _print(common, item, dry_run=dry_run)
 
 
 def lift(
@@ -187,17 +179,14 @@ def lift(
     """End blocks. What a block held goes on as its --on-lift says."""
 
     async def change(calls: Calls, id: str) -> Changed:
-        path = v1("blocks", id)
-        if dry_run:
-            item = (await calls.call("GET", path)).body
-            view = {"dry_run": True, "would": "lift", "block": item}
-            return Changed(id, view, f"would be lifted; it is about {item['affects']} hosts")
         given = {"reason": reason, "expected_version": expect_version}
-        item = (await calls.call("DELETE", path, query=given)).body
+        item = (await calls.call("DELETE", v1("blocks", id), query=given)).body
         return Changed(id, item, "lifted")
 
     refs = [whole_id(common, "blocks", id, project=project) for id in ids]
-    return change_each(common, refs, change, "block", expect_version=expect_version)
+    return change_each(
+        common, refs, change, "block", expect_version=expect_version, dry_run=dry_run
+    )
 
 
 def _fields(**given: object) -> dict[str, Any]:
@@ -213,10 +202,6 @@ def _window(rule: str | None, size: str | None, timezone: str | None) -> dict[st
     return {"rrule": rule, "duration_seconds": seconds, "timezone": timezone or "UTC"}
 
 
-def _plain(value: object) -> str:
-    return "none" if value is None else str(value)
-
-
 def _hosts(item: Item) -> str:
     return str(item["host"] or item["selector"] or item["host_id"])
 
@@ -229,10 +214,10 @@ def _state(item: Item) -> str:
     return state if left is None else f"{state}, {length(left)} left"
 
 
-def _print(common: Common, item: Item) -> None:
+def _print(common: Common, item: Item, *, dry_run: bool = False) -> None:
     window = item["window"]
     lines = [
-        (item["id"], _state(item)),
+        ("block" if dry_run else item["id"], _state(item)),
         ("hosts", _hosts(item)),
         ("affects", item.get("affects")),
         ("names", item.get("folded")),
@@ -247,4 +232,4 @@ def _print(common: Common, item: Item) -> None:
         ("lifted by", item["lifted_by"]),
         ("version", item["version"]),
     ]
-    Printer(common).one(item, lines, name=item["id"])
+    Printer(common, dry_run=dry_run).one(item, lines, name=item["id"])

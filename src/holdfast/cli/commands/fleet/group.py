@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
-from holdfast.cli.api import answer_of, calls_of, v1
-from holdfast.cli.commands.each import Changed, answer, change_each
+from holdfast.cli.api import calls_of, v1
+from holdfast.cli.commands.each import Changed, change_each
 from holdfast.cli.commands.fleet.host import Selector
 from holdfast.cli.lists import page_of, print_list
 from holdfast.cli.options import (
@@ -71,11 +71,8 @@ def add(
     common: Common = COMMON,
 ) -> None:
     """Add a group: a name for a selector."""
-    if dry_run:
-        _foresee(common, name, selector, project)
-        return
     body = {"name": name, "selector": selector, "project": project, "reason": reason}
-    _print(common, answer_of(common, "POST", v1("groups"), body))
+    _write(common, "POST", v1("groups"), body, project, dry_run=dry_run)
 
 
 def edit(
@@ -90,11 +87,8 @@ def edit(
     common: Common = COMMON,
 ) -> None:
     """Give a group another selector. Jobs keep the hosts that they have pinned."""
-    if dry_run:
-        _foresee(common, name, selector, project, exists=True)
-        return
     body = {"selector": selector, "reason": reason, "expected_version": expect_version}
-    _print(common, answer_of(common, "PATCH", v1("groups", name), body, query={"project": project}))
+    _write(common, "PATCH", v1("groups", name), body, project, dry_run=dry_run)
 
 
 def remove(
@@ -110,31 +104,33 @@ def remove(
     """Remove groups. Their hosts stay."""
 
     async def change(calls: Calls, name: str) -> Changed:
-        path, query = v1("groups", name), {"project": project}
-        if dry_run:
-            item = (await calls.call("GET", path, query=query)).body
-            view = {"dry_run": True, "would": "remove", "group": item}
-            return Changed(item["name"], view, "would be removed")
-        given = query | {"reason": reason, "expected_version": expect_version}
-        item = (await calls.call("DELETE", path, query=given)).body
+        given = {"project": project, "reason": reason, "expected_version": expect_version}
+        item = (await calls.call("DELETE", v1("groups", name), query=given)).body
         return Changed(item["name"], item, "removed")
 
-    return change_each(common, names, change, "group", expect_version=expect_version)
+    return change_each(
+        common, names, change, "group", expect_version=expect_version, dry_run=dry_run
+    )
 
 
-def _foresee(
-    common: Common, name: str, selector: str, project: str | None, *, exists: bool = False
+def _write(
+    common: Common,
+    method: str,
+    path: str,
+    body: dict[str, Any],
+    project: str | None,
+    *,
+    dry_run: bool,
 ) -> None:
-    async def work(queue: TaskQueue) -> Changed:
-        calls = await calls_of(queue)
-        if exists:
-            await calls.call("GET", v1("groups", name), query={"project": project})
-        found = await _hosts(calls, selector, project)
-        view: dict[str, Any] = {"dry_run": True, "would": "edit" if exists else "add"}
-        view |= {"name": name, "selector": selector, **found}
-        return Changed(name, view, f"would stand for {found['hosts']} hosts: {found['folded']}")
+    """Adds or changes a group. A dry run also shows its hosts."""
 
-    answer(common, [with_queue(common, work)], [])
+    async def work(queue: TaskQueue) -> Item:
+        query = {} if method == "POST" else {"project": project}
+        calls = await calls_of(queue, dry_run=dry_run)
+        item: Item = (await calls.call(method, path, body, query=query)).body
+        return item | await _hosts(calls, item["selector"], project) if dry_run else item
+
+    _print(common, with_queue(common, work), dry_run=dry_run)
 
 
 async def _hosts(calls: Calls, selector: str, project: str | None) -> Item:
@@ -143,7 +139,7 @@ async def _hosts(calls: Calls, selector: str, project: str | None) -> Item:
     return {"hosts": found["count"], "folded": found["folded"]}
 
 
-def _print(common: Common, item: Item) -> None:
+def _print(common: Common, item: Item, *, dry_run: bool = False) -> None:
     lines = [
         (item["name"], item["selector"]),
         ("project", item["project"]),
@@ -151,4 +147,4 @@ def _print(common: Common, item: Item) -> None:
         ("names", item.get("folded")),
         ("version", item["version"]),
     ]
-    Printer(common).one(item, lines, name=item["name"])
+    Printer(common, dry_run=dry_run).one(item, lines, name=item["name"])

@@ -78,10 +78,10 @@ def host_ref(common: Common, text: str, project: str | None) -> str:
     return whole_id(common, "hosts", text, project=project)
 
 
-def print_host(common: Common, item: Item) -> None:
+def print_host(common: Common, item: Item, *, dry_run: bool = False) -> None:
     lines: list[tuple[str, object]] = [
         (item["name"], item["state"]),
-        ("id", item["id"]),
+        ("id", None if dry_run else item["id"]),
         ("project", item["project"]),
         ("driver", item["driver"]),
         ("address", item["address"]),
@@ -93,7 +93,7 @@ def print_host(common: Common, item: Item) -> None:
         ("facts", dumps(item["facts"]) if item.get("facts") else None),
         ("version", item["version"]),
     ]
-    Printer(common).one(item, lines, name=item["name"])
+    Printer(common, dry_run=dry_run).one(item, lines, name=item["name"])
 
 
 def shown_labels(item: Item) -> str:

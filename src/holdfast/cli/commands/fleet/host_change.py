@@ -20,9 +20,8 @@ from holdfast.cli.options import COMMON, Common, DryRun, ExpectVersion, Project,
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import with_queue
 from holdfast.client.calls import Calls
-from holdfast.core.fleet.hosts.entry import HostEntry, check_entry
 from holdfast.core.fleet.model import HostDriver
-from holdfast.errors import Conflict, NotFound
+from holdfast.errors import NotFound
 from holdfast.queue.problem import Problem
 
 Labels = dict[str, str | None]
@@ -48,34 +47,14 @@ def add(
 ) -> None:
     """Add a host. Its agent enrols with a join token, or adds the host itself."""
     labels = {key: value or "" for key, value in pairs(label or []).items()}
-    entry = HostEntry(
-        name=name, driver=(driver or HostDriver.AGENT).value, address=address or "", labels=labels
-    )
-    if dry_run:
-        _foresee_add(common, entry, project)
-        return
-    body = {"name": name, "driver": entry.driver, "address": entry.address, "labels": labels}
-    print_host(
-        common,
-        answer_of(common, "POST", v1("hosts"), body | {"project": project, "reason": reason}),
-    )
-
-
-def _foresee_add(common: Common, entry: HostEntry, project: str | None) -> None:
-    check_entry(entry)
-
-    async def work(queue: TaskQueue) -> Changed:
-        try:
-            await (await calls_of(queue)).call(
-                "GET", v1("hosts", entry.name), query={"project": project}
-            )
-        except NotFound:
-            view = {"dry_run": True, "would": "add", "name": entry.name, "driver": entry.driver}
-            view |= {"address": entry.address, "labels": entry.labels}
-            return Changed(entry.name, view, f"would be added ({entry.driver})")
-        raise Conflict(f"host '{entry.name}' exists: change it with `holdfast host edit`")
-
-    answer(common, [with_queue(common, work)], [])
+    body: dict[str, Any] = {
+        "name": name,
+        "driver": (driver or HostDriver.AGENT).value,
+        "address": address or "",
+    }
+    body |= {"labels": labels, "project": project, "reason": reason}
+    item = answer_of(common, "POST", v1("hosts"), body, dry_run=dry_run)
+    print_host(common, item, dry_run=dry_run)
 
 
 def edit(
@@ -109,13 +88,9 @@ def edit(
         raise Usage("nothing to change: give --driver, --address, --state or --label")
     ref = host_ref(common, name, project)
     path, query = v1("hosts", ref), {"project": project}
-    if dry_run:
-        before = answer_of(common, "GET", path, query=query)
-        change = _changed(before, given, expect_version)
-        answer(common, [change], [])
-        return
     body = given | {"reason": reason, "expected_version": expect_version}
-    print_host(common, answer_of(common, "PATCH", path, body, query=query))
+    item = answer_of(common, "PATCH", path, body, query=query, dry_run=dry_run)
+    print_host(common, item, dry_run=dry_run)
 
 
 def label(
@@ -132,21 +107,19 @@ def label(
     given: dict[str, Any] = {"labels": pairs(labels, removals=True)}
 
     async def change(calls: Calls, name: str) -> Changed:
-        path, query = v1("hosts", name), {"project": project}
-        if dry_run:
-            return _changed((await calls.call("GET", path, query=query)).body, given, None)
-        item = (await calls.call("PATCH", path, given | {"reason": reason}, query=query)).body
+        body, query = given | {"reason": reason}, {"project": project}
+        item = (await calls.call("PATCH", v1("hosts", name), body, query=query)).body
         return Changed(item["name"], item, shown_labels(item) or "no labels")
 
     async def work(queue: TaskQueue) -> tuple[list[Changed], list[Problem]]:
-        calls = await calls_of(queue)
+        calls = await calls_of(queue, dry_run=dry_run)
         query = {"selector": selector, "project": project}
         found = (await calls.call("GET", v1("hosts", "select"), query=query)).body["hosts"]
         if not found:
             raise NotFound(f"no host is in the selection '{selector}'")
         return await each(calls, found, change)
 
-    return answer(common, *with_queue(common, work))
+    return answer(common, *with_queue(common, work), dry_run=dry_run)
 
 
 def remove(
@@ -165,18 +138,12 @@ def remove(
     its name has its id back."""
 
     async def change(calls: Calls, name: str) -> Changed:
-        path, query = v1("hosts", name), {"project": project}
-        if dry_run:
-            item = (await calls.call("GET", path, query=query)).body
-            slot = "; an execution runs on it and goes on" if item["slot"] else ""
-            view = {"dry_run": True, "would": "remove", "host": item}
-            return Changed(item["name"], view, f"would be removed{slot}")
-        given = query | {"reason": reason, "expected_version": expect_version}
-        item = (await calls.call("DELETE", path, query=given)).body
+        given = {"project": project, "reason": reason, "expected_version": expect_version}
+        item = (await calls.call("DELETE", v1("hosts", name), query=given)).body
         return Changed(item["name"], item, "removed")
 
     refs = [host_ref(common, name, project) for name in names]
-    return change_each(common, refs, change, "host", expect_version=expect_version)
+    return change_each(common, refs, change, "host", expect_version=expect_version, dry_run=dry_run)
 
 
 def pairs(texts: list[str], *, removals: bool = False) -> Labels:
@@ -192,25 +159,3 @@ def pairs(texts: list[str], *, removals: bool = False) -> Labels:
             or_removal = ", or KEY- to remove a label" if removals else ""
             raise Usage(f"'{text}' is not a label: write KEY=VALUE{or_removal}")
     return found
-
-
-def _changed(before: dict[str, Any], given: dict[str, Any], version: int | None) -> Changed:
-    """What an edit would do to a host."""
-    if version not in (None, before["version"]):
-        raise Conflict(
-            f"host '{before['name']}' has version {before['version']}, not {version}: read it again"
-        )
-    labels = dict(before["labels"])
-    for key, value in (given.get("labels") or {}).items():
-        labels.pop(key, None)
-        if value is not None:
-            labels[key] = value
-    after = before | given | {"labels": labels}
-    names = [key for key in given if after[key] != before[key]]
-    view = {"dry_run": True, "would": "edit", "changes": names, "host": after}
-    said = ", ".join(f"{key} {_value(before, key)} -> {_value(after, key)}" for key in names)
-    return Changed(before["name"], view, f"would change: {said}" if said else "would not change")
-
-
-def _value(item: dict[str, Any], key: str) -> str:
-    return shown_labels(item) or "none" if key == "labels" else str(item[key]) or "none"

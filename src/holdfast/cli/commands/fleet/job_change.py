@@ -6,16 +6,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from holdfast.app import TaskQueue
-from holdfast.cli.api import calls_of
 from holdfast.cli.commands.fleet.job import JobId
-from holdfast.cli.commands.fleet.job_ref import job_ref, of_job, read_job
-from holdfast.cli.commands.fleet.job_view import approval_of, command_of, done_of, made_exit
+from holdfast.cli.commands.fleet.job_ref import of_job
+from holdfast.cli.commands.fleet.job_view import command_of, done_of, made_exit
 from holdfast.cli.options import COMMON, Common, DryRun, ExpectVersion, Project, Reason
 from holdfast.cli.output.printer import Printer
-from holdfast.cli.output.table import Item
 from holdfast.cli.problem import Usage
-from holdfast.cli.session import with_queue
 from holdfast.fleet.jobs.control import AbortMode
 
 NO_LIMIT = "none"
@@ -135,17 +131,15 @@ def retry(
     """Make a new job for the hosts of an ended one that did not succeed. Exit code 8 if it waits for an
     approval."""
     body = _body(reason, expect_version) | {"only": only, "external_id": external_id}
-    if dry_run:
-        return _foresee(common, job, "retry", body, project)
-    made = of_job(common, job, "POST", "retry", body=body, project=project)
+    made = of_job(common, job, "POST", "retry", body=body, project=project, dry_run=dry_run)
     lines = [
-        (made["job_id"], made["status"]),
+        ("a new job" if dry_run else made["job_id"], made["status"]),
         ("hosts", made["hosts"]),
         ("approval", None if made["approval_state"] == "NOT_REQUIRED" else made["approval_state"]),
-        ("follow", f"holdfast watch {made['job_id']}"),
+        ("follow", None if dry_run else f"holdfast watch {made['job_id']}"),
     ]
-    Printer(common).one(made, lines, name=made["job_id"])
-    return made_exit(made)
+    Printer(common, dry_run=dry_run).one(made, lines, name=made["job_id"])
+    return 0 if dry_run else made_exit(made)
 
 
 def break_glass(
@@ -162,12 +156,10 @@ def break_glass(
     """Start a job without its approval. Everybody who may approve gets an event, and the next use is refused
     until another person has reviewed this one."""
     body = _body(reason, expect_version) | {"ticket": ticket}
-    if dry_run:
-        _foresee(common, job, "break-glass", body, project)
-        return
-    item = of_job(common, job, "POST", "break-glass", body=body, project=project)
+    path = "break-glass"
+    item = of_job(common, job, "POST", path, body=body, project=project, dry_run=dry_run)
     lines = [(item["job_id"], item["status"]), ("approval", f"skipped, ticket {ticket}")]
-    Printer(common).one(item, lines, name=item["job_id"])
+    Printer(common, dry_run=dry_run).one(item, lines, name=item["job_id"])
 
 
 def review(
@@ -230,11 +222,8 @@ def _order(
     method: str = "POST",
     path: tuple[str, ...] | None = None,
 ) -> None:
-    if dry_run:
-        _foresee(common, job, verb, body, project)
-        return
     parts = (verb,) if path is None else path
-    item = of_job(common, job, method, *parts, body=body, project=project)
+    item = of_job(common, job, method, *parts, body=body, project=project, dry_run=dry_run)
     after = item["job"]
     said = f"{after['status']}{', as before' if item['repeated'] else ''}"
     lines = [
@@ -242,25 +231,4 @@ def _order(
         ("command", command_of(after)),
         ("ended", f"{done_of(after)} of {after['hosts']}"),
     ]
-    Printer(common).one(item, lines, name=after["id"])
-
-
-def _foresee(common: Common, job: str, verb: str, body: dict[str, Any], project: str | None) -> int:
-    """Shows the job that an order is about, and changes nothing."""
-
-    async def work(queue: TaskQueue) -> Item:
-        calls = await calls_of(queue)
-        return await read_job(calls, await job_ref(calls, job, project), project)
-
-    item = with_queue(common, work)
-    given = {name: value for name, value in body.items() if value not in (None, "")}
-    view = {"dry_run": True, "would": verb, "given": given, "job": item}
-    lines = [
-        (item["id"], f"would {verb}: it is {item['status']}"),
-        ("command", command_of(item)),
-        ("ended", f"{done_of(item)} of {item['hosts']}"),
-        ("counts", ", ".join(f"{name} {n}" for name, n in item["counts"].items() if n)),
-        ("approval", approval_of(item)),
-    ]
-    Printer(common).one(view, lines, name=item["id"])
-    return 0
+    Printer(common, dry_run=dry_run).one(item, lines, name=after["id"])

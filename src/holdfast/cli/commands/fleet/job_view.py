@@ -60,7 +60,7 @@ def made_exit(job: Item) -> int:
     if it has."""
     if job["status"] == JobStatus.WAIT_APPROVAL:
         return PENDING
-    return exit_code(job) if job["finished_at"] else 0
+    return exit_code(job) if job.get("finished_at") else 0
 
 
 def style(text: str) -> str:

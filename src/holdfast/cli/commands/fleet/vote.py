@@ -75,23 +75,12 @@ def _vote(
     *,
     dry_run: bool,
 ) -> int:
-    if dry_run:
-        item = of_job(common, job, "GET", project=project)
-        view = {"dry_run": True, "would": verb, "job": item}
-        lines = [
-            (item["id"], f"would {verb}: it is {item['status']}"),
-            ("approval", approval_of(item)),
-            ("digest", item["digest"]),
-            *votes_of(item),
-        ]
-        Printer(common).one(view, lines, name=item["id"])
-        return 0
-    item = of_job(common, job, "POST", verb, body=body, project=project)
+    item = of_job(common, job, "POST", verb, body=body, project=project, dry_run=dry_run)
     lines = [
         (item["job_id"], f"{item['approval_state']}{', as before' if item['repeated'] else ''}"),
         ("status", item["status"]),
         ("approval", approval_of(item)),
         *votes_of(item),
     ]
-    Printer(common).one(item, lines, name=item["job_id"])
-    return PENDING if item["approval_state"] in ("WAIT_APPROVAL", "VOID") else 0
+    Printer(common, dry_run=dry_run).one(item, lines, name=item["job_id"])
+    return PENDING if not dry_run and item["approval_state"] in ("WAIT_APPROVAL", "VOID") else 0
