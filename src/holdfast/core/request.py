@@ -27,6 +27,7 @@ NOT_HASHED: Final[dict[str, str]] = {
     "retry_base_seconds": "only the type's configuration sets it",
     "retry_cap_seconds": "only the type's configuration sets it",
     "type_tags": "the type's configuration determines them",
+    "keep_done_seconds": "only the type's configuration sets it",
     "retry_policy": "only the type's configuration sets it",
     "max_deaths": "only the type's configuration sets it",
     "trace": "a repeat of the request has another trace",
@@ -65,6 +66,7 @@ class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     """As `check_tags` returns them."""
     type_tags: tuple[str, ...] = ()
     """The tags of the type, which every task of it has."""
+    keep_done_seconds: float | None = None
     depends_on: tuple[Edge, ...] = ()
     idempotency_key: str | None = None
     key: str | None = None

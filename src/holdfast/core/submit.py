@@ -131,6 +131,7 @@ def submit(
         project=request.project,
         fair_key=(request.key or "") if request.fair else None,
         tags_json=_tags_json(request),
+        keep_done_seconds=request.keep_done_seconds,
     )
     # The insert of a plain task moves a delay to the time of its commit; a moment stays where it is.
     is_plain = (

@@ -201,6 +201,8 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
     fair_key: str | None = None
     """Of a task whose type is fair: the key whose turn it waits for (`turns.py`)."""
     tags_json: str | None = None
+    keep_done_seconds: float | None = None
+    """How long the task is kept after it was completed or aborted. None: by the setting `keep_done`."""
 
     @property
     def event_project(self) -> str:

@@ -72,6 +72,8 @@ class TypeConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """The window in which no other task of the same arguments is enqueued."""
     tags: tuple[str, ...] = ()
     """Tags of all tasks of the type."""
+    keep_done_seconds: float | None = None
+    """How long a task is kept after it was completed or aborted."""
     arguments: dict[str, Any] | None = None
     """The schema of the arguments (`argument_schema.py`). None: the handler takes the task."""
 
@@ -83,7 +85,7 @@ def check_type_config(config: TypeConfig) -> None:
         count = getattr(config, name)
         if count is not None:
             check_whole(name, count, least=1, most=ATTEMPTS_MAX)
-    for name in ("timeout_seconds", "retry_base_seconds", "retry_cap_seconds"):
+    for name in ("timeout_seconds", "retry_base_seconds", "retry_cap_seconds", "keep_done_seconds"):
         seconds = getattr(config, name)
         if seconds is not None:
             check_number(name, seconds)

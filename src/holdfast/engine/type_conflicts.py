@@ -87,6 +87,7 @@ def _named(config: TypeConfig) -> dict[str, object]:
         "max_deaths": config.max_deaths,
         "progress_timeout": config.progress_timeout_seconds,
         "tags": ", ".join(config.tags) or None,
+        "keep_done": config.keep_done_seconds,
         "unique": None if config.unique is None else codec.dumps(config.unique),
         **_limit("", config.limit),
         **_limit("key_", config.key_limit),

@@ -74,6 +74,8 @@ class TypeOptions(TypedDict, total=False):
     """none: the window in which an enqueue with the same arguments gets the task that is there."""
     tags: Tags
     """none: names by which lists find the tasks of the type (`tag:vip`). Those of an enqueue are added."""
+    keep_done: Seconds | None
+    """setting `keep_done` (7 days): how long completed and aborted tasks of the type are kept."""
     isolation: Literal["loop", "thread", "process"] | None
     """`loop` for an async function, `thread` for a plain one: `process` runs it in a process that a timeout
     kills."""
@@ -135,6 +137,7 @@ def type_config(options: TypeOptions) -> TypeConfig:
         progress_timeout_seconds=_positive(options, "progress_timeout"),
         unique=check_unique(options.get("unique"), wrong=BadConfig),
         tags=check_tags(options.get("tags"), wrong=BadConfig),
+        keep_done_seconds=_seconds(options, "keep_done"),
         limit=rule(options.get("rate"), _whole(options, "concurrency", LIMIT_MAX), burst),
         key_limit=rule(
             options.get("key_rate"), _whole(options, "key_concurrency", LIMIT_MAX), burst

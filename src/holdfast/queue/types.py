@@ -99,6 +99,7 @@ class KnownTypes:
             metadata=options.metadata,
             tags=() if options.tags == () else check_tags(options.tags),
             type_tags=config.tags,
+            keep_done_seconds=config.keep_done_seconds,
             depends_on=_edges(options.depends_on),
             idempotency_key=options.idempotency_key,
             key=options.key,

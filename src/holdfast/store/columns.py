@@ -89,6 +89,7 @@ _TABLE: Final[tuple[tuple[Column, Use], ...]] = (
     (Column("assigned_until", _TIME), _CHANGED),
     (Column("fair_key", "text"), _NEW),
     (Column("tags_json", "text"), _SHAPE),
+    (Column("keep_done_seconds", _TIME), _SHAPE),
 )
 
 

@@ -343,6 +343,7 @@ class Store:
                 self._dialect, before=before, dead_before=dead_before, limit=limit
             )
         )
+        gone += await self.run(partial(retention.prune_kept, limit=limit))
         gone += await self.run(
             lambda _dialect, _ids, now: retention.forget(
                 now, limit, keep=keep, conflicts_before=conflicts_before

@@ -227,7 +227,9 @@ def test_both_dialects_have_the_same_tables_and_columns() -> None:
         table = table[: table.index("\n)")]
         columns = re.findall(
             r"^    (\w+) +(text|integer|bigint|smallint|real|double precision)", table, re.MULTILINE
-        ) + re.findall(r"ALTER TABLE holdfast_task ADD COLUMN (\w+) (text)", text)
+        ) + re.findall(
+            r"ALTER TABLE holdfast_task ADD COLUMN (\w+) (text|real|double precision)", text
+        )
         assert [name for name, _ in columns if name in TASK_COLUMNS] == list(TASK_COLUMNS)
         if dialect == "postgres":
             assert set(COLUMNS["task"]) <= set(columns)
@@ -388,6 +390,7 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
         {"before": 1.0, "dead_before": 1.0, "tasks": 10, "limit": 10},
         "holdfast_task_finished",
     ),
+    ("ended_kept", {"now": 1.0, "limit": 10}, "holdfast_task_kept"),
 ]
 CALLS = {name: (StatementCall(name, params), index) for name, params, index in COMMON}
 TAKING: dict[str, Any] = {

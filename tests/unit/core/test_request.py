@@ -31,6 +31,8 @@ OTHER_VALUES: Final[dict[str, Any]] = {
     "metadata": {"by": "ann"},
     "tags": ("vip",),
     "type_tags": ("mail",),
+    "keep_done_seconds": 60.0,
+    "fair": True,
     "depends_on": (Edge("parent"),),
     "idempotency_key": "another",
     "key": "tenant",

@@ -115,6 +115,8 @@ def test_both_ways_to_define_take_the_same_options(queue: TaskQueue) -> None:
         "burst": 10,
         "unique": Unique(until="ended"),
         "tags": ["mail"],
+        "keep_done": 60,
+        "fair": True,
         "isolation": "loop",
         "cron": "@every 11",
         "timezone": "Europe/Prague",

@@ -34,6 +34,8 @@ OTHERS: dict[str, Any] = {
     "burst": 4,
     "unique": Unique(until="ended", by="to"),
     "tags": ["mail"],
+    "keep_done": 60,
+    "fair": True,
 }
 OF_THE_NODE = {"isolation", "cron", "timezone", "retry_on", "give_up_on"}
 """Options of the node that runs a task, and of the schedule, which are not part of the type's options."""

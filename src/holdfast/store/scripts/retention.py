@@ -15,6 +15,7 @@ from holdfast.core.retention import HubRetention
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
+from holdfast.store.scripts import feed
 from holdfast.store.scripts.work import record
 
 LOG_ROWS: Final = 100_000
@@ -35,6 +36,7 @@ def prune_named(
     """Takes the names of tasks that ended before the cutoff. Returns how many. Tasks without a name are then
     pruned like all others."""
     rows = yield call("prunable_named", before=before, dead_before=dead_before, limit=limit)
+    rows = [*rows, *(yield call("kept_named", now=now, limit=limit))]
     if not rows:
         return 0
     events = []
@@ -48,6 +50,15 @@ def prune_named(
     record_id = yield from dialect.record_ref(ids.record(now))
     yield from record(dialect, record_id, now, events, Counter())
     return len(rows)
+
+
+def prune_kept(dialect: Dialect, ids: Ids, now: float, *, limit: int) -> Script[int]:
+    """Deletes tasks whose type has a retention of its own, when it has passed. Returns how many."""
+    rows = yield call("ended_kept", now=now, limit=limit)
+    if not rows:
+        return 0
+    yield from feed.count(dialect)  # The deleted tasks are subtracted from the counters at once.
+    return len((yield from dialect.delete_tasks([row[0] for row in rows])))
 
 
 def prune_output(*, before: float, dead_before: float, limit: int) -> Script[bool]:

@@ -7,11 +7,35 @@
 SELECT t.id, t.project, t.type, t.version, s.client_id
 FROM holdfast_task t JOIN holdfast_sync_task s ON s.task_id = t.id
 WHERE EXISTS (SELECT FROM holdfast_sync_task) AND t.finished_at IS NOT NULL AND t.finished_at < :before::float8
-  AND t.type <> 'fleet.run'
+  AND t.type <> 'fleet.run' AND (t.keep_done_seconds IS NULL OR t.status = 'failed')
   AND (t.status <> 'failed' OR t.finished_at < :dead_before::float8)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = t.id)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = t.id)
 ORDER BY t.finished_at LIMIT :limit::bigint FOR UPDATE OF t SKIP LOCKED;
+
+-- name: kept_named
+-- As `prunable_named`, of tasks with a retention of their type.
+-- index: holdfast_task_kept, holdfast_sync_task_of, holdfast_cascade_pkey, holdfast_cascade_held_pkey
+-- returns: id project type version client_id
+SELECT t.id, t.project, t.type, t.version, s.client_id
+FROM holdfast_task t JOIN holdfast_sync_task s ON s.task_id = t.id
+WHERE EXISTS (SELECT FROM holdfast_sync_task) AND t.keep_done_seconds IS NOT NULL AND t.status IN ('completed', 'aborted')
+  AND t.finished_at + t.keep_done_seconds < :now::float8
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = t.id)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = t.id)
+ORDER BY t.finished_at + t.keep_done_seconds LIMIT :limit::bigint FOR UPDATE OF t SKIP LOCKED;
+
+-- name: ended_kept
+-- Tasks with a retention of their type that has passed. Those that nodes know by a name are left to `kept_named`.
+-- index: holdfast_task_kept, holdfast_cascade_pkey, holdfast_cascade_held_pkey
+-- returns: id
+SELECT id FROM holdfast_task
+WHERE keep_done_seconds IS NOT NULL AND status IN ('completed', 'aborted')
+  AND finished_at + keep_done_seconds < :now::float8
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_sync_task s WHERE s.task_id = holdfast_task.id)
+ORDER BY finished_at + keep_done_seconds LIMIT :limit::bigint FOR UPDATE SKIP LOCKED;
 
 -- name: delete_names
 -- index: holdfast_sync_task_of
@@ -87,7 +111,7 @@ DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
     FROM (SELECT id FROM holdfast_task
           WHERE EXISTS (SELECT FROM holdfast_output)
             AND finished_at IS NOT NULL AND finished_at < :before::float8
-            AND type <> 'fleet.run'
+            AND type <> 'fleet.run' AND (keep_done_seconds IS NULL OR status = 'failed')
             AND (status <> 'failed' OR finished_at < :dead_before::float8)
           ORDER BY finished_at LIMIT :tasks::int) ended
     JOIN holdfast_output o ON o.task_id = ended.id LIMIT :limit::int FOR UPDATE OF o SKIP LOCKED)

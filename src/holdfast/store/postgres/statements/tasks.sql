@@ -136,7 +136,7 @@ WITH gone AS (
     DELETE FROM holdfast_task WHERE id IN (
         SELECT id FROM holdfast_task
         WHERE finished_at IS NOT NULL AND finished_at >= :floor::float8 AND finished_at < :before::float8
-          AND type <> 'fleet.run'
+          AND type <> 'fleet.run' AND (keep_done_seconds IS NULL OR status = 'failed')
           AND (status <> 'failed' OR finished_at < :dead_before::float8)
           AND NOT EXISTS (SELECT FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
           AND NOT EXISTS (SELECT FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)

@@ -7,11 +7,35 @@
 SELECT t.id, t.project, t.type, t.version, s.client_id
 FROM holdfast_task t JOIN holdfast_sync_task s ON s.task_id = t.id
 WHERE t.finished_at IS NOT NULL AND t.finished_at < :before
-  AND t.type <> 'fleet.run'
+  AND t.type <> 'fleet.run' AND (t.keep_done_seconds IS NULL OR t.status = 'failed')
   AND (t.status <> 'failed' OR t.finished_at < :dead_before)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = t.id)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = t.id)
 ORDER BY t.finished_at LIMIT :limit;
+
+-- name: kept_named
+-- As `prunable_named`, of tasks with a retention of their type.
+-- index: holdfast_task_kept, holdfast_sync_task_of, holdfast_cascade (primary key), holdfast_cascade_held (primary key)
+-- returns: id project type version client_id
+SELECT t.id, t.project, t.type, t.version, s.client_id
+FROM holdfast_task t JOIN holdfast_sync_task s ON s.task_id = t.id
+WHERE t.keep_done_seconds IS NOT NULL AND t.status IN ('completed', 'aborted')
+  AND t.finished_at + t.keep_done_seconds < :now
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = t.id)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = t.id)
+ORDER BY t.finished_at + t.keep_done_seconds LIMIT :limit;
+
+-- name: ended_kept
+-- Tasks with a retention of their type that has passed. Those that nodes know by a name are left to `kept_named`.
+-- index: holdfast_task_kept, holdfast_cascade (primary key), holdfast_cascade_held (primary key)
+-- returns: id
+SELECT id FROM holdfast_task
+WHERE keep_done_seconds IS NOT NULL AND status IN ('completed', 'aborted')
+  AND finished_at + keep_done_seconds < :now
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_sync_task s WHERE s.task_id = holdfast_task.id)
+ORDER BY finished_at + keep_done_seconds LIMIT :limit;
 
 -- name: delete_names
 -- index: holdfast_sync_task_of
@@ -86,7 +110,7 @@ DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
     SELECT o.task_id, o.fence, o.stream, o.start
     FROM (SELECT id FROM holdfast_task
           WHERE finished_at IS NOT NULL AND finished_at < :before
-            AND type <> 'fleet.run'
+            AND type <> 'fleet.run' AND (keep_done_seconds IS NULL OR status = 'failed')
             AND (status <> 'failed' OR finished_at < :dead_before)
           ORDER BY finished_at LIMIT :tasks) ended
     CROSS JOIN holdfast_output o ON o.task_id = ended.id LIMIT :limit)

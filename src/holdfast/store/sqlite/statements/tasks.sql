@@ -118,7 +118,7 @@ SELECT history FROM holdfast_task WHERE id = :id;
 -- returns: id project queue type priority status
 DELETE FROM holdfast_task WHERE id IN (
     SELECT id FROM holdfast_task
-    WHERE finished_at IS NOT NULL AND finished_at < :before AND type <> 'fleet.run'
+    WHERE finished_at IS NOT NULL AND finished_at < :before AND type <> 'fleet.run' AND (keep_done_seconds IS NULL OR status = 'failed')
       AND (status <> 'failed' OR finished_at < :dead_before)
       AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
       AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)
