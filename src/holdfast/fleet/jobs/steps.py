@@ -131,7 +131,8 @@ class JobStep:
         """Takes the step. `most`: how many executions it ends. `also` writes rows beside it, and returns
         events."""
         most = most or self.rules.plan_batch
-        seen = executions((yield call(own("ended_executions"), job_id=self.job.id, limit=SEEN_MAX)))
+        rows = yield call(own("ended_executions"), job_id=self.job.id, limit=SEEN_MAX)
+        seen = sorted(executions(rows), key=lambda one: (one.ended_at, one.nth))
         tasks = yield from tasks_of(seen)
         outcomes = self._count(seen, outcomes_of(self.job, seen, tasks))
         yield from self._look()

@@ -298,6 +298,14 @@ def test_consecutive_failures_halt_and_a_success_starts_again() -> None:
     assert isinstance(course.step()[0], HaltJob)
 
 
+def test_consecutive_failures_halt_though_a_success_was_counted_in_the_same_step() -> None:
+    course = Course(Policy(waves=(), budgets={}, consecutive=2), 100)
+    course.step()
+    for nth, bucket in zip(course.open[:3], (FAILED, FAILED, OK), strict=True):
+        course.end(nth, bucket)
+    assert isinstance(course.step()[0], HaltJob)
+
+
 def test_a_pause_by_a_budget_keeps_its_counters_and_one_more_pauses_again() -> None:
     policy = Policy(waves=(), budgets={BudgetName.FAILED: 0}, on_breach=HaltMode.PAUSE)
     course = Course(policy, 100)

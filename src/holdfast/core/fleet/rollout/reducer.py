@@ -128,7 +128,7 @@ def _tallied(policy: Policy, state: RolloutState, seen: Sequence[HostOutcome]) -
     if not seen:
         return state
     waves, rest, early = list(state.waves), state.rest, dict(state.early)
-    consecutive = state.consecutive
+    consecutive = most = state.consecutive
     is_halted = state.halt is not None and state.halt.is_final
     for outcome in seen:
         bucket = outcome.bucket
@@ -147,6 +147,9 @@ def _tallied(policy: Policy, state: RolloutState, seen: Sequence[HostOutcome]) -
         if bucket is Bucket.SUCCESS:
             consecutive = 0
         consecutive += bucket in _BAD
+        most = max(most, consecutive)
+    if policy.consecutive is not None and state.consecutive < policy.consecutive <= most:
+        consecutive = most  # A success in the same step came too late.
     return replace(state, waves=tuple(waves), rest=rest, early=early, consecutive=consecutive)
 
 
