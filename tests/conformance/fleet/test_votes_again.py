@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -111,7 +113,7 @@ async def test_the_owner_of_the_token_does_not_approve_after_a_drift(store: Stor
 
 @pytest.mark.parametrize("change", [{"address": "root@203.0.113.66"}, {"driver": "agent"}])
 async def test_an_approved_job_does_not_follow_a_host_to_another_machine(
-    store: Store, change: dict[str, str]
+    store: Store, change: dict[str, Any]
 ) -> None:
     fleet = FleetBench(store)
     names = await fleet.add_hosts(1, driver="ssh", address="root@10.0.0.1")

@@ -197,11 +197,11 @@ async def test_two_agents_never_share_a_folder(tmp_path: Path) -> None:
 
 async def test_a_cloned_identity_ends_the_agent_with_a_reason(tmp_path: Path) -> None:
     async with gateway() as made:
-        start = made.server.start
+        begin = made.server.start
 
-        async def and_the_other(message: AgentStart) -> AgentStarted:
+        async def and_the_other(start: AgentStart) -> AgentStarted:
             """The other process starts right after each start of the agent."""
-            started = await start(message)
+            started = await begin(start)
             made.server.incarnation += 1
             return started
 
