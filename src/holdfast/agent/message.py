@@ -119,9 +119,31 @@ async def _data(executor: Executor, run: Run, piece: Piece) -> bytes | None:
     whole = b64decode(await executor.read(str(run.token), piece.stream, first, size))
     before, rest = whole[: start - first], whole[start - first :]
     data, after = rest[: piece.size], rest[piece.size :]
-    if run.result is not None or not data:
-        return redacted(data, secrets, before=before, after=after)
-    return settled(data, secrets, before=before, after=after) or None
+    if run.result is None and data:
+        return settled(data, secrets, before=before, after=after) or None
+    # Behind an edge the file goes on with other bytes than the output did.
+    edge = _edge(run.result, piece.stream)
+    is_cut_before = edge is not None and first <= edge <= start
+    if edge is not None and is_cut_before:
+        before = before[edge - first :]
+    is_cut_after = edge is not None and start < edge <= first + size
+    if edge is not None and is_cut_after:
+        after = after[: edge - start - len(data)]
+    has_no_end = run.result is not None and run.result.state != "exited"
+    return redacted(
+        data,
+        secrets,
+        before=before,
+        after=after,
+        is_cut_before=is_cut_before,
+        is_cut_after=is_cut_after or has_no_end,
+    )
+
+
+def _edge(result: AgentResult | None, stream: str) -> int | None:
+    """Where the limit of the output, or a full disk, has cut bytes out of the file."""
+    gaps = [] if result is None else result.gaps.get(stream, [])
+    return gaps[0][0] if gaps else None
 
 
 def _cut_before(result: AgentResult, piece: Piece) -> int:

@@ -9,7 +9,7 @@ import pytest
 from holdfast.agent.agent import Agent
 from holdfast.agent.executor import CannotStart
 from holdfast.agent.memory import MemoryJournal
-from holdfast.agent.ports import Work
+from holdfast.agent.ports import ExitRecord, StreamEnd, Work
 from holdfast.core.errors import NodeFenced
 from holdfast.core.fleet.agents.journal import Record
 from holdfast.core.fleet.agents.wire import AgentBlock, AgentSync
@@ -211,6 +211,26 @@ async def test_no_message_has_a_part_of_a_secret_while_output_grows(world: World
     assert task.output["stdout"] == b"pw=*************** and more hunter"
     sent = b"".join(b64decode(c.data_base64) for m in world.server.messages for c in m.chunks)
     assert b"hunter2" not in sent
+
+
+@in_world
+async def test_no_message_has_a_part_of_a_secret_that_the_limit_of_the_output_cut(
+    world: World,
+) -> None:
+    secret = "TOPSECRET-0123456789"
+    fields = {"env": {"PW": secret}, "secret_env": ["PW"]}
+    world.begin()
+    task = world.server.submit("e1", argv=["sleep", "100"], **fields)
+    await world.until(lambda: task.state == "started")
+    run = str(task.token)
+    head, tail = b"head " + secret[:12].encode(), secret[4:].encode() + b" tail"
+    world.host.output[run] += head + tail
+    streams = {"stdout": StreamEnd(len(head + tail) + 50, "", (len(head), 50))}
+    world.host.exits[run] = ExitRecord(state="exited", exit_code=0, streams=streams)
+    world.host.changed()
+    await world.until(lambda: world.server.is_done)
+    assert task.output["stdout"] == b"head " + b"*" * 28 + b" tail"
+    assert task.gaps == {"stdout": 50}
 
 
 @in_world

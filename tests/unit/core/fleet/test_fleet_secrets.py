@@ -170,3 +170,15 @@ def test_a_value_that_cannot_be_hidden_or_passed_is_refused(value: str) -> None:
         check_value(value)
     assert not value or value not in str(caught.value)
     assert check_value("abcd") == "abcd"
+
+
+@given(st.integers(0, 80), st.integers(0, 80), st.booleans())
+def test_a_secret_at_the_edges_of_a_gap_is_hidden(end: int, start: int, has_both: bool) -> None:
+    """Whatever part of it the gap has taken. Text beside it stays."""
+    secret = "TOPSECRET-0123456789-abcdefghijkl"
+    text = b"x" * 20 + secret.encode() + b"y" * 20
+    head, tail = text[:end], text[start:]
+    shown = redacted(head, [secret], is_cut_after=True) + b"|"
+    shown += redacted(tail, [secret], is_cut_before=True) if has_both else b""
+    assert not set(secret.encode()) & set(shown.replace(b"x", b"").replace(b"y", b""))
+    assert shown.count(b"x") == head.count(b"x") + (tail.count(b"x") if has_both else 0)

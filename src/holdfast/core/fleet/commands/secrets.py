@@ -108,12 +108,26 @@ class StreamRedactor:
 
 
 def redacted(
-    data: bytes, values: Iterable[str], *, before: bytes = b"", after: bytes = b""
+    data: bytes,
+    values: Iterable[str],
+    *,
+    before: bytes = b"",
+    after: bytes = b"",
+    is_cut_before: bool = False,
+    is_cut_after: bool = False,
 ) -> bytes:
     """A part of an output without secrets. `before` and `after`: the bytes around it, at least `context` of
-    them where there are any."""
-    whole = before + data + after
-    return _starred(whole, _patterns(values), whole)[len(before) : len(before) + len(data)]
+    them where there are any. `is_cut_before`, `is_cut_after`: what came beyond these is missing, so a part of
+    a secret at that edge is hidden too."""
+    patterns, whole = _patterns(values), before + data + after
+    starred = _starred(whole, patterns, whole)
+    if is_cut_after:
+        end = _open(whole, patterns)
+        starred = starred[:end] + STAR * (len(whole) - end)
+    if is_cut_before:
+        start = _closed(whole, patterns)
+        starred = STAR * start + starred[start:]
+    return starred[len(before) : len(before) + len(data)]
 
 
 def settled(
@@ -141,6 +155,16 @@ def _open(buffer: bytes, patterns: Sequence[bytes]) -> int:
             if any(len(each) > len(rest) and each.startswith(rest) for each in patterns):
                 return start
     return len(buffer)
+
+
+def _closed(buffer: bytes, patterns: Sequence[bytes]) -> int:
+    """Where the last secret may end that began before the buffer."""
+    longest = max(map(len, patterns), default=0)
+    for end in range(min(len(buffer), longest - 1), 0, -1):
+        part = buffer[:end]
+        if any(len(each) > end and each.endswith(part) for each in patterns):
+            return end
+    return 0
 
 
 def _starred(data: bytes, patterns: Sequence[bytes], known: bytes) -> bytes:
