@@ -40,7 +40,7 @@ STOP_SECONDS: Final = 3
 SERVICES_SECONDS: Final = 2.0
 """How long a stop waits for its live connections and its workers to end."""
 QUEUE_SECONDS: Final = 5.0
-"""How long a stop waits for the store, beside the `shutdown_timeout` of running tasks."""
+"""How long a stop waits for the store, beside the `shutdown_timeout` of a server that runs tasks."""
 BACKLOG: Final = 2_048
 
 
@@ -142,7 +142,8 @@ class Server:
     async def _leave(self) -> None:
         """Stops the engine of the queue. Its parts wait for the store one after the other, each with a bound:
         a store that is away costs no more than one bound here."""
-        seconds = QUEUE_SECONDS + (self._queue.settings.shutdown_timeout if self._loops else 0.0)
+        runs_tasks = self._loops and bool(self._queue.definitions.handlers.types())
+        seconds = QUEUE_SECONDS + (self._queue.settings.shutdown_timeout if runs_tasks else 0.0)
         try:
             async with asyncio.timeout(seconds):
                 await self._queue.stop()
