@@ -456,6 +456,15 @@ POSTGRES_CALLS = CALLS | {
     "get_tasks": (StatementCall("get_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
     "open_parents": (StatementCall("open_parents", {"ids": ["a"]}), "holdfast_edge_pkey"),
     "lock_tasks": (StatementCall("lock_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "lock_queued": (StatementCall("lock_queued", {"ids": ["a"] * 100}), "holdfast_task_pkey"),
+    "lock_parked": (
+        StatementCall("lock_parked", {"ids": ["a"] * 100, "gate": "g"}),
+        "holdfast_task_pkey",
+    ),
+    "fair_heads": (
+        StatementCall("fair_heads", {**FAIR_LANE, "due": 1.0}, [("a", 1)]),
+        "holdfast_task_fair",
+    ),
     "any_unlinked": (StatementCall("any_unlinked", {"without": ["a"]}), "holdfast_edge_unlinked"),
     "unlinked_edges": (
         StatementCall("unlinked_edges", {"without": ["a"], "limit": 9}),

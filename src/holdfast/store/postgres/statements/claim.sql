@@ -1,11 +1,12 @@
 -- Claims: select and lock the next tasks.
 
 -- name: lock_queued
--- Locks candidates by id, except those that another claim has locked or taken.
+-- Locks candidates by id, except those that another claim has locked or taken. The test of the gate is written so that
+-- it keeps the planner from the index of all ready tasks.
 -- index: holdfast_task_pkey
 -- returns: task
 SELECT {task} FROM holdfast_task
-WHERE id = ANY(:ids::text[]) AND status = 'queued' AND gate IS NULL
+WHERE id = ANY(:ids::text[]) AND status = 'queued' AND coalesce(gate, '') = ''
 ORDER BY priority, due_at, nth FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: pick_aged

@@ -83,10 +83,11 @@ SELECT count(*) AS n FROM (SELECT 1 FROM holdfast_task t
       AND t.fair_key = :key::text AND t.due_at < :due::float8 LIMIT :limit::int) a;
 
 -- name: lock_parked
--- Locks parked tasks by id, except those that another transaction has locked or unparked.
+-- Locks parked tasks by id, except those that another transaction has locked or unparked. The test of the gate keeps
+-- the planner from the index of all parked tasks.
 -- index: holdfast_task_pkey
 -- returns: task
-SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) AND status = 'queued' AND gate = :gate::text
+SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) AND status = 'queued' AND coalesce(gate, '') = :gate::text
 ORDER BY priority, due_at, nth FOR UPDATE SKIP LOCKED;
 
 -- name: prune_turns

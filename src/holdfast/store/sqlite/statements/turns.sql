@@ -92,7 +92,7 @@ SELECT count(*) AS n FROM (SELECT 1 FROM holdfast_task t
 -- name: lock_parked
 -- index: holdfast_task (primary key)
 -- returns: task
-SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued' AND gate = :gate
+SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued' AND +gate = :gate
 ORDER BY priority, due_at, rowid;
 
 -- name: prune_turns
