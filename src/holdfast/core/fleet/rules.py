@@ -24,6 +24,10 @@ class FleetHosting(StrEnum):
     """In workers of Celery."""
 
 
+NOTED_SECONDS: Final = 5.0
+"""How often the times at which idle agents were heard are written."""
+
+
 class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
     """The values of `[fleet]`."""
 
@@ -60,7 +64,7 @@ class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def silent_seconds(self) -> float:
         """An agent that was not heard for this long counts as not reachable."""
-        return 2.5 * self.heartbeat_seconds
+        return 2.5 * self.heartbeat_seconds + NOTED_SECONDS
 
     def is_pushed(self, driver: HostDriver) -> bool:
         """Whether a process of ours brings executions to such a host. Other hosts fetch them."""

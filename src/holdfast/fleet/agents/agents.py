@@ -28,7 +28,7 @@ from holdfast.core.fleet.agents.wire import (
 )
 from holdfast.core.fleet.hosts.entry import check_facts, check_host_name, check_labels
 from holdfast.core.fleet.model import OUTAGE_SECONDS, SLOT
-from holdfast.core.fleet.rules import RULES, FleetRules
+from holdfast.core.fleet.rules import NOTED_SECONDS, RULES, FleetRules
 from holdfast.core.gate import NODE
 from holdfast.core.ids import Ids
 from holdfast.core.retry import unit_jitter
@@ -61,7 +61,7 @@ from holdfast.sync.nodes import scripts as node_scripts
 from holdfast.sync.nodes.scripts import RegistrationOutcome
 from holdfast.sync.rows import event_of
 
-SERVE_SECONDS: Final = 5.0
+SERVE_SECONDS: Final = NOTED_SECONDS
 """How often the store hears that agents are served, and which were seen since."""
 AGENTS_PER_SECOND: Final = 40.0
 """Idle agents that speak in a second, at most: with more agents each speaks less often."""
