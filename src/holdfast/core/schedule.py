@@ -25,6 +25,14 @@ REMOTE: Final = "remote"
 SILENT_SECONDS: Final = 180.0
 """A schedule of the code that was not announced for this long belongs to no live node."""
 EVERY_SECONDS_MIN: Final = 0.001
+_CRON_FIELDS: Final = (
+    ("minute", "minute", "0 to 59"),
+    ("hour", "hour", "0 to 23"),
+    ("day-of-month", "day", "1 to 31"),
+    ("month", "month", "1 to 12 or JAN to DEC"),
+    ("day-of-week", "weekday", "0 to 7 or SUN to SAT"),
+)
+"""The fields of an expression as cronsim names them and as the docs do, and their values."""
 FIELDS: Final = 5
 ALIASES: Final = {
     "@yearly": "0 0 1 1 *",
@@ -94,7 +102,9 @@ def next_fire(spec: str, timezone: str, after: float) -> float:
         start = datetime.fromtimestamp(after, tz=UTC).astimezone(_zone(timezone))
         return next(CronSim(_five_fields(spec), start)).timestamp()
     except CronSimError as error:
-        raise InvalidInput(f"'{spec}' is not a cron expression: {error}") from None
+        raise InvalidInput(
+            f"'{spec}' is not a cron expression: {_wrong_field(spec, error)}"
+        ) from None
     except StopIteration:
         raise InvalidInput(f"'{spec}' never fires: no such date exists") from None
 
@@ -148,6 +158,14 @@ def _five_fields(spec: str) -> str:
             "seconds write '@every 30'"
         )
     return expression
+
+
+def _wrong_field(spec: str, error: CronSimError) -> str:
+    """Which field is wrong, and what it may be. cronsim names the field only: 'Bad minute'."""
+    for value, (name, ours, values) in zip(spec.split(), _CRON_FIELDS, strict=True):
+        if str(error) == f"Bad {name}":
+            return f"its {ours} '{value}' is wrong: it goes from {values}"
+    return str(error)
 
 
 def _every_seconds(spec: str) -> float:

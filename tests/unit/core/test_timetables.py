@@ -69,7 +69,11 @@ def test_an_alias_is_its_expression(spec: str) -> None:
         ("@every 0", "length of time"),
         ("@every nan", "length of time"),
         ("@every 1e400", "length of time"),
-        ("61 * * * *", "not a cron expression"),
+        ("61 * * * *", "not a cron expression: its minute '61' is wrong: it goes from 0 to 59"),
+        ("* a * * *", "its hour 'a' is wrong: it goes from 0 to 23"),
+        ("* * 32 * *", "its day '32' is wrong: it goes from 1 to 31"),
+        ("* * * 13 *", "its month '13' is wrong: it goes from 1 to 12 or JAN to DEC"),
+        ("* * * * 9", "its weekday '9' is wrong: it goes from 0 to 7 or SUN to SAT"),
     ],
 )
 def test_specs_that_are_refused(spec: str, message: str) -> None:
