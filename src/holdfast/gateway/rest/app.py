@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -74,17 +75,8 @@ def make_app(gateway: Gateway, *, extend: Sequence[Extend] = ()) -> FastAPI:
     app.add_route("/healthz", health.healthz)
     app.add_route("/readyz", health.readyz)
     app.add_route("/metrics", health.metrics)
-    text = msgspec.json.encode(document(APIS, __version__))
-    messages = msgspec.json.encode(asyncapi_document(__version__))
-
-    async def openapi(_: Request) -> Response:
-        return Response(text, media_type="application/json")
-
-    async def asyncapi(_: Request) -> Response:
-        return Response(messages, media_type="application/json")
-
-    app.add_route("/openapi.json", openapi)
-    app.add_route("/asyncapi.json", asyncapi)
+    app.add_route("/openapi.json", _openapi)
+    app.add_route("/asyncapi.json", _asyncapi)
     for add in extend:
         add(app, gateway)
     paths = [getattr(route, "path", "") for route in app.router.routes]
@@ -112,6 +104,25 @@ def applications(gateway: Gateway) -> dict[str, Api]:
     return {
         api.prefix: (SyncApi if api.has_error_names else Api)(gateway, api.routes) for api in APIS
     }
+
+
+async def _openapi(_: Request) -> Response:
+    return Response(_openapi_text(), media_type="application/json")
+
+
+async def _asyncapi(_: Request) -> Response:
+    return Response(_asyncapi_text(), media_type="application/json")
+
+
+@cache
+def _openapi_text() -> bytes:
+    """Made when it is first asked for: that takes longer than all else at the start of a server."""
+    return msgspec.json.encode(document(APIS, __version__))
+
+
+@cache
+def _asyncapi_text() -> bytes:
+    return msgspec.json.encode(asyncapi_document(__version__))
 
 
 async def _missing(request: Request, _: Any) -> Response:
