@@ -20,7 +20,7 @@ from holdfast.core.lease import LeaseDenied, LeaseGranted, LeaseRequest, LossRea
 from holdfast.primitives.locks.backend import MemoryBackend
 from holdfast.store.script import Script
 from holdfast.store.scripts import leases as scripts
-from holdfast.store.sqlite import connection as sqlite
+from holdfast.store.sqlite import connection as sqlite, in_memory
 from holdfast.store.sqlite.dialect import SqliteDialect
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Leases(RuleBasedStateMachine):
     def begin(self) -> None:
         self.memory = MemoryBackend(VirtualClock())
         self.file = sqlite.connect(":memory:")
-        sqlite.migrate(self.file)
+        in_memory.create(self.file)
         self.now = 1000.0
         self.fence = 0
         self.holder: tuple[str, int, float, float] | None = None

@@ -23,7 +23,7 @@ from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.forks import follow
 from holdfast.store.port import ROW_WAIT_SECONDS, Rank, RowExists
 from holdfast.store.script import Rows, Script, StatementCall, one
-from holdfast.store.sqlite import connection as sqlite, in_tx
+from holdfast.store.sqlite import connection as sqlite, in_memory, in_tx
 from holdfast.store.sqlite.fork_guard import ForkGuard
 from holdfast.store.sqlite.loops import LoopCommits
 from holdfast.store.sqlite.pending import Jobs, PendingScript, commit_group, deliver, next_job, read
@@ -254,7 +254,10 @@ class SqliteDriver:
             sqlite.check_present(self.path)
         writer = sqlite.connect(self.path)
         try:
-            sqlite.migrate(writer)
+            if self.path == ":memory:":
+                in_memory.create(writer)
+            else:
+                sqlite.migrate(writer)
         except BaseException:
             writer.close()
             raise
