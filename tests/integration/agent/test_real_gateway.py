@@ -14,10 +14,11 @@ from holdfast.core.command import Abort, Admit, Instruction
 from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.jobs.spec import check_request, stored
 from holdfast.core.fleet.rules import RULES
-from holdfast.core.task import Status, Task
+from holdfast.core.task import ENDED, Status, Task
 from holdfast.fleet.hints import wake_hosts
 from tests.conformance.fleet.agent_support import add_job, get_task, slot_of
 from tests.integration.agent.test_agent_process import running, spawn
+from tests.integration.agent.waiting import until
 from tests.integration.gateway.test_agents import join_token
 from tests.integration.worker.served import Site, open_site
 
@@ -37,8 +38,7 @@ async def start(
 async def host_id(folder: Path, name: str) -> str:
     """Waits until the host is enrolled."""
     path = folder / name / "identity.json"
-    while not await asyncio.to_thread(path.exists):
-        await asyncio.to_thread(lambda: None)
+    await until(lambda: asyncio.to_thread(path.exists))
     data = await asyncio.to_thread(path.read_bytes)
     identity: dict[str, str] = msgspec.json.decode(data)
     return identity["host_id"]
@@ -54,13 +54,11 @@ async def job(site: Site, hosts: list[str], command: str) -> list[str]:
 
 
 async def ended(site: Site, execution: str) -> Task:
-    while (task := await get_task(site.store, execution)).status not in (
-        Status.COMPLETED,
-        Status.FAILED,
-        Status.ABORTED,
-    ):
-        await asyncio.to_thread(lambda: None)
-    return task
+    async def is_ended() -> bool:
+        return (await get_task(site.store, execution)).status in ENDED
+
+    await until(is_ended)
+    return await get_task(site.store, execution)
 
 
 @pytest.mark.timeout(90)
@@ -86,12 +84,14 @@ async def test_an_abort_and_a_killed_agent(url: str, tmp_path: Path, transport: 
         process = await start(site, tmp_path, "web-1", transport)
         host = await host_id(tmp_path, "web-1")
         [execution] = await job(site, [host], f"sh -c 'echo x >> {tmp_path}/mark; sleep 600'")
-        while not await asyncio.to_thread((tmp_path / "mark").exists):
-            pass
+        await until(lambda: asyncio.to_thread((tmp_path / "mark").exists))
         process.kill()
         await process.communicate()
         async with running(await start(site, tmp_path, "web-1", transport)):
             await site.store.apply([Instruction(execution, Abort("user:ann", "wrong"))])
-            while (await slot_of(site.store, host))[1] is not None:
-                await asyncio.to_thread(lambda: None)
+
+            async def is_free() -> bool:
+                return (await slot_of(site.store, host))[1] is None
+
+            await until(is_free)
         assert (tmp_path / "mark").read_text() == "x\n"

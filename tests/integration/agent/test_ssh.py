@@ -33,6 +33,7 @@ from holdfast.store.backends import secret_ids
 from holdfast.store.store import Store
 from tests.conformance.fleet.agent_support import add_job, get_task, slot_of
 from tests.integration.agent.ssh_site import SshSite, ssh_site
+from tests.integration.agent.waiting import until
 from tests.integration.worker.served import open_site
 
 ENDED = (Status.COMPLETED, Status.FAILED, Status.ABORTED)
@@ -83,8 +84,7 @@ async def fleet(url: str, folder: Path) -> AsyncIterator[Fleet]:
 
 
 async def exists(path: Path) -> None:
-    while not await asyncio.to_thread(path.exists):
-        pass
+    await until(lambda: asyncio.to_thread(path.exists))
 
 
 @pytest.mark.timeout(100)
@@ -167,8 +167,11 @@ async def test_a_run_without_a_driver_is_taken_up(
         assert await made.store.read(lambda: orphans(made.store.now() + 1)) == [host]
         monkeypatch.setattr(ssh_driver, "ORPHAN_SECONDS", -1.0)
         async with made.driver.running():
-            while (await made.task(execution)).status is not Status.COMPLETED:
-                await asyncio.to_thread(lambda: None)
+
+            async def is_completed() -> bool:
+                return (await made.task(execution)).status is Status.COMPLETED
+
+            await until(is_completed)
         assert mark.read_text() == "x\n"
 
 
