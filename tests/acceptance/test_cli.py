@@ -63,6 +63,22 @@ def test_help_needs_no_library(cli: Cli) -> None:
     assert shown.stdout.splitlines()[-1] == "set()"
 
 
+def test_without_extras_only_the_agent_cannot_run(cli: Cli) -> None:
+    """A plain `pip install holdfast` has every other command."""
+    extras = ("asyncpg", "asyncssh", "fastapi", "grpc", "httpx2", "redis", "uvicorn", "websockets")
+    code = (
+        f"import sys; sys.modules |= dict.fromkeys({extras})\n"
+        "from holdfast.cli.run import load\nfrom holdfast.cli.tree import VERBS\n"
+        "for verb in VERBS:\n"
+        "    try:\n        load(verb)\n"
+        "    except Exception as error:\n        print(type(error).__name__, error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "MissingExtra `holdfast agent` needs httpx2: pip install 'holdfast[client]'"
+    ]
+
+
 def test_help_in_all_its_forms(cli: Cli) -> None:
     top = cli.ok("--help")
     assert cli.ok() == cli.ok("help") == top

@@ -16,7 +16,7 @@ from holdfast.cli.signature import Option, options_of
 from holdfast.cli.values import STDIN
 from holdfast.cli.verb import Verb
 from holdfast.config import PREFERENCES, find_preference
-from holdfast.errors import BadConfig
+from holdfast.errors import BadConfig, MissingExtra
 
 
 def run(verb: Verb, tokens: list[str]) -> int:
@@ -74,7 +74,14 @@ def _refuse_gateway(verb: Verb, tokens: list[str]) -> None:
 def load(verb: Verb) -> Callable[..., Any]:
     """The function of a verb."""
     module, _, name = verb.place.partition(":")
-    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    try:
+        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != "httpx2":
+            raise
+        raise MissingExtra(
+            f"`holdfast {verb.path}` needs httpx2: pip install 'holdfast[client]'"
+        ) from None
     return function
 
 

@@ -7,17 +7,21 @@ others still count.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast import __version__
 from holdfast.cli.api import v1
 from holdfast.cli.output.times import length
-from holdfast.client.http import Http
 from holdfast.core.errors import Forbidden
 from holdfast.queue.check import Check, Level
 from holdfast.queue.checks import CLOCK_WARN_SECONDS, SLOW_SECONDS
+
+if TYPE_CHECKING:
+    from holdfast.client.http import (
+        Http,
+    )  # It needs an extra that a queue without a gateway does not.
 
 
 async def check_all(http: Http, max_wait: float) -> list[Check]:
