@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.errors import BadSelector, UnknownHost
+from holdfast.core.fleet.model import UNREAD
 from holdfast.errors import BatchTooLarge, Conflict, InvalidInput, NotFound, VersionConflict
 from holdfast.fleet.hosts import groups as use_cases, scripts as host_scripts
 from holdfast.fleet.hosts.groups import Groups
@@ -44,7 +45,7 @@ async def test_facts_are_read_for_selectors_that_ask_for_them(store: Store) -> N
     host = await Hosts(store).get(PROJECT, "web-1")
     await store.run(lambda *_: host_scripts.write_facts([(host.id, '{"os":"linux"}')]))
     [found] = await Hosts(store).select(PROJECT, "web-1")
-    assert found.facts == {}
+    assert found.facts_json == UNREAD
     [found] = await Hosts(store).select(PROJECT, "fact.os=linux")
     assert found.facts == {"os": "linux"}
     await Groups(store).add(PROJECT, "linux", "fact.os=linux", BY)
