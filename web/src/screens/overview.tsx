@@ -190,8 +190,9 @@ function Feed(): JSX.Element | null {
   useEffect(() => {
     if (!may("events.read") || !everywhere()) return;
     let waiting: Event[] = [];
+    let begun = false;
     const draw = () => {
-      if (waiting.length && !paused.peek()) {
+      if (begun && waiting.length && !paused.peek()) {
         setRows((old) => [...waiting.reverse(), ...(old ?? [])].slice(0, FEED_ROWS));
         waiting = [];
       }
@@ -199,9 +200,9 @@ function Feed(): JSX.Element | null {
     void get<Stats>("/stats").then(async (stats) => {
       const [epoch, offset] = String(stats.feed_head).split(":");
       const page = await get<Page<Event>>(`/events?limit=60&after=${epoch}:${Math.max(0, Number(offset) - 60)}`);
-      // Some may have come by the feed meanwhile.
-      setRows((old) => { const seen = new Set(old?.map((event) => event.position)); return [...(old ?? []), ...page.items.filter((event) => !LOUD.has(event.kind) && !seen.has(event.position)).reverse()].slice(0, FEED_ROWS); });
-    }).catch(() => setRows((old) => old ?? []));
+      const seen = new Set(waiting.map((event) => event.position));
+      setRows(page.items.filter((event) => !LOUD.has(event.kind) && !seen.has(event.position)).reverse().slice(0, FEED_ROWS));
+    }).catch(() => setRows([])).finally(() => (begun = true));
     const end = watch("project:all", (frame) => {
       const payload = (frame.payload ?? {}) as Record<string, unknown>;
       const kind = frame.kind ?? frame.type;
