@@ -13,7 +13,8 @@ FACES = {
         AuditView BadSelector BadSignature BlockRow BlockView BlockingClaim BlockingClient
         BlockingNode BlockingWatch CheckpointView Claim Client Command CommandRefused ConflictView
         DeadGroup DecisionView DeliveryView DryRunView EmptySelection EventView ExecutionView ExecutionWhy
-        FoldedOutput Forbidden GatewayUnavailable GroupView HostImport HostRow HostSelection
+        FoldedOutput Forbidden GatewayUnavailable GroupView HoldfastError HostImport HostRow
+        HostSelection
         HostView Intervened Intervention IssuedWebhook JobAnswer JobChanged JobRejected JobRow
         JobView LocalTask LockView Malformed NewTask Node NodeFenced NodeView NotRunner
         OpenApproval OperationView OutputChunk PlanRow PreconditionFailed ProjectView QueueView

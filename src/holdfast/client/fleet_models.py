@@ -104,6 +104,12 @@ class BlockRow(msgspec.Struct, frozen=True, kw_only=True):
     """Until it ends by itself."""
     active: bool
     """Whether it counts now: it is not over, and its window is open."""
+    until: str | None
+    """When it stops to count by itself, if it counts now."""
+    next_windows: list[str]
+    """When its next windows begin."""
+    warnings: list[str]
+    """Why it may not do what was meant, e.g. that no command type matches."""
     lifted_at: str | None
     lifted_by: str
     created_at: str | None

@@ -38,6 +38,8 @@ class ExcludedHost(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     reason: str
     detail: str = ""
+    held: bool = False
+    """It waits for the end of a block and then runs."""
 
 
 class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +76,12 @@ class JobAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The targets of a dry run."""
     plan: list[PlanRow] = []
     """The first targets of a dry run."""
+    approval: ApprovalView | None = None
+    """Of a dry run: the request for an approval that the job would make."""
+    rollout: dict[str, Json] = {}
+    """Of a dry run: the policy."""
+    budget: dict[str, BudgetView] = {}
+    """Of a dry run."""
 
 
 class HaltView(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,6 +233,8 @@ class JobView(JobRow, frozen=True, kw_only=True):
     budget: dict[str, BudgetView]
     eta_seconds: float | None
     excluded: list[ExcludedHost]
+    folded: str
+    """The names of its hosts, folded. Empty: a selector has chosen them, or there are more than 1,000."""
     approval: ApprovalView | None
     glass: BreakGlassView | None
     drift: DriftView | None

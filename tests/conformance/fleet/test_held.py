@@ -39,7 +39,7 @@ async def test_a_refused_host_ends_as_blocked_with_the_reason(store: Store) -> N
     names = await fleet.add_hosts(3)
     await block(store)
     created = await fleet.create(names)
-    assert [(x.host, x.reason) for x in created.excluded] == [("web-001", "block")]
+    assert [(x.host, x.reason, x.held) for x in created.excluded] == [("web-001", "block", False)]
     assert "disk swap" in created.excluded[0].detail
     job = await fleet.run_out(created.job.id)
     assert (job.status, counts_of(job)) == (JobStatus.PARTIAL, {"blocked": 1, "succeeded": 2})

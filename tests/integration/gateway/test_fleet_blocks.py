@@ -69,6 +69,19 @@ async def test_a_selector_shows_what_it_is_about(memory_site: Site) -> None:
     assert [row["id"] for row in of_other] == [made["id"]]
 
 
+async def test_a_block_says_when_it_counts_and_what_may_be_a_mistake(memory_site: Site) -> None:
+    window = {"rrule": "FREQ=DAILY;BYHOUR=1", "duration_seconds": 108_000, "timezone": "UTC"}
+    made = await block(memory_site, selector="*", command_type="rstart", window=window)
+    assert made["warnings"][0].startswith("no command type matches 'rstart' now: ")
+    assert "exec" in made["warnings"][0]
+    assert "always counts" in made["warnings"][1]
+    assert len(made["next_windows"]) == 3
+    assert made["next_windows"][0].endswith("T01:00:00.000Z")
+    assert made["until"] > made["next_windows"][0]
+    right = await block(memory_site, selector="*", command_type="re*")
+    assert (right["warnings"], right["next_windows"], right["until"]) == ([], [], None)
+
+
 async def test_pages_of_blocks_have_each_once(memory_site: Site) -> None:
     ids = {(await block(memory_site, selector="*"))["id"] for _ in range(5)}
     found, after = [], None

@@ -54,6 +54,9 @@ async def test_a_job_is_made_once(stored_fleet: FleetSite) -> None:
         "dry_run": False,
         "folded": "",
         "plan": [],
+        "approval": None,
+        "rollout": {},
+        "budget": {},
     }
     second = await fleet.post(body)
     assert second.status_code == 200
@@ -145,6 +148,10 @@ async def test_a_dry_run_shows_the_plan_and_writes_nothing(fleet: FleetSite) -> 
         "web-004": (2, True),
     }
     assert [(each["host"], each["reason"]) for each in plan["excluded"]] == [("web-002", "block")]
+    assert (plan["rollout"]["max_in_flight"], plan["budget"]["canary"]["limit"]) == (50, 0)
+    asked = (await fleet.post(body | {"command_type": "shell", "command": "true"})).json()
+    assert (asked["approval"]["need"], asked["approval"]["have"]) != ({}, {})
+    assert asked["approval"]["excluded"] == ["user:admin"]
     assert (await fleet.get("/jobs"))["items"] == []
 
 

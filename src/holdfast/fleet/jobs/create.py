@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from holdfast.bus.port import Bus
 from holdfast.core import codec
 from holdfast.core.event import NewEvent
+from holdfast.core.fleet.blocks.block import Held
 from holdfast.core.fleet.commands import retry_rule
 from holdfast.core.fleet.commands.retry_rule import RetryRule
 from holdfast.core.fleet.jobs.request import JobRequest, request_hash
@@ -63,6 +64,8 @@ class Excluded(msgspec.Struct, frozen=True):
     reason: str
     """`cordoned`: it is no target. `block`: it is one, and is refused or held when its turn comes."""
     detail: str = ""
+    held: bool = False
+    """A block holds it: it waits for the end of the block, and then runs."""
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -259,7 +262,8 @@ def _excluded_json(targets: Targets, blocks: BlocksInForce) -> str:
             break
         verdict = blocks.verdict(host)
         if verdict is not None:
-            found.append(Excluded(host.name, "block", blocks.judged(verdict)[1].detail))
+            detail = blocks.judged(verdict)[1].detail
+            found.append(Excluded(host.name, "block", detail, held=isinstance(verdict, Held)))
     return codec.dumps(msgspec.to_builtins(found))
 
 

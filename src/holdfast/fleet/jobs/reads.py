@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.core.check import check_choice, check_page
 from holdfast.core.errors import AmbiguousId
+from holdfast.core.fleet.hosts.names import fold
 from holdfast.core.fleet.jobs.drift import HostDrift, PinnedHost, drift
 from holdfast.core.fleet.jobs.spec import JobSpec, read_spec
 from holdfast.core.fleet.model import (
@@ -58,6 +59,8 @@ from holdfast.store.store import Store
 LOOKED_MAX: Final = 5_000
 """Executions that one page looks at."""
 PAGE: Final = 1_000
+NAMED_MAX: Final = 1_000
+"""Hosts of a job whose names are shown with it."""
 LAST: Final = "job_~"
 """Behind every id of a job."""
 
@@ -75,6 +78,8 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True):
     budget: dict[str, BudgetUse]
     eta_seconds: float | None
     """When the job may end, by what has ended so far. None: it cannot be said."""
+    folded: str = ""
+    """The names of hosts that the request has named."""
 
 
 class HostStanding(msgspec.Struct, frozen=True):
@@ -262,9 +267,13 @@ def _detail(job_id: str, now: float, rules: FleetRules) -> Script[JobDetail]:
     statuses = Counter(dict.fromkeys((status.value for status in ExecutionStatus), 0))
     for kind, n in kinds.items():
         statuses[KINDS[ExecutionKind(kind)].status.value] += n
+    spec, names = read_spec(job.spec_json), list[str]()
+    if spec.selector is None and job.hosts <= NAMED_MAX:
+        names = [host for _, host in (yield call(own("pinned_names"), job_id=job.id))]
     return JobDetail(
         job=job,
-        spec=read_spec(job.spec_json),
+        spec=spec,
+        folded=fold(names),
         rollout=rollout,
         statuses=dict(statuses),
         kinds=kinds,

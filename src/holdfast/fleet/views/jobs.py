@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -15,14 +16,13 @@ from holdfast.core.fleet.approvals import approval as rules_of_approval
 from holdfast.core.fleet.approvals.break_glass import BreakGlass
 from holdfast.core.fleet.hosts.selector import fold
 from holdfast.core.fleet.jobs.drift import HostDrift
-from holdfast.core.fleet.jobs.folded import FoldedOutput
 from holdfast.core.fleet.jobs.spec import JobSpec, read_spec
 from holdfast.core.fleet.model import ApprovalRequest, Job, Vote
 from holdfast.core.fleet.rollout.policy import Policy, place_of, wave_of, wave_sizes
-from holdfast.core.fleet.rollout.state import RolloutState
+from holdfast.core.fleet.rollout.state import BudgetUse, RolloutState, usage
 from holdfast.core.fleet.status import KINDS, ExecutionKind
 from holdfast.core.wire import preview
-from holdfast.fleet.jobs.approval_rows import ApprovalView
+from holdfast.fleet.jobs.approval_rows import ApprovalView, shown as shown_approval
 from holdfast.fleet.jobs.control import Ordered
 from holdfast.fleet.jobs.create import Created, Excluded
 from holdfast.fleet.jobs.job_rows import counts_of, rollout_of
@@ -58,8 +58,20 @@ def created(of: Created, *, dry_run: bool = False) -> View:
             dry_run=dry_run,
             folded=fold(names) if dry_run else "",
             plan=_foreseen(of) if dry_run else [],
+            **(_conditions(of) if dry_run else {}),
         )
     )
+
+
+def _conditions(of: Created) -> dict[str, Any]:
+    """What the job of a dry run would wait for, and what would halt it."""
+    rollout = rollout_of(of.job)
+    approval = shown_approval(of.job, of.approval, ())
+    return {
+        "approval": _approval(approval, of.job.created_at),
+        "rollout": msgspec.to_builtins(rollout.policy),
+        "budget": _budget(usage(rollout.policy, rollout.state)),
+    }
 
 
 def _foreseen(of: Created) -> list[models.PlanRow]:
@@ -119,12 +131,10 @@ def job(
             counts=of.statuses,
             kinds=of.kinds,
             waves=_waves(policy, state),
-            budget={
-                name: models.BudgetView(used=use.used, limit=use.limit)
-                for name, use in of.budget.items()
-            },
+            budget=_budget(of.budget),
             eta_seconds=of.eta_seconds,
             excluded=_excluded_of(row),
+            folded=of.folded,
             approval=None if approval is None else _approval(approval, now),
             glass=_glass_of(row),
             drift=None if drift is None else _drift(drift),
@@ -176,9 +186,13 @@ def _ended(of: Job) -> dict[str, int]:
 
 def _excluded_of(of: Job) -> list[models.ExcludedHost]:
     return [
-        models.ExcludedHost(host=each.host, reason=each.reason, detail=each.detail)
+        models.ExcludedHost(host=each.host, reason=each.reason, detail=each.detail, held=each.held)
         for each in _excluded.decode(of.excluded_json)
     ]
+
+
+def _budget(of: Mapping[str, BudgetUse]) -> dict[str, models.BudgetView]:
+    return {name: models.BudgetView(used=use.used, limit=use.limit) for name, use in of.items()}
 
 
 def _waves(policy: Policy, state: RolloutState) -> list[models.WaveView]:
@@ -364,30 +378,3 @@ def why(of: ExecutionWhy) -> View:
             reasons=[Reason(cause.code, cause.text) for cause in of.causes],
         )
     )
-
-
-def folded(of: FoldedOutput, stream: str) -> View:
-    return shown(
-        models.FoldedOutput(
-            stream=stream,
-            groups=_groups(of),
-            more_groups=of.more_groups,
-            missing=of.missing,
-            missing_count=of.missing_count,
-            differing=of.differing,
-        )
-    )
-
-
-def _groups(of: FoldedOutput) -> list[models.OutputGroupView]:
-    return [
-        models.OutputGroupView(
-            sha256=group.sha256,
-            count=group.count,
-            hosts=group.hosts,
-            first=group.first,
-            bytes=group.bytes,
-            sample=group.sample,
-        )
-        for group in of.groups
-    ]

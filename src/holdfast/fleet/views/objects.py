@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from holdfast.client import fleet_models as models
@@ -112,19 +112,22 @@ def group(of: Group) -> View:
     )
 
 
-def block_row(of: Block, now: float, *, host: str | None) -> View:
-    """`host`: the name of its host, if it is about one."""
-    return shown(models.BlockRow(**_block(of, now, host)))
+def block_row(of: Block, now: float, *, host: str | None, types: Collection[str]) -> View:
+    """`host`: the name of its host, if it is about one. `types`: the command types that there are."""
+    return shown(models.BlockRow(**_block(of, now, host, types)))
 
 
-def block(of: Block, now: float, *, host: str | None, affected: Sequence[str]) -> View:
+def block(
+    of: Block, now: float, *, host: str | None, types: Collection[str], affected: Sequence[str]
+) -> View:
     """`affected`: the names of the hosts that it is about."""
-    fields = _block(of, now, host)
+    fields = _block(of, now, host, types)
     return shown(models.BlockView(**fields, affects=len(affected), folded=fold(affected)))
 
 
-def _block(of: Block, now: float, host: str | None) -> dict[str, Any]:
+def _block(of: Block, now: float, host: str | None, types: Collection[str]) -> dict[str, Any]:
     is_over = block_rules.is_over(of, now)
+    is_active = block_rules.is_in_force(of, now)
     remains = None if of.expires_at is None or is_over else of.expires_at - now
     return {
         "id": of.id,
@@ -141,7 +144,10 @@ def _block(of: Block, now: float, host: str | None) -> dict[str, Any]:
         "window": None if of.window_json is None else codec.loads_object(of.window_json),
         "expires_at": at(of.expires_at),
         "remaining_seconds": remains,
-        "active": block_rules.is_in_force(of, now),
+        "active": is_active,
+        "until": at(block_rules.ends_at(of, now)) if is_active else None,
+        "next_windows": [at(start) for start in block_rules.next_windows(of, now)],
+        "warnings": [] if is_over else block_rules.warnings(of, types, now),
         "lifted_at": at(of.lifted_at),
         "lifted_by": of.lifted_by,
         "created_at": at(of.created_at),

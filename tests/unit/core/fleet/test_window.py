@@ -11,6 +11,8 @@ from hypothesis import given, strategies as st
 from holdfast.core.fleet.blocks.window import (
     BlockWindow,
     check_window,
+    never_closes,
+    next_starts,
     parse_rule,
     starts,
     state_at,
@@ -194,3 +196,29 @@ def test_a_wrong_window_is_refused(window: BlockWindow, named: str) -> None:
     with pytest.raises(InvalidInput, match=named):
         check_window(window)
     check_window(BlockWindow(rrule="RRULE:FREQ=DAILY", duration_seconds=60, timezone="Asia/Tokyo"))
+
+
+def test_the_next_windows_are_those_after_now() -> None:
+    window = BlockWindow(
+        rrule="FREQ=WEEKLY;BYDAY=MO,TU,WE;BYHOUR=21",
+        duration_seconds=14_400.0,
+        timezone="Europe/London",
+    )
+    found = next_starts(window, at("2026-11-18T22:00+00:00"))
+    texts = [datetime.fromtimestamp(start, UTC).strftime("%a %d %H:%M") for start in found]
+    assert texts == ["Mon 23 21:00", "Tue 24 21:00", "Wed 25 21:00"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "hours", "always"),
+    [
+        ("FREQ=DAILY;BYHOUR=1", 30, True),
+        ("FREQ=DAILY;BYHOUR=1", 24, True),
+        ("FREQ=DAILY;BYHOUR=1", 23, False),
+        ("FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR", 30, False),
+        ("FREQ=DAILY;BYHOUR=2,14", 12, True),
+    ],
+)
+def test_windows_that_overlap_never_close(rule: str, hours: int, always: bool) -> None:
+    window = BlockWindow(rrule=rule, duration_seconds=3600.0 * hours)
+    assert never_closes(window, at("2026-11-18T22:00+00:00")) is always

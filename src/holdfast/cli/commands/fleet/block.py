@@ -26,6 +26,7 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column, Item
 from holdfast.cli.output.times import length
 from holdfast.cli.problem import Usage
+from holdfast.cli.session import remark
 from holdfast.client.calls import Calls
 from holdfast.core.fleet.model import BlockEffect, OnLift, OnRunning
 
@@ -209,12 +210,22 @@ def _hosts(item: Item) -> str:
 def _state(item: Item) -> str:
     if item["lifted_at"] is not None:
         return f"over since {item['lifted_at']}"
-    state = "counts" if item["active"] else "waits for its window"
+    if not item["active"]:
+        opens = item["next_windows"]
+        return f"waits for its window, {opens[0]}" if opens else "counts no more"
     left = item["remaining_seconds"]
-    return state if left is None else f"{state}, {length(left)} left"
+    if item["until"] not in (None, item["expires_at"]):
+        return f"counts until {item['until']}"
+    return "counts" if left is None else f"counts, {length(left)} left"
+
+
+def _window_text(window: dict[str, Any]) -> str:
+    return f"{window['rrule']} for {length(window['duration_seconds'])}, {window['timezone']}"
 
 
 def _print(common: Common, item: Item, *, dry_run: bool = False) -> None:
+    for warning in item["warnings"]:
+        remark(f"warning: {warning}")
     window = item["window"]
     lines = [
         ("block" if dry_run else item["id"], _state(item)),
@@ -227,7 +238,8 @@ def _print(common: Common, item: Item, *, dry_run: bool = False) -> None:
         ("effect", item["effect"]),
         ("on running", item["on_running"]),
         ("on lift", item["on_lift"]),
-        ("window", window and f"{window['rrule']} for {length(window['duration_seconds'])}"),
+        ("window", window and _window_text(window)),
+        ("next", ", ".join(item["next_windows"]) or None),
         ("expires", item["expires_at"]),
         ("lifted by", item["lifted_by"]),
         ("version", item["version"]),

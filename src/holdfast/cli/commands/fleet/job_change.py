@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from holdfast.cli.commands.fleet.job import JobId
 from holdfast.cli.commands.fleet.job_ref import of_job
 from holdfast.cli.commands.fleet.job_view import command_of, done_of, made_exit
+from holdfast.cli.commands.fleet.made import made_lines
 from holdfast.cli.options import COMMON, Common, DryRun, ExpectVersion, Project, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
@@ -132,14 +133,17 @@ def retry(
     approval."""
     body = _body(reason, expect_version) | {"only": only, "external_id": external_id}
     made = of_job(common, job, "POST", "retry", body=body, project=project, dry_run=dry_run)
+    if not dry_run:
+        new = of_job(common, made["job_id"], "GET")
+        Printer(common).one(made, made_lines(new, created=made["created"]), name=made["job_id"])
+        return made_exit(new)
     lines = [
-        ("a new job" if dry_run else made["job_id"], made["status"]),
+        ("a new job", made["status"]),
         ("hosts", made["hosts"]),
         ("approval", None if made["approval_state"] == "NOT_REQUIRED" else made["approval_state"]),
-        ("follow", None if dry_run else f"holdfast watch {made['job_id']}"),
     ]
-    Printer(common, dry_run=dry_run).one(made, lines, name=made["job_id"])
-    return 0 if dry_run else made_exit(made)
+    Printer(common, dry_run=True).one(made, lines, name=made["job_id"])
+    return 0
 
 
 def break_glass(

@@ -17,6 +17,7 @@ from holdfast.core.fleet.model import JOB_ENDED, JobStatus
 from holdfast.errors import WaitTimeout
 
 EXCLUDED_SHOWN: Final = 10
+CANARY: Final = "canary"
 FOLDED_CHARS: Final = 200
 """Characters of a list of hosts in one line for people. `-o json` has all of them."""
 JOB_STYLES: Final = {
@@ -113,6 +114,18 @@ def budget_of(job: Item) -> str:
     )
 
 
+def limits_of(job: Item) -> str:
+    """What halts the job: in hosts, and the share that was asked for."""
+    policy = job["rollout"]
+    asked = policy["budgets"] | {CANARY: policy["canary_budget"]}
+    found = []
+    for name, use in sorted(job["budget"].items()):
+        share = asked.get(name)
+        of = f" ({share} of {job['hosts']})" if isinstance(share, str) else ""
+        found.append(f"{name} {use['limit']}{of}")
+    return ", ".join(found)
+
+
 def window_of(job: Item) -> str:
     policy = job["rollout"]
     rate = policy["rate_per_second"]
@@ -153,7 +166,10 @@ def votes_of(job: Item) -> list[tuple[str, object]]:
 def excluded_of(found: Sequence[Item]) -> list[tuple[str, object]]:
     """Hosts that will not run, with why; bounded."""
     lines: list[tuple[str, object]] = [
-        ("not run", f"{each['host']}: {each['detail'] or each['reason']}")
+        (
+            "waits" if each.get("held") else "not run",
+            f"{each['host']}: {each['detail'] or each['reason']}",
+        )
         for each in found[:EXCLUDED_SHOWN]
     ]
     if (more := len(found) - EXCLUDED_SHOWN) > 0:
@@ -168,7 +184,7 @@ def job_lines(job: Item) -> list[tuple[str, object]]:
         (job["id"], job["status"]),
         ("external id", job["external_id"]),
         ("command", command_of(job)),
-        ("hosts", _hosts(job)),
+        ("hosts", hosts_of(job)),
         ("ended", f"{done_of(job)} of {job['hosts']}"),
         ("counts", counts_of(job)),
         ("kinds", kinds_of(job)),
@@ -194,8 +210,10 @@ def job_lines(job: Item) -> list[tuple[str, object]]:
     ]
 
 
-def _hosts(job: Item) -> str:
-    return f"{job['hosts']}" + (f" ({job['selector']})" if job["selector"] else "")
+def hosts_of(job: Item) -> str:
+    """How many hosts, and which: the selector, or the names."""
+    which = job["selector"] or cut(job.get("folded") or "")
+    return f"{job['hosts']}" + (f" ({which})" if which else "")
 
 
 def _drift(drift: dict[str, Any] | None) -> str | None:

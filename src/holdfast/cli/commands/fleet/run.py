@@ -19,10 +19,11 @@ from holdfast.cli.commands.fleet.job_view import (
     command_of,
     cut,
     excluded_of,
+    limits_of,
     made_exit,
-    sizes_of,
     window_of,
 )
+from holdfast.cli.commands.fleet.made import made_lines
 from holdfast.cli.commands.fleet.rehearse import ASSUMED, Assumed, rehearsed
 from holdfast.cli.commands.fleet.run_request import Rollout, What
 from holdfast.cli.commands.fleet.watch import watch_job
@@ -33,7 +34,6 @@ from holdfast.cli.output.table import Item
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import with_queue
 from holdfast.cli.simulation import NO_FAULT_OPTIONS, FaultOptions
-from holdfast.core.fleet.model import JobStatus
 
 WHAT = What()
 ROLLOUT = Rollout()
@@ -76,7 +76,7 @@ def run(
     if assumed != ASSUMED or faults != NO_FAULT_OPTIONS:
         raise Usage("these are faults of simulated hosts: give --rehearse too")
     if plan:
-        _print_plan(common, command, what.type, with_queue(common, lambda q: _post(q, body)))
+        _print_plan(common, body, with_queue(common, lambda q: _post(q, body)))
         return 0
     made, job = with_queue(common, lambda queue: _make(queue, body))
     if not watch or (Printer(common).is_table and progress in (Progress.AUTO, Progress.TTY)):
@@ -102,43 +102,19 @@ def _print_made(common: Common, made: Item, job: Item) -> None:
     Printer(common).one(item, made_lines(job, created=made["created"]), name=job["id"])
 
 
-def made_lines(job: Item, *, created: bool) -> list[tuple[str, object]]:
-    """A new job: what will happen, and what to do next."""
-    is_waiting = job["status"] == JobStatus.WAIT_APPROVAL
-    return [
-        (job["id"], job["status"] + ("" if created else ", made before")),
-        ("external id", job["external_id"]),
-        ("command", command_of(job)),
-        ("hosts", f"{job['hosts']}" + (f" ({job['selector']})" if job["selector"] else "")),
-        ("waves", cut(sizes_of(job))),
-        ("window", window_of(job)),
-        ("halts above", _limits(job)),
-        *excluded_of(job["excluded"]),
-        ("approval", approval_of(job)),
-        ("approve", f"holdfast approve {job['id']} -m TEXT" if is_waiting else None),
-        ("follow", f"holdfast watch {job['id']}"),
-    ]
-
-
-def _limits(job: Item) -> str:
-    return ", ".join(f"{name} {use['limit']}" for name, use in sorted(job["budget"].items()))
-
-
-def _print_plan(common: Common, command: str, kind: str, made: Item) -> None:
+def _print_plan(common: Common, body: dict[str, Any], made: Item) -> None:
     waves = Counter(each["wave"] for each in made["plan"])
     sizes = ", ".join(str(count) for _, count in sorted(waves.items()))
     listed = len(made["plan"])
     lines = [
-        ("plan", f"{kind}: {command}" if command else kind),
+        ("plan", command_of(body)),
         ("hosts", f"{made['hosts']}: {cut(made['folded'])}"),
         ("waves", sizes if listed == made["hosts"] else f"{sizes} of the first {listed} hosts"),
+        ("window", window_of(made)),
+        ("halts above", limits_of(made)),
         *excluded_of(made["excluded"]),
-        ("approval", _needed(made)),
+        ("approval", approval_of(made) or "not needed"),
         ("digest", made["digest"]),
         ("written", "nothing"),
     ]
     Printer(common).one(made, lines, names=[each["host"] for each in made["plan"]])
-
-
-def _needed(made: Item) -> str:
-    return "not needed" if made["approval_state"] == "NOT_REQUIRED" else "needed"

@@ -8,7 +8,7 @@ same function judges at planning, at the offer and on the agent. Never: I/O, clo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
@@ -233,6 +233,30 @@ def block_text(block: Block, now: float) -> str:
     until = ends_at(block, now) if is_in_force(block, now) else None
     end = "until it is lifted" if until is None else f"until {time_text(until)}"
     return f"block {block.id} of {block.owner}: {block.reason}, {end}"
+
+
+def next_windows(block: Block, now: float) -> list[float]:
+    """When the next windows of a block begin that is not over by then."""
+    if block.window_json is None or is_over(block, now):
+        return []
+    end = math.inf if block.expires_at is None else block.expires_at
+    found = windows.next_starts(windows.read_window(block.window_json), now)
+    return [start for start in found if start < end]
+
+
+def warnings(block: Block, command_types: Collection[str], now: float) -> list[str]:
+    """Why a block may not do what was meant."""
+    found = []
+    if not any(matches_type(block, name) for name in command_types):
+        known = ", ".join(sorted(command_types))
+        found.append(f"no command type matches '{block.command_type}' now: {known}")
+    if block.window_json is not None:
+        window = windows.read_window(block.window_json)
+        if windows.never_closes(window, now):
+            found.append(
+                "each window begins before the one before it ends: the block always counts"
+            )
+    return found
 
 
 class BlockExplanation(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
+from itertools import islice, pairwise
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -37,6 +38,9 @@ HORIZON_DAYS: Final = 3_660
 """How far ahead the next window is looked for. One that is later is none."""
 MERGED_MAX: Final = 100
 """Windows without a gap between them that are followed to find their end."""
+STARTS_SHOWN: Final = 3
+OVERLAPS: Final = 8
+"""Windows in a row that are looked at: all weekdays."""
 START: Final = date(2024, 1, 1)
 DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _DAY: Final = re.compile(r"([+-]?[1-5])?(MO|TU|WE|TH|FR|SA|SU)")
@@ -194,6 +198,18 @@ def starts(window: BlockWindow, after: float) -> Iterator[float]:
             )
             yield from (start for start in at if start >= after)
         day += timedelta(days=1)
+
+
+def next_starts(window: BlockWindow, now: float, count: int = STARTS_SHOWN) -> list[float]:
+    """The starts of the next windows, of which the first may be earlier than the end of the open one."""
+    return list(islice((start for start in starts(window, now) if start > now), count))
+
+
+def never_closes(window: BlockWindow, now: float) -> bool:
+    """Whether each of the next windows begins before the one before it ends."""
+    found = next_starts(window, now, OVERLAPS)
+    gaps = [later - start for start, later in pairwise(found)]
+    return len(found) == OVERLAPS and max(gaps) <= window.duration_seconds
 
 
 def _is_day(rule: Recurrence, day: date) -> bool:

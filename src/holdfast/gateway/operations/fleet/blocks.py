@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -116,7 +116,7 @@ async def add(call: Call, body: BlockBody) -> Answer:
     now = call.services.now()
     by = _by(call, project, lambda block: block.id, body.reason, host=host, now=now, status=201)
     row = await call.services.fleet.blocks.add(project, new, by)
-    return _answer(row, now, host, status=201)
+    return _answer(call, row, now, host, status=201)
 
 
 async def change(call: Call, block_id: str, body: BlockChange) -> Answer:
@@ -144,7 +144,7 @@ async def change(call: Call, block_id: str, body: BlockChange) -> Answer:
     )
     with call.preconditions():
         row = await call.services.fleet.blocks.edit(block_id, by, **fields)
-    return _answer(row, now, host)
+    return _answer(call, row, now, host)
 
 
 async def lift(
@@ -160,7 +160,7 @@ async def lift(
     )
     with call.preconditions():
         row = await call.services.fleet.blocks.lift(block_id, by)
-    return _answer(row, now, host)
+    return _answer(call, row, now, host)
 
 
 # -- parts -------------------------------------------------------------------------------------------
@@ -217,13 +217,22 @@ async def _rows(call: Call, blocks: Sequence[Block]) -> list[View]:
     hosts = await call.services.fleet.hosts.pinned(ids) if ids else {}
     now = call.services.now()
     names = {host_id: host.name for host_id, host in hosts.items()}
-    return [views.block_row(block, now, host=names.get(block.host_id or "")) for block in blocks]
+    types = _types(call)
+    return [
+        views.block_row(block, now, host=names.get(block.host_id or ""), types=types)
+        for block in blocks
+    ]
+
+
+def _types(call: Call) -> Collection[str]:
+    """The command types that there are."""
+    return call.services.fleet.rules.command_types.keys()
 
 
 async def _shown(call: Call, row: Block) -> View:
     affected = [host.name for host in await _affected(call, row)]
     host = await _host_of(call, row)
-    return views.block(row, call.services.now(), host=host, affected=affected)
+    return views.block(row, call.services.now(), host=host, types=_types(call), affected=affected)
 
 
 def _by(
@@ -245,12 +254,12 @@ def _by(
         actor=actor,
         reason=reason,
         expected_version=expected_version,
-        answer=lambda row: _answer(row, now, host, status=status),
+        answer=lambda row: _answer(call, row, now, host, status=status),
     )
 
 
-def _answer(row: Block, now: float, host: str | None, *, status: int = 200) -> Answer:
+def _answer(call: Call, row: Block, now: float, host: str | None, *, status: int = 200) -> Answer:
     """A changed block. The hosts that it is about are read with the block itself. `now`: the time of the
     request, so that its repeat gets the same answer."""
     at = max(now, row.lifted_at or 0.0)
-    return Answer(views.block_row(row, at, host=host), status, row.version)
+    return Answer(views.block_row(row, at, host=host, types=_types(call)), status, row.version)

@@ -22,7 +22,7 @@ from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.fleet.jobs.create import Created
 from holdfast.fleet.jobs.reads import ExecutionView
-from holdfast.fleet.views import jobs as views, matrix as matrix_view
+from holdfast.fleet.views import jobs as views, matrix as matrix_view, outputs as output_views
 from holdfast.fleet.views.whole import whole_job
 from holdfast.gateway import redacting
 from holdfast.gateway.operations.call import Answer, Call, missing
@@ -271,7 +271,7 @@ async def output(
         raise missing(NOUN, job_id)
     name = check_choice("stream", stream, StreamName).value
     found = await call.services.fleet.job_outputs.folded(job, stream=name, limit=limit)
-    return Answer(views.folded(found, name))
+    return Answer(output_views.folded(found, name))
 
 
 # -- parts -------------------------------------------------------------------------------------------
