@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cyclopts import App, Parameter
 
@@ -17,6 +18,9 @@ from holdfast.cli.values import STDIN
 from holdfast.cli.verb import Verb
 from holdfast.config import PREFERENCES, find_preference
 from holdfast.errors import BadConfig, MissingExtra
+
+TAKE_COMMANDS: Final = ("run", "rehearse")
+"""Verbs whose argument is a command of its own, which may follow `--`."""
 
 
 def run(verb: Verb, tokens: list[str]) -> int:
@@ -33,10 +37,22 @@ def run(verb: Verb, tokens: list[str]) -> int:
     app.default(load(verb))
     app["--help"].show = False
     _refuse_gateway(verb, tokens)
+    if verb.path in TAKE_COMMANDS:
+        tokens = joined_command(tokens)
     tokens = with_preferences(tokens, options_of(load(verb)))
     plain = [STDIN if token == "-" else token for token in tokens]
     code = app(plain, exit_on_error=False, print_error=False)
     return code if isinstance(code, int) else 0
+
+
+def joined_command(tokens: list[str]) -> list[str]:
+    """The command line with the words after `--` as one argument, quoted for a shell. One word stays as it
+    is."""
+    if "--" not in tokens:
+        return tokens
+    at = tokens.index("--") + 1
+    words = tokens[at:]
+    return [*tokens[:at], shlex.join(words)] if len(words) > 1 else tokens
 
 
 def with_preferences(tokens: list[str], options: list[Option]) -> list[str]:

@@ -222,3 +222,10 @@ async def test_the_cookie_of_another_port_is_another_session(page: Site) -> None
 async def test_a_broken_cookie_is_no_session(page: Site, value: str) -> None:
     headers = {**OWN, "Cookie": f"{COOKIE}={value}"}
     assert (await page.client.get("/api/v1/whoami", headers=headers)).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/jobs/job_1", "/hosts", "/hosts/web-1", "/blocks"])
+async def test_a_browser_gets_the_screen_of_a_path_of_the_api(page: Site, path: str) -> None:
+    browser = await page.client.get(path, headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (browser.status_code, browser.headers["location"]) == (303, f"/fleet{path}")
+    assert (await page.client.get(path)).status_code == 401

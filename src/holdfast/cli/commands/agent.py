@@ -92,6 +92,12 @@ Stop = Annotated[
 ]
 
 
+STOPPING: Final = {
+    OnStop.LEAVE: "running commands go on, and the next start reports them",
+    OnStop.WAIT: "nothing new, waiting for running commands",
+}
+
+
 def agent(
     *,
     gateway: Gateway = None,
@@ -140,7 +146,7 @@ def agent(
 
 async def _run(options: AgentOptions) -> int:
     program = Program(options, SystemClock(), fresh_ids())
-    stops = Stops()
+    stops = Stops(STOPPING[options.settings.on_stop])
 
     def ready(line: str) -> None:
         print(line)

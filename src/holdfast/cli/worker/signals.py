@@ -26,7 +26,9 @@ log = logging.getLogger("holdfast.worker")
 class Stops:
     """Stop requests by signal, as asyncio events."""
 
-    def __init__(self) -> None:
+    def __init__(self, doing: str = "no new tasks, waiting for running ones") -> None:
+        """`doing`: what the first request starts, for the log."""
+        self._doing = doing
         self.graceful = asyncio.Event()
         self.fast = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -49,7 +51,7 @@ class Stops:
     def request(self, reason: str) -> None:
         """One more request to stop."""
         if not self.graceful.is_set():
-            log.info("stopping on %s: no new tasks, waiting for running ones", reason)
+            log.info("stopping on %s: %s", reason, self._doing)
             self.graceful.set()
         elif not self.fast.is_set():
             log.info("stopping at once on %s: running tasks are released", reason)

@@ -12,9 +12,11 @@ from typing import Any, Final
 
 import msgspec
 from fastapi import FastAPI
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.errors import Forbidden, Unauthenticated
@@ -52,6 +54,14 @@ class LoginBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str
 
 
+class BrowserRoute(Route):
+    """A path of the API as a person types it. Only a browser that asks for a page gets it."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        accepted = Headers(scope=scope).get("accept", "") if scope["type"] == "http" else ""
+        return super().matches(scope) if "text/html" in accepted else (Match.NONE, {})
+
+
 class Pages:
     """The page and the files of a gateway."""
 
@@ -69,6 +79,14 @@ class Pages:
             return self._asset(request)
 
         routes = app.router.routes
+
+        async def screen_of(request: Request) -> Response:
+            return RedirectResponse(f"{base}/fleet{request.scope['path']}", 303, HEADERS)
+
+        for noun in ("jobs", "hosts", "blocks"):
+            routes.insert(0, BrowserRoute(f"/{noun}", screen_of, methods=["GET"]))
+        for noun in ("jobs", "hosts"):
+            routes.insert(0, BrowserRoute(f"/{noun}/{{name}}", screen_of, methods=["GET"]))
         routes.append(Route("/login", logins.get, methods=["GET"]))
         routes.append(Route("/login", logins.post, methods=["POST"]))
         routes.append(Route("/logout", logins.leave, methods=["POST"]))

@@ -14,6 +14,7 @@ from holdfast.cli.problem import PARTIAL
 from holdfast.core.codec import dumps
 from holdfast.core.errors import ApprovalNeeded, JobRejected
 from holdfast.core.fleet.model import JOB_ENDED, JobStatus
+from holdfast.core.fleet.status import KINDS, ExecutionKind
 from holdfast.errors import WaitTimeout
 
 EXCLUDED_SHOWN: Final = 10
@@ -79,14 +80,19 @@ def command_of(job: Item) -> str:
 
 
 def done_of(job: Item) -> int:
-    """How many hosts have ended."""
-    return sum(job["ended"].values())
+    """How many hosts have ended. A job with counts has the newest figure; a row that of its rollout."""
+    kinds: dict[str, int] | None = job.get("kinds")
+    if kinds is None:
+        return sum(job["ended"].values())
+    return sum(n for kind, n in kinds.items() if KINDS[ExecutionKind(kind)].bucket is not None)
 
 
 def counts_of(job: Item) -> str:
     """The executions by status, those that there are."""
     counts: dict[str, int] = job.get("counts") or job["ended"]
-    return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+    held = (job.get("kinds") or {}).get(ExecutionKind.HELD_BY_BLOCK, 0)
+    found = [f"{name} {count}" for name, count in counts.items() if count]
+    return ", ".join(found) + (f" ({held} held by a block)" if held else "")
 
 
 def kinds_of(job: Item) -> str:

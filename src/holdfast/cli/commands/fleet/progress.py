@@ -32,6 +32,7 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Item
 from holdfast.cli.output.times import length
 from holdfast.core.fleet.model import JobStatus
+from holdfast.core.fleet.status import ExecutionKind
 from holdfast.core.text import one_line
 
 if TYPE_CHECKING:
@@ -247,4 +248,18 @@ def next_act(job: Item) -> str | None:
         return f"holdfast job resume {job['id']}"
     if any(wave["state"] == "asked" for wave in job["waves"]):
         return f"the next wave waits for you: holdfast job promote {job['id']}"
-    return None
+    return None if has_ended(job) else held_text(job)
+
+
+def held_text(job: Item) -> str | None:
+    """The hosts that wait for the end of a block."""
+    count = job["kinds"].get(ExecutionKind.HELD_BY_BLOCK, 0)
+    if not count:
+        return None
+    known = [each for each in job["excluded"] if each.get("held")]
+    if len(known) == count == 1:
+        return f"{known[0]['host']} waits: {known[0]['detail']}"
+    hosts = "1 host waits" if count == 1 else f"{count} hosts wait"
+    return (
+        f"{hosts} for the end of a block: holdfast job executions {job['id']} --kind held_by_block"
+    )

@@ -315,7 +315,10 @@ async def readable_execution(
         view = found.items[0] if found.items else None
     own = own_host(call)
     if view is None or view.execution.job_id != job.id or own not in (None, view.execution.host_id):
-        raise missing("execution", execution_id)
+        error = missing("execution", execution_id)
+        if own is None:
+            error.args = (f"job {job_id} has no host and no execution '{execution_id}'",)
+        raise error
     return job, view
 
 
