@@ -22,6 +22,8 @@ from holdfast.agent.supervisor import BEGUN, STREAMS, age_of, is_alive
 
 TOKEN_DIGITS = 16
 SUFFIX = ".log"
+TEXT_BYTES_MAX = 200
+"""Of a text that `keep_text` keeps: longer ones are damage."""
 
 
 def journal_path(folder: str, token: int) -> str:
@@ -63,7 +65,7 @@ def forget(disk: Disk, folder: str, token: int) -> None:
 def keep_text(disk: Disk, path: str, text: str) -> str:
     """The text of a file. If the file is missing or damaged, it gets this text."""
     data = read_file(path)
-    if data and all(ord("!") <= byte <= ord("~") for byte in data):
+    if data and len(data) <= TEXT_BYTES_MAX and all(ord("!") <= byte <= ord("~") for byte in data):
         return data.decode()
     disk.make_folder(os.path.dirname(path))  # noqa: PTH120
     disk.replace(path, text.encode(), "state")

@@ -6,7 +6,9 @@
     runs/            output and exit records of commands (`supervisor.py`)
 
 Promises: two agents never use one folder; the lock of a dead one is free. The identity is whole after a
-crash at any moment. Never: the credential in a log or repr.
+crash at any moment. A folder of another user is refused, because its owner decides what the agent runs; one
+that was not made for an agent is refused too, unless it is empty or only its owner may use it.
+Never: the credential in a log or repr; follows a link in place of the lock.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from holdfast.errors import BadConfig, Conflict
 
 LOCK: Final = "agent.lock"
 IDENTITY: Final = "identity.json"
+OF_FILE_SYSTEM: Final = "lost+found"
+"""What an empty volume has."""
 ROOT_FOLDER: Final = Path("/var/lib/holdfast-agent")
 
 
@@ -64,9 +68,10 @@ class StateFolder:
         """Conflict if another agent uses the folder. BadConfig if it cannot be used."""
         try:
             self.path.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+            self._check_ours()
             # Commands may write secrets: nothing here is for others.
             self.path.chmod(FOLDER_MODE)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             lock = os.open(self.path / LOCK, flags, FILE_MODE)
         except OSError as error:
             raise BadConfig(
@@ -85,6 +90,22 @@ class StateFolder:
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         self._lock = lock
+
+    def _check_ours(self) -> None:
+        """BadConfig for a folder that is not this agent's to change."""
+        found = self.path.stat()
+        if found.st_uid != os.geteuid():
+            raise BadConfig(
+                f"the state folder {self.path} belongs to another user (id {found.st_uid}), who could "
+                "replace what the agent runs: give another one as --state, or start the agent as its owner"
+            )
+        names = {path.name for path in self.path.iterdir()} - {OF_FILE_SYSTEM}
+        if not found.st_mode & 0o077 or not names or names & {LOCK, IDENTITY}:
+            return
+        raise BadConfig(
+            f"the state folder {self.path} has files that are not of an agent, and others may use it: give "
+            "an empty folder, or a new one, as --state"
+        )
 
     def leave(self) -> None:
         if self._lock is not None:
