@@ -26,6 +26,26 @@ _URL: Final = re.compile(
     r"(?P<path>/[^\s#]*)?",
 )
 _NAT64: Final = ip_network("64:ff9b::/96")
+_INSIDE: Final = tuple(
+    ip_network(text)
+    for text in (
+        # The platform address of Azure, which answers its machines only.
+        "168.63.129.16/32",
+        # Protocol assignments, which hosts use on their own link, and relays of 6to4.
+        "192.0.0.0/24",
+        "192.88.99.0/24",
+        # IPv4-compatible and IPv4-translated addresses, and NAT64 of one network (RFC 8215): they stand for
+        # IPv4 addresses, of any kind.
+        "::/96",
+        "::ffff:0:0:0/96",
+        "64:ff9b:1::/48",
+        # Site-local addresses, documentation (RFC 9637), segment routing (RFC 9602).
+        "fec0::/10",
+        "3fff::/20",
+        "5f00::/16",
+    )
+)
+"""What the lists of some interpreters have as global."""
 Address: TypeAlias = IPv4Address | IPv6Address
 
 
@@ -120,6 +140,8 @@ def is_public(address: Address) -> bool:
             return is_public(inner)
         if address.teredo is not None:
             return False
+    if any(address in network for network in _INSIDE):
+        return False
     return address.is_global and not address.is_multicast
 
 
