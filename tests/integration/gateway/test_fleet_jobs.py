@@ -388,6 +388,34 @@ async def test_an_agent_reads_the_jobs_of_its_host(fleet: FleetSite) -> None:
         assert problem(other) == (404, "not-found"), suffix
 
 
+async def test_an_agent_learns_no_names_of_other_hosts(fleet: FleetSite) -> None:
+    await fleet.hosts(3)
+    [own, left_out] = [await fleet.get(f"/hosts/web-00{n}") for n in (1, 2)]
+    body = {"host": left_out["name"], "command_type": "*", "reason": "disk"}
+    await fleet.site.ask("POST", "/blocks", body)
+    made = await fleet.job()
+    await fleet.site.ask("DELETE", "/hosts/web-003", reason="sold")
+    path = f"/jobs/{made['job_id']}?drift=true"
+    whole = await fleet.get(path)
+    assert (whole["excluded"][0]["host"], whole["drift"]["gone"]) == ("web-002", ["web-003"])
+    token = await fleet.site.token("agent", kind=TokenKind.AGENT, node_id=own["id"])
+    seen = await fleet.get(path, token=token)
+    assert (seen["excluded"], seen["drift"]) == ([], None)
+    assert "web-00" not in str(seen)
+    for template in ("/hosts/select?selector={}", "/hosts?selector={}", "/hosts/{}"):
+        there, not_there = [
+            await fleet.site.ask("GET", template.format(name), token=token)
+            for name in ("web-002", "web-009")
+        ]
+        assert problem(there) == problem(not_there)
+        texts = [
+            answer.json()["detail"].replace("web-002", "web-009") for answer in (there, not_there)
+        ]
+        assert texts[0] == texts[1]
+    selected = await fleet.get("/hosts/select", selector="*", token=token)
+    assert selected["hosts"] == ["web-001"]
+
+
 async def test_failed_executions_are_no_dead_letters(fleet: FleetSite) -> None:
     """They are not counted, not listed and not offered for a replay; `retry` of the job is the way."""
     await fleet.hosts(2)

@@ -103,13 +103,18 @@ def read_selectors(project: str) -> Script[dict[str, Selector]]:
     return _selectors((yield from read_groups(project)))
 
 
-def select(project: str, text: str, *, whole: bool = False) -> Script[list[Host]]:
+def select(
+    project: str, text: str, *, whole: bool = False, only: str | None = None
+) -> Script[list[Host]]:
     """The hosts of a project that a selector selects, by name. Unless they are asked for `whole`, they have
-    facts only if a selector asks for facts. BadSelector, or UnknownHost for a name without a host."""
+    facts only if a selector asks for facts. `only`: as if the project had no host but this one. BadSelector,
+    or UnknownHost for a name without a host."""
     selector = parse(text)
     groups = yield from read_groups(project)
     asks = any(FACT in part for part in (text, *(g.selector for g in groups.values())))
     hosts = yield from host_scripts.inventory(project, with_facts=whole or asks)
+    if only is not None:
+        hosts = [host for host in hosts if host.id == only]
     return evaluate(selector, hosts, _selectors(groups))
 
 

@@ -146,10 +146,11 @@ class Hosts:
         """The hosts of these ids, also those that were removed since."""
         return await self._store.read(lambda: scripts.pinned(ids))
 
-    async def select(self, project: str, selector: str) -> list[Host]:
+    async def select(self, project: str, selector: str, *, only: str | None = None) -> list[Host]:
         """The hosts that a selector selects, by name. They have facts only if the selector or a group asks
-        for facts. BadSelector if it cannot be read, UnknownHost for a name that no host has."""
-        return await self._store.read(lambda: select(project, selector))
+        for facts. `only`: for one who may know this host only. BadSelector if it cannot be read, UnknownHost
+        for a name that no host has."""
+        return await self._store.read(lambda: select(project, selector, only=only))
 
     async def list(
         self,
@@ -160,15 +161,20 @@ class Hosts:
         part: str | None = None,
         after: str = "",
         limit: int = 100,
+        only: str | None = None,
     ) -> list[Host]:
         """One page by name. `part`: text that the names contain. `state`: only these, e.g. those that were
         removed (`gone`), which are left out otherwise. `after`: the last name of the page before. A
-        `selector` stands alone."""
+        `selector` stands alone, and is read as if the project had no host but `only`, if that is given."""
         check_page(limit)
         if selector is not None:
             if state is not None or part is not None:
                 raise InvalidInput("selector stands alone: put state=... and name~... into it")
-            found = [host for host in await self.select(project, selector) if host.name > after]
+            found = [
+                host
+                for host in await self.select(project, selector, only=only)
+                if host.name > after
+            ]
             ids = [host.id for host in found[:limit]]
             hosts = await self.pinned(ids)
             return [hosts[id] for id in ids if id in hosts]

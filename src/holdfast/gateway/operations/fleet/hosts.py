@@ -69,7 +69,7 @@ async def find(
     limit: int = 100,
 ) -> Answer:
     """One page by name. `q`: text that the names contain. `silent`: whose agents are not heard of."""
-    name = project_of(call, O.HOSTS_READ, project)
+    name, own = project_of(call, O.HOSTS_READ, project), own_host(call)
     of = f"hosts {name} {selector} {state} {q} {silent}"
     if silent and (selector, state, q) != (None, None, None):
         raise InvalidInput("silent stands alone: leave out selector, state and q")
@@ -80,9 +80,14 @@ async def find(
         )
     else:
         rows = await call.services.fleet.hosts.list(
-            name, selector=selector, state=state, part=q, after=place(after, of=of), limit=limit
+            name,
+            selector=selector,
+            state=state,
+            part=q,
+            after=place(after, of=of),
+            limit=limit,
+            only=own,
         )
-    own = own_host(call)
     rows = [row for row in rows if own in (None, row.id)]
     found = await call.services.fleet.host_reads.details(rows)
     now, seconds = call.services.now(), call.services.fleet.rules.heartbeat_seconds
@@ -92,8 +97,11 @@ async def find(
 
 async def get(call: Call, host: str, *, project: str | None = None) -> Answer:
     name = project_of(call, O.HOSTS_READ, project)
+    own = own_host(call)
+    if own is not None and (await call.services.fleet.hosts.find(name, [host])).unknown:
+        raise missing("host", host)  # as for a host that it may not see
     row = await call.services.fleet.hosts.get(name, host)
-    if own_host(call) not in (None, row.id):
+    if own not in (None, row.id):
         raise missing("host", host)
     body = await whole_host(call.services.fleet, row, call.services.now())
     return Answer(body, version=row.version)
@@ -102,10 +110,8 @@ async def get(call: Call, host: str, *, project: str | None = None) -> Answer:
 async def select(call: Call, *, selector: str, project: str | None = None) -> Answer:
     """The hosts that a selector stands for now. A job pins them when it is made."""
     name = project_of(call, O.HOSTS_READ, project)
-    own = own_host(call)
-    found = await call.services.fleet.hosts.select(name, selector)
-    names = [host.name for host in found if own in (None, host.id)]
-    return Answer(views.selection(selector, names))
+    found = await call.services.fleet.hosts.select(name, selector, only=own_host(call))
+    return Answer(views.selection(selector, [host.name for host in found]))
 
 
 async def add(call: Call, body: HostBody) -> Answer:

@@ -163,9 +163,15 @@ def job_row(call: Call, job: Job) -> View:
 async def get(
     call: Call, job_id: str, *, project: str | None = None, drift: bool = False
 ) -> Answer:
-    """One job with its counts. `drift`: also how its hosts have changed since, which reads all of them."""
+    """One job with its counts. `drift`: also how its hosts have changed since, which reads all of them.
+    An agent gets neither that nor the hosts that were left out."""
     job = await readable(call, O.JOBS_READ, job_id, project)
-    body, version = await whole_job(call.services.fleet, job, call.services.now(), with_drift=drift)
+    is_of_host = own_host(call) is not None
+    body, version = await whole_job(
+        call.services.fleet, job, call.services.now(), with_drift=drift and not is_of_host
+    )
+    if is_of_host:
+        body = {**body, "excluded": []}  # names of other hosts, as the drift has them
     return Answer(body, version=version)
 
 
