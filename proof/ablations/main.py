@@ -1,7 +1,7 @@
 """Command line: ``python -m proof ablations [NAME ...] [--seeds N] [--smallest] [--keep]``.
 
 Turns each safeguard off in turn and prints how many seeds of the simulator it took until a law was broken.
-Exit code 1 if no law was broken without one of them. ``--keep`` writes seeds that notice it to
+Exit code 1 if no law was broken without one of them. ``--keep`` writes runs that notice it to
 `seeds.toml`, with which the tests begin: do so when the tests have become slow.
 """
 
@@ -39,7 +39,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=SEEDS_MAX, help="at most, from seed 0 on")
     parser.add_argument("--smallest", action="store_true", help="shrink the failure and draw it")
     parser.add_argument(
-        "--keep", action="store_true", help="keep seeds that notice it, for the tests"
+        "--keep", action="store_true", help="keep short runs that notice it, for the tests"
     )
     args = parser.parse_args(argv)
     if unknown := [name for name in args.names if name not in ABLATIONS]:

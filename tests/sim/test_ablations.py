@@ -13,8 +13,8 @@ import pytest
 from holdfast.sim.campaign import Options, campaign, run_seed
 from proof.__main__ import main
 from proof.ablations import ABLATIONS, ablated
-from proof.ablations.catch import catches
-from proof.ablations.kept import KEPT, keep, kept_seeds
+from proof.ablations.catch import SeedRun, catches
+from proof.ablations.kept import KEPT, keep, kept_runs
 from proof.ablations.swap import swapped
 
 SMALL = Options(
@@ -55,18 +55,16 @@ def test_invalid_arguments_are_usage_errors(
     assert capsys.readouterr().out == ""
 
 
-def test_the_cheapest_seeds_that_notice_are_kept(tmp_path: Path) -> None:
+def test_the_cheapest_runs_that_notice_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "seeds.toml"
-    file.write_text("fence = [9]\n")
+    file.write_text("fence = [[9, 0.01]]\n")
     catch = keep("majority", 6, file)
     assert catch is not None
-    kept = kept_seeds(file)
-    assert kept["fence"] == [9]
+    kept = kept_runs(file)
+    assert kept["fence"] == [SeedRun(9, 0.01)]
     assert 1 < len(kept["majority"]) <= KEPT
-    found = {
-        each.verdict.seed: each.verdict.steps for each in catches("majority", kept["majority"])
-    }
-    assert [found[seed] for seed in kept["majority"]] == sorted(found.values())
+    found = {each.run: each.verdict.steps for each in catches("majority", kept["majority"])}
+    assert [found[run] for run in kept["majority"]] == sorted(found.values())
 
 
 def test_a_seed_with_which_the_complete_product_fails_is_not_kept(
@@ -77,11 +75,11 @@ def test_a_seed_with_which_the_complete_product_fails_is_not_kept(
     broken = partial(run_seed, around=partial(ablated, "new-fence"))
     monkeypatch.setattr("proof.ablations.kept.run_seed", broken)
     assert keep("majority", 1, file) is None
-    assert kept_seeds(file) == {}
+    assert kept_runs(file) == {}
 
 
-def test_every_ablation_has_kept_seeds() -> None:
-    assert list(kept_seeds()) == list(ABLATIONS)
+def test_every_ablation_has_kept_runs() -> None:
+    assert list(kept_runs()) == list(ABLATIONS)
 
 
 @pytest.mark.parametrize("processes", [1, 2])

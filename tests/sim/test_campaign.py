@@ -12,7 +12,7 @@ import pytest
 from holdfast.sim.campaign import RUN_ENDS
 from proof.ablations import ABLATIONS
 from proof.ablations.catch import caught
-from proof.ablations.kept import kept_seeds
+from proof.ablations.kept import kept_runs
 
 CHUNK = 10
 SEEDS = int(os.environ.get("HOLDFAST_SIM_SEEDS", "200"))
@@ -48,8 +48,8 @@ def test_runs_are_repeatable(first_seed: int) -> None:
 
 @pytest.mark.parametrize("name", sorted(ABLATIONS))
 def test_a_missing_safeguard_breaks_a_law(name: str) -> None:
-    """Begins with seeds that noticed it when they were kept, and with which the complete product breaks no
+    """Begins with runs that noticed it when they were kept, and in which the complete product breaks no
     law. A run that an error ended was not judged by any law."""
-    catch = caught(name, seeds_max=20, before=kept_seeds()[name])
+    catch = caught(name, seeds_max=20, before=kept_runs()[name])
     assert catch is not None
     assert RUN_ENDS not in catch.verdict.broken, catch.verdict.broken
