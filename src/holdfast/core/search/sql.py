@@ -131,18 +131,19 @@ class _Writer(NamedTuple):
             at = place(column, term.path, self.params)
             tests = [json_test(at, key, test, self.now, self.params) for test in term.tests]
         elif key.many:
-            tests = [self._one_of_many(key, column, test) for test in term.tests]
+            return self._one_of_many(key, column, term.tests)
         else:
             tests = [self._test(key, column, test) for test in term.tests]
         return tests[0] if len(tests) == 1 else f"({' OR '.join(tests)})"
 
-    def _one_of_many(self, key: Key, table: str, test: Test) -> str:
-        """An equality is a set of rows, which an index finds. Another test, and what is negated, is tried on
-        the values of each row."""
-        row, found = self.columns[ID], self._test(key, key.name, test)
-        if isinstance(test, Exact) and not self.by_row:
+    def _one_of_many(self, key: Key, table: str, tests: tuple[Test, ...]) -> str:
+        """Equalities are one set of rows, which an index finds and a list reads in its order. Other tests,
+        and what is negated, are tried on the values of each row."""
+        row = self.columns[ID]
+        found = " OR ".join([self._test(key, key.name, test) for test in tests])
+        if not self.by_row and all(isinstance(test, Exact) for test in tests):
             return f"{row} IN (SELECT task_id FROM {table} WHERE {found})"
-        return f"EXISTS (SELECT 1 FROM {table} WHERE task_id = {row} AND {found})"
+        return f"EXISTS (SELECT 1 FROM {table} WHERE task_id = {row} AND ({found}))"
 
     def _test(self, key: Key, column: str, test: Test) -> str:
         match test:
