@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast.cli.exits import Exit
@@ -33,7 +34,7 @@ def report(error: Exception, tokens: list[str]) -> int:
         import traceback
 
         traceback.print_exception(error)
-    problem = describe(error)
+    problem = describe(error, tokens)
     show(problem, as_json=wants_json(tokens))
     return problem.exit
 
@@ -47,8 +48,8 @@ def show(problem: Problem, *, as_json: bool) -> None:
             print(lines(note), file=sys.stderr)
 
 
-def describe(error: BaseException) -> Problem:
-    """Any exception as a problem."""
+def describe(error: BaseException, tokens: Sequence[str] = ()) -> Problem:
+    """Any exception as a problem. `tokens`: the command line."""
     if isinstance(error, HoldfastError):
         problem = problem_of(error)
         return problem._replace(code="usage") if isinstance(error, Usage) else problem
@@ -56,6 +57,10 @@ def describe(error: BaseException) -> Problem:
         message = " ".join(str(error).split())
         if missing := MISSING.fullmatch(message):
             message = f"{missing[1]} is missing: --help shows what the command takes"
+            if missing[1] in tokens:
+                message = (
+                    f"{missing[1]} has no value: write {missing[1]}=-5 if it begins with a dash"
+                )
         return Problem("usage", message, InvalidInput.exit_code, InvalidInput.http_status)
     message = f"{type(error).__name__}: {error}; set {DEBUG_VARIABLE}=1 to see where it happened"
     return Problem("internal", message, HoldfastError.exit_code, HoldfastError.http_status)

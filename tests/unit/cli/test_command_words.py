@@ -1,9 +1,10 @@
-"""The command of `holdfast run` behind `--`."""
+"""Words of the command line that begin with a dash."""
 
 from __future__ import annotations
 
 import pytest
 
+from holdfast.cli.main import main
 from holdfast.cli.run import joined_command
 
 
@@ -18,3 +19,10 @@ from holdfast.cli.run import joined_command
 )
 def test_words_behind_the_dashes_are_one_command(given: list[str], wanted: list[str]) -> None:
     assert joined_command(given) == wanted
+
+
+def test_a_value_that_begins_with_a_dash_is_not_called_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["block", "add", "--hosts", "*", "-m", "swap", "--expires", "-5m"]) == 2
+    assert "--expires has no value: write --expires=-5" in capsys.readouterr().err

@@ -34,7 +34,7 @@ export interface Rollout {
   budgets: Record<string, number | string | null>; canary_budget: number | null; consecutive: number | null; on_breach: string; rate_per_second: number | null;
 }
 export interface Job extends JobRow {
-  selector: string | null; args: Record<string, unknown>; env: Record<string, string>; secrets: Record<string, unknown>; rollout: Rollout;
+  selector: string | null; folded: string; args: Record<string, unknown>; env: Record<string, string>; secrets: Record<string, unknown>; rollout: Rollout;
   exec_timeout_seconds: number; retry: Record<string, unknown>; idempotent: boolean; on_restart: string; priority: string;
   metadata: Record<string, unknown>; counts: Record<string, number>; kinds: Record<string, number>; waves: Wave[];
   budget: Record<string, { used: number; limit: number }>; eta_seconds: number | null; excluded: Excluded[]; approval: Approval | null;

@@ -278,7 +278,10 @@ def _detail(job_id: str, now: float, rules: FleetRules) -> Script[JobDetail]:
         statuses=dict(statuses),
         kinds=kinds,
         budget=usage(rollout.policy, rollout.state, rollout.unknown),
-        eta_seconds=eta_seconds(job, rollout, now),
+        # Hosts that a block holds wait for its end, which says more than the pace of the others.
+        eta_seconds=None
+        if kinds.get(ExecutionKind.HELD_BY_BLOCK)
+        else eta_seconds(job, rollout, now),
     )
 
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.core.errors import EmptySelection
-from holdfast.core.fleet.hosts.selector import pick
+from holdfast.core.fleet.hosts.selector import no_match, pick
+from holdfast.core.fleet.hosts.selector_parse import parse
 from holdfast.core.fleet.model import Host, HostState
 from holdfast.fleet.hosts import groups, scripts as host_scripts
 from holdfast.store.script import Script
@@ -33,7 +34,8 @@ def resolve(project: str, names: Sequence[str] | None, selector: str | None) -> 
         # Rules of approvals and blocks may ask for facts, whatever the request selects by.
         hosts = yield from groups.select(project, selector or "", whole=True)
         if not hosts:
-            raise EmptySelection(f"no host matches {selector!r}: the job would do nothing")
+            known = yield from host_scripts.inventory(project, with_facts=False)
+            raise no_match(parse(selector or ""), known)
     active = [host for host in hosts if host.state is HostState.ACTIVE]
     cordoned = [(host, "cordoned") for host in hosts if host.state is HostState.CORDONED]
     if not active:

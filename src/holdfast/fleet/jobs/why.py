@@ -65,10 +65,10 @@ def _causes(job: Job, view: ExecutionView, now: float, since: float) -> Script[l
     host = hosts.get(execution.host_id)
     if host is not None:
         causes += _of_blocks(blocks.explain(host))
-    if task.held_by is not None:
+    if task.held_by is not None and not (causes and causes[-1].code == "block"):
         causes.append(Cause("held", f"held by {task.held_by}"))
     causes += _of_host(execution, found.get(execution.host_id), since)
-    if execution.away:
+    if execution.away and task.held_by is None:
         causes.append(_of_turn(job))
     if task.status is Status.QUEUED and task.due_at > now:
         text = (

@@ -161,6 +161,14 @@ def test_an_empty_selection_is_an_error_for_a_job() -> None:
     assert len(selected(parse("@web"), HOSTS, GROUPS)) == 3
 
 
+def test_a_label_that_no_host_has_is_named_with_a_similar_one() -> None:
+    hosts = [host("web-1", {"role": "web"}), host("db-1", {"role": "db"})]
+    with pytest.raises(EmptySelection, match=r"no host has the label rol; did you mean role\\?"):
+        selected(parse("rol=web"), hosts, {})
+    with pytest.raises(EmptySelection, match=r"would do nothing$"):
+        selected(parse("role=cache&fact.os=x&name~y*"), hosts, {})
+
+
 def test_hosts_are_picked_by_name_or_id_and_count_once() -> None:
     found = pick(["web-02", "hst_db-1", "db-1", "web-02"], HOSTS)
     assert [each.name for each in found] == ["db-1", "web-02"]

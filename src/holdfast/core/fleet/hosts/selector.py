@@ -11,6 +11,7 @@ The grammar is in `selector_parse.py`, and folded names are in `names.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set as AbstractSet
+from difflib import get_close_matches
 from typing import Final, assert_never
 
 from holdfast.core.codec import Json
@@ -65,8 +66,19 @@ def selected(
     """As `evaluate`, and EmptySelection if there is none."""
     found = evaluate(selector, hosts, groups)
     if not found:
-        raise EmptySelection(f"no host matches {selector.text[:200]!r}: the job would do nothing")
+        raise no_match(selector, hosts)
     return found
+
+
+def no_match(selector: Selector, hosts: Sequence[Host]) -> EmptySelection:
+    """The error about a selector without a host. `hosts`: all of the project."""
+    text = f"no host matches {selector.text[:200]!r}: the job would do nothing"
+    known = {label for host in hosts for label in host.labels}
+    for label in sorted(selector.labels() - known):
+        close = get_close_matches(label, sorted(known), n=1)
+        guess = f"; did you mean {close[0]}?" if close else ""
+        text += f"; no host has the label {label}{guess}"
+    return EmptySelection(text)
 
 
 def matches(selector: Selector, host: Host, groups: Mapping[str, Selector]) -> bool:

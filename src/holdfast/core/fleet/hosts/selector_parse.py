@@ -102,6 +102,11 @@ class Selector(msgspec.Struct, frozen=True):
         """The groups that it mentions."""
         return frozenset(term.name for term in _leaves(self.tree) if isinstance(term, GroupRef))
 
+    def labels(self) -> frozenset[str]:
+        """The labels that it asks for."""
+        keys = {term.key for term in _leaves(self.tree) if isinstance(term, KeyTest)}
+        return frozenset(key for key in keys if key not in FIELDS and not key.startswith(FACT))
+
 
 def parse(text: str) -> Selector:
     """The selector that the text stands for. BadSelector says where it cannot be read."""
