@@ -22,7 +22,7 @@ def rows(connection: apsw.Connection) -> dict[str, Sequence[object]]:
     return made
 
 
-def test_a_copy_is_what_the_migrations_make_with_an_epoch_of_its_own() -> None:
+def test_a_copy_is_what_the_migrations_make_but_for_its_epoch() -> None:
     migrated, *copies = (sqlite.connect(":memory:") for _ in range(3))
     sqlite.migrate(migrated)
     for copy in copies:

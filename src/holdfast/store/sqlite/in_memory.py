@@ -1,6 +1,6 @@
 """Creates the tables of a new database in memory: a copy of one that was migrated before.
 
-Promises: the result is what the migrations make, with a feed epoch of its own. The first database of a
+Promises: the result is what the migrations make, with another feed epoch. The first database of a
 process runs the migrations, the others take a tenth of that time. Never: used for a file, which another
 process may open at the same time.
 """
