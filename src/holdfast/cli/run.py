@@ -20,7 +20,7 @@ from holdfast.config import PREFERENCES, find_preference
 from holdfast.errors import BadConfig, MissingExtra
 
 TAKE_COMMANDS: Final = ("run", "rehearse")
-"""Verbs whose argument is a command of its own, which may follow `--`."""
+"""Verbs that take a command for hosts, which may follow `--`."""
 
 
 def run(verb: Verb, tokens: list[str]) -> int:
