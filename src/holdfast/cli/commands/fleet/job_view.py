@@ -160,6 +160,12 @@ def approval_of(job: Item, *, with_end: bool = True) -> str | None:
     return f"{approval['state']}: {need}{not_by}{ends}"
 
 
+def rule_of(job: Item) -> str | None:
+    """The rule that asks for the approval."""
+    approval = job.get("approval")
+    return None if approval is None else approval["rule"]
+
+
 def votes_of(job: Item) -> list[tuple[str, object]]:
     votes = (job.get("approval") or {}).get("votes", ())
     return [

@@ -10,6 +10,7 @@ from holdfast.cli.commands.fleet.job_view import (
     has_ended,
     hosts_of,
     limits_of,
+    rule_of,
     sizes_of,
     window_of,
 )
@@ -31,6 +32,7 @@ def made_lines(job: Item, *, created: bool) -> list[tuple[str, object]]:
         ("halts above", limits_of(job)),
         *excluded_of(job["excluded"]),
         ("approval", approval_of(job)),
+        ("rule", rule_of(job)),
         ("approve", f"holdfast approve {job['id']} -m TEXT" if is_waiting else None),
         ("follow", f"holdfast watch {job['id']}"),
         ("again", None if created or not has_ended(job) else "use another --external-id"),

@@ -21,6 +21,7 @@ from holdfast.cli.commands.fleet.job_view import (
     excluded_of,
     limits_of,
     made_exit,
+    rule_of,
     window_of,
 )
 from holdfast.cli.commands.fleet.made import made_lines
@@ -114,6 +115,7 @@ def _print_plan(common: Common, body: dict[str, Any], made: Item) -> None:
         ("halts above", limits_of(made)),
         *excluded_of(made["excluded"]),
         ("approval", approval_of(made) or "not needed"),
+        ("rule", rule_of(made)),
         ("digest", made["digest"]),
         ("written", "nothing"),
     ]
