@@ -53,7 +53,7 @@ REFUSALS: Final[dict[str, type[errors.HoldfastError]]] = {
 
 
 def by_id(q: str) -> Query:
-    """A query for a list that is sorted by id. InvalidInput if it has a sort of its own."""
+    """A query for a list that is sorted by id. InvalidInput if it sorts."""
     query = parse(q)
     if query.sort is not None:
         raise errors.InvalidInput("q has a sort: this list is sorted by id, the newest first")

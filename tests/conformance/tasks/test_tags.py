@@ -53,8 +53,8 @@ async def test_every_insert_writes_them(store: Store) -> None:
     assert set(await found(store, "tag:v*")) == vip
     assert (await get(store, two[0])).tags == ("eu", "vip")
     assert (await get(store, two[1])).tags == ()
-    told = {e.task_id: e.data.get("tags") for e in await read_all(store) if "enqueued" in e.kind}
-    assert (told[two[0]], told[two[1]], told[general]) == (["eu", "vip"], None, ["vip"])
+    tags_of = {e.task_id: e.data.get("tags") for e in await read_all(store) if "enqueued" in e.kind}
+    assert (tags_of[two[0]], tags_of[two[1]], tags_of[general]) == (["eu", "vip"], None, ["vip"])
 
 
 async def test_a_claimed_task_has_them(store: Store) -> None:

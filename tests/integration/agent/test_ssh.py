@@ -47,7 +47,7 @@ class Fleet:
         self.driver = SshDriver(store, door, SystemClock(), secret_ids(), site.options)
 
     async def hosts(self, *names: str, user: str | None = None) -> list[str]:
-        """`user`: of the machine. None: each host is a machine of its own."""
+        """`user`: of the machine. None: each host is another machine."""
         entries = [
             HostEntry(name=name, driver="ssh", address=self.site.address(user or name))
             for name in names

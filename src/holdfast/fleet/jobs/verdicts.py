@@ -114,4 +114,4 @@ def pinned_digest(
         for host in hosts
         if host.driver is not HostDriver.AGENT
     ]
-    return digest_of(spec, definition, ids, matching, versions(spec.secrets), driven)
+    return digest_of(spec, definition, ids, matching, versions(spec.secrets), driven=driven)

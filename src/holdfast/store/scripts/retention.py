@@ -53,7 +53,7 @@ def prune_named(
 
 
 def prune_kept(dialect: Dialect, ids: Ids, now: float, *, limit: int) -> Script[int]:
-    """Deletes tasks whose type has a retention of its own, when it has passed. Returns how many."""
+    """Deletes tasks that are older than the retention of their type. Returns how many."""
     rows = yield call("ended_kept", now=now, limit=limit)
     if not rows:
         return 0

@@ -338,7 +338,7 @@ def digest(
     driven: tuple[tuple[str, str, str], ...] = (),
 ) -> str:
     secret_versions = versions(made.secrets) if found is None else found
-    return digest_of(made, TYPES[type_name], targets, blocks, secret_versions, driven)
+    return digest_of(made, TYPES[type_name], targets, blocks, secret_versions, driven=driven)
 
 
 def test_the_digest_is_a_marked_sha256() -> None:

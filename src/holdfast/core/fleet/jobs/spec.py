@@ -208,6 +208,7 @@ def digest_of(
     targets: Sequence[str],
     blocks: Sequence[Block],
     secret_versions: Mapping[str, Sequence[int]],
+    *,
     driven: Sequence[tuple[str, str, str]] = (),
 ) -> str:
     """What an approval is bound to. `type`: the definition that counts now. `targets`: the ids of the hosts.
