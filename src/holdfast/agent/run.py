@@ -92,7 +92,9 @@ class Run:
         )
 
 
-def result_of(offer: AgentOffer, state: str, reason: str = "") -> AgentResult:
+def result_of(
+    offer: AgentOffer, state: str, reason: str = "", *, is_unheard: bool = False
+) -> AgentResult:
     """A result without an end of a process. A token has one result, so its id is made of the token."""
     return AgentResult(
         id=f"r-{offer.token}",
@@ -100,6 +102,7 @@ def result_of(offer: AgentOffer, state: str, reason: str = "") -> AgentResult:
         token=offer.token,
         state=state,
         reason=reason_of(reason),
+        is_unheard=is_unheard,
     )
 
 

@@ -225,7 +225,7 @@ class Runs:
         run = Run(offer, Step.NONE)
         if finding is Finding.NEVER_STARTED:
             # The promise must outlive this process: the offer may still be on its way.
-            result = result_of(offer, "never_started", "the journal has no such token")
+            result = result_of(offer, "never_started", "the journal has no record", is_unheard=True)
             await self._journal.append(ref.token, OfferedRecord(offer), ExitedRecord(result))
             self.last_token = max(self.last_token, ref.token)
         else:

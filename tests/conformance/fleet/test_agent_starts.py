@@ -124,6 +124,24 @@ async def test_a_new_journal_is_marked_by_the_newest_token(store: Store) -> None
     assert await slot_of(store, agent.host_id) == (1, execution)
 
 
+async def test_a_copy_of_a_journal_does_not_make_a_command_start_twice(store: Store) -> None:
+    """Containers of one machine have one boot id, and those of one image one state folder."""
+    agents = make_agents(store)
+    first = TestAgent(agents, await enrol(agents, store, "web-1"))
+    [execution] = await add_job(store, [first.host_id])
+    await first.sync()
+    assert (await first.sync(**accept(execution))).go
+    started = await agents.start(first.host_id, AgentStart(boot_id="b0", journal_id="j0"), BY)
+    first.incarnation, first.seq = started.incarnation, 0
+    [asked] = (await first.sync()).probe
+    said = exited(execution, asked.token, state="never_started", exit_code=None, is_unheard=True)
+    answer = await first.sync(results=[said])
+    assert not answer.offers
+    assert not (await first.sync()).offers
+    assert (await get_task(store, execution)).status is Status.FAILED
+    assert await slot_of(store, first.host_id) == (1, execution)
+
+
 # -- outages -----------------------------------------------------------------------------------------
 
 

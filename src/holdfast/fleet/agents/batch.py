@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.core.decide import ended
 from holdfast.core.errors import CommandRefused, NodeFenced
-from holdfast.core.fleet.agents import rules as agent_rules
+from holdfast.core.fleet.agents import fencing, rules as agent_rules
 from holdfast.core.fleet.agents.facts import JobCommand, Run, SyncEffects, acked_token, named
 from holdfast.core.fleet.agents.offer_rules import Offered, next_offer, offer_of
 from holdfast.core.fleet.agents.wire import (
@@ -161,7 +161,7 @@ class _Batch:
         if row is None:
             self._refused[host_id] = unknown_node(host_id)
             return
-        reason = agent_rules.fenced(row.standing(slot, self._now), message)
+        reason = fencing.fenced(row.standing(slot, self._now), message)
         if reason is not None:
             self._refused[host_id] = NodeFenced(reason)
             self.figures["fenced"] += 1

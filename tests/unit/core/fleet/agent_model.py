@@ -15,8 +15,9 @@ from holdfast.core import codec, lease
 from holdfast.core.command import Abort, Command, Expire, Instruction
 from holdfast.core.decide import decide
 from holdfast.core.fleet.agents.facts import AgentStanding, JobCommand, Run, RunCommand
+from holdfast.core.fleet.agents.fencing import fenced
 from holdfast.core.fleet.agents.offer_rules import next_offer, offer_of
-from holdfast.core.fleet.agents.rules import fenced, judge
+from holdfast.core.fleet.agents.rules import judge
 from holdfast.core.fleet.agents.wire import (
     AgentOffer,
     AgentResult,

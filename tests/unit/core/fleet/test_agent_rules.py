@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from holdfast.core.command import Abort, Expire
 from holdfast.core.fleet.agents.facts import Run
+from holdfast.core.fleet.agents.fencing import fenced
 from holdfast.core.fleet.agents.offer_rules import Waits, may_start, next_offer, offer_of
-from holdfast.core.fleet.agents.rules import fenced, judge
+from holdfast.core.fleet.agents.rules import judge
 from holdfast.core.fleet.agents.wire import (
     AgentChunk,
     AgentResult,

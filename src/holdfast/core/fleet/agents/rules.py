@@ -37,7 +37,7 @@ from holdfast.core.fleet.agents.offer_rules import (
     may_start,
     reported,
 )
-from holdfast.core.fleet.agents.proofs import has_no_go, proves_end, proves_no_start
+from holdfast.core.fleet.agents.proofs import has_no_go, is_of_copy, proves_end, proves_no_start
 from holdfast.core.fleet.agents.result_rules import NO_START, command_of, late_json, with_outcome
 from holdfast.core.fleet.agents.run_output import StreamState, awaits_more, read_states
 from holdfast.core.fleet.agents.wire import (
@@ -49,8 +49,7 @@ from holdfast.core.fleet.agents.wire import (
     AgentWithdrawal,
     TokenRef,
 )
-from holdfast.core.fleet.model import Execution, HostState
-from holdfast.core.node_identity import SHUT_OUT
+from holdfast.core.fleet.model import Execution
 from holdfast.core.start_once import BEFORE_GO, RunPhase, phase_of
 from holdfast.core.task import RunId, Status
 from holdfast.core.transition import Ruling, Transition, new_event, with_versions
@@ -62,20 +61,9 @@ KILLED: Final = "cancelled_killed"
 NOT_STARTED: Final = "cancelled_before_start"
 _CONFIRMED: Final = frozenset({None, "cancelled_unconfirmed", NOT_STARTED})
 _CONTRADICTED: Final = "the journal of the host does not know what became of it"
-
-
-def fenced(standing: AgentStanding, message: AgentSync) -> str | None:
-    """Why the agent may not speak. None: it may."""
-    if standing.node_state in SHUT_OUT:
-        return f"the agent of host '{standing.host}' is {standing.node_state}"
-    if standing.host_state is HostState.GONE and standing.slot.claim_id is None:
-        return f"host '{standing.host}' was removed"
-    if message.incarnation != standing.incarnation:
-        return (
-            f"incarnation {message.incarnation} of the agent of host '{standing.host}' is not the current "
-            f"one ({standing.incarnation}): start again"
-        )
-    return None
+_OF_COPY: Final = (
+    "the agent does not know what it has accepted: two hosts may have copies of one state folder"
+)
 
 
 def judge(
@@ -226,7 +214,8 @@ class _Judge:
         if run is None or result.token in run.taken:
             return
         if result.state in NO_START and not proves_no_start(self._agent, run, result):
-            result = replace(result, state="unknown", reason=_CONTRADICTED)
+            reason = _OF_COPY if is_of_copy(run, result) else _CONTRADICTED
+            result = replace(result, state="unknown", reason=reason)
         is_proof = proves_end(self._agent, run, result)
         if not is_proof and not run.holds(result.token):
             return

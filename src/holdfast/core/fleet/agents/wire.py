@@ -117,6 +117,8 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     gaps: dict[str, list[tuple[int, int]]] = {}
     """(start, size) of bytes that the agent dropped, by stream."""
     reason: str = ""
+    is_unheard: bool = False
+    """Whether the journal has no record of the token at all."""
 
 
 class AgentCommandAck(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
