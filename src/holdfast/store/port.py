@@ -54,6 +54,10 @@ class RecordExists(RowExists):
     """The id of a feed record exists: of another process, or of an earlier run of the statement."""
 
 
+class Raced(Exception):
+    """A script found a row absent that another transaction has added meanwhile: `Store.run` runs it again."""
+
+
 class RowHeld(StoreBusy):
     """Another transaction holds a row for longer than a statement waits. Nothing was changed. Verbs that know
     the row name it in the message."""

@@ -19,6 +19,7 @@ from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.retention import HubRetention
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, RunId, Task
+from holdfast.errors import StoreBusy
 from holdfast.store import claims, inserts
 from holdfast.store.access import Access
 from holdfast.store.backlog import BacklogStore
@@ -32,7 +33,7 @@ from holdfast.store.feed import FeedStore
 from holdfast.store.groups import GroupStore
 from holdfast.store.interventions import InterventionStore
 from holdfast.store.links import LinkStore
-from holdfast.store.port import ROW_WAIT_SECONDS, Dialect, Driver, Rank, RowHeld, WatchedFile
+from holdfast.store.port import ROW_WAIT_SECONDS, Dialect, Driver, Raced, Rank, RowHeld, WatchedFile
 from holdfast.store.reads import Reads
 from holdfast.store.runs import (
     HELD_LEASE_SECONDS,
@@ -64,6 +65,8 @@ from holdfast.store.watch import StoreWatch
 T = TypeVar("T")
 
 
+RACES_MAX: Final = 5
+"""Runs of a script that raises `Raced`."""
 IN_TX_SECONDS: Final = 5.0
 """Time limit of a script in a caller's transaction, including waits for other transactions. Most tasks may
 run longer than this. So a step of `ctx.once` whose entry another run holds raises an error in the handler
@@ -288,16 +291,22 @@ class Store:
         repeatable: bool = False,
         wait_seconds: float = ROW_WAIT_SECONDS,
     ) -> T:
-        """Runs a script that writes, in one transaction. `small`: it takes no longer than a commit.
-        `repeatable`: a second run of a committed script returns the same answer and changes nothing, so the
-        commit needs no mark; such a script draws no ids. `wait_seconds`: see `Driver.write`."""
-        now = self.now()
-        return await self._driver.write(
-            lambda: make(self._dialect, self._ids, now),
-            small=small,
-            mark=None if repeatable else self._access.mark,
-            wait_seconds=wait_seconds,
-        )
+        """Runs a script that writes, in one transaction; again if it raises `Raced`. `small`: it takes no
+        longer than a commit. `repeatable`: a second run of a committed script returns the same answer and
+        changes nothing, so the commit needs no mark; such a script draws no ids. `wait_seconds`: see
+        `Driver.write`."""
+        for _ in range(RACES_MAX):
+            now = self.now()
+            try:
+                return await self._driver.write(
+                    partial(make, self._dialect, self._ids, now),
+                    small=small,
+                    mark=None if repeatable else self._access.mark,
+                    wait_seconds=wait_seconds,
+                )
+            except Raced:
+                continue
+        raise StoreBusy("other processes add rows of the same names: try again in a moment")
 
     async def run_in_tx(
         self, connection: object, make: Callable[[Dialect, Ids, float], Script[T]]

@@ -47,7 +47,6 @@ from holdfast.fleet.agents.parts import (
 )
 from holdfast.fleet.agents.rows import own
 from holdfast.fleet.agents.sources import JobCommands, SecretsOfJobs, StoredBlocks
-from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.secret_values import SecretValues
 from holdfast.metrics import Meter, NullMeter
 from holdfast.queue.by import By
@@ -57,7 +56,6 @@ from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import Work
 from holdfast.store.store import Store
 from holdfast.sync.access.token import Token
-from holdfast.sync.nodes import scripts as node_scripts
 from holdfast.sync.nodes.scripts import RegistrationOutcome
 from holdfast.sync.rows import event_of
 
@@ -149,10 +147,7 @@ class Agents:
             actor=by.actor,
             beside=by.beside,
         )
-        try:
-            host, registered = await self._store.run(script)
-        except (node_scripts.Raced, host_scripts.Raced):
-            host, registered = await self._store.run(script)  # it exists now
+        host, registered = await self._store.run(script)
         incarnation = _incarnation(host.name, registered)
         return AgentEnrolled(
             host_id=host.id,
@@ -176,10 +171,7 @@ class Agents:
             heartbeat_seconds=self.heartbeat_seconds,
             beside=by.beside,
         )
-        try:
-            host, registered, fence = await self._store.run(script)
-        except node_scripts.Raced:
-            host, registered, fence = await self._store.run(script)
+        host, registered, fence = await self._store.run(script)
         return AgentStarted(
             host_id=host.id,
             incarnation=_incarnation(host.name, registered),

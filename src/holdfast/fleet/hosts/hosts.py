@@ -35,7 +35,6 @@ IMPORT_BATCH: Final = 500
 """Hosts that one transaction of an import writes."""
 ERRORS_MAX: Final = 100
 """Errors that the answer to an import names."""
-RACES_MAX: Final = 5
 
 
 class ImportProblem(msgspec.Struct, frozen=True):
@@ -78,10 +77,7 @@ class Hosts:
             reason=by.reason,
             beside=by.beside,
         )
-        try:
-            return await self._store.run(script)
-        except scripts.Raced:
-            return await self._store.run(script)  # the host exists now: Conflict
+        return await self._store.run(script)
 
     async def edit(
         self,
@@ -215,11 +211,6 @@ class Hosts:
             reason=by.reason,
             beside=by.beside,
         )
-        for _ in range(RACES_MAX - 1):
-            try:
-                return await self._store.run(script)
-            except scripts.Raced:
-                continue  # another transaction added one of the hosts: it is changed instead
         return await self._store.run(script)
 
 

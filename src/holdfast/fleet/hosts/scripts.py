@@ -24,7 +24,7 @@ from holdfast.errors import BatchTooLarge, Conflict, NotFound, VersionConflict
 from holdfast.fleet.block_epoch import raise_epoch
 from holdfast.fleet.rows import HOSTS, own
 from holdfast.store.beside import Beside, begin, end
-from holdfast.store.port import Dialect
+from holdfast.store.port import Dialect, Raced
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.work import Work
 from holdfast.sync.rows import event_of
@@ -35,10 +35,6 @@ PAGE: Final = 5_000
 """Hosts that one statement reads of a whole inventory."""
 IDS_PAGE: Final = 10_000
 NO_FACTS: Final = "{}"
-
-
-class Raced(Exception):
-    """Another transaction added one of the hosts meanwhile: run again."""
 
 
 class Put(msgspec.Struct, frozen=True):
@@ -336,7 +332,7 @@ def _insert(hosts: Sequence[Host]) -> Script[None]:
         return
     added = yield call_rows(own("add_hosts"), [HOSTS.row(host) for host in hosts])
     if len(added) != len(hosts):
-        raise Raced
+        raise Raced  # another transaction has added one of the hosts
 
 
 def _write(hosts: Sequence[Host]) -> Script[None]:

@@ -71,10 +71,7 @@ async def register(
             entries=entries[start : start + BATCH],
             heartbeat_seconds=heartbeat_seconds,
         )
-        try:
-            hosts += await store.run(script)
-        except host_scripts.Raced:
-            hosts += await store.run(script)
+        hosts += await store.run(script)
     return hosts
 
 

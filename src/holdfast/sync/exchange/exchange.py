@@ -31,12 +31,12 @@ from holdfast.core.hub_rules import RULES, HubRules
 from holdfast.core.speaking import Voice
 from holdfast.core.task import DEFAULT_PROJECT, Task
 from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor
-from holdfast.errors import BatchTooLarge, InvalidInput, StoreBusy
+from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.feed import Reset
 from holdfast.store.store import Store
 from holdfast.sync.exchange import push_script
-from holdfast.sync.exchange.push_script import Push, Pushed, Raced, Undone
+from holdfast.sync.exchange.push_script import Push, Pushed, Undone
 from holdfast.sync.log import LogRow, write_log
 from holdfast.sync.names import resolve
 from holdfast.sync.rows import RegisteredNode, own, read_project, read_sync_rows
@@ -50,7 +50,6 @@ PULL_STEP: Final = 25
 FEED_PAGE: Final = 500
 FEED_PAGES: Final = 20
 """Pages of the feed that one call reads."""
-RACES_MAX: Final = 5
 DELETED: Final = "task.deleted"
 
 
@@ -221,14 +220,10 @@ class Exchange:
         return PushAnswer(pushed, await store.feed.head())
 
     async def _run(self, request: Push) -> Pushed:
-        for _ in range(RACES_MAX):
-            try:
-                return await self._store.run(partial(push_script.push, request=request))
-            except Undone as undone:
-                return Pushed(undone.results, undone.clock, False, False)
-            except Raced:
-                continue
-        raise StoreBusy("other nodes push tasks of the same names: try again in a moment")
+        try:
+            return await self._store.run(partial(push_script.push, request=request))
+        except Undone as undone:
+            return Pushed(undone.results, undone.clock, False, False)
 
     async def changes(self, project: str, cursor: str | None, limit: int) -> Changes:
         """One page of what changed after the cursor; without one, of all tasks."""

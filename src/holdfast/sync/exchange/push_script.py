@@ -28,7 +28,7 @@ from holdfast.core.speaking import Voice
 from holdfast.core.task import Status
 from holdfast.errors import InvalidInput
 from holdfast.store.columns import new_values
-from holdfast.store.port import Dialect
+from holdfast.store.port import Dialect, Raced
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply, tags
 from holdfast.store.scripts.holders import fences_of
@@ -78,10 +78,6 @@ class Undone(Exception):
         super().__init__("an item of an atomic push was refused")
         self.results = results
         self.clock = clock
-
-
-class Raced(Exception):
-    """Another push created a task of the same name meanwhile: run again."""
 
 
 def push(dialect: Dialect, ids: Ids, now: float, *, request: Push) -> Script[Pushed]:
@@ -337,7 +333,7 @@ def _write_tasks(
     rows = [state.rows[task_id].values() for task_id in sorted(state.written)]
     added = yield call_rows(own("add_sync_row"), rows)
     if created - {row[0] for row in added}:
-        raise Raced
+        raise Raced  # another push has created a task of the same name
     yield call_rows(own("write_sync_rows"), rows)
     if state.created:
         record_id = yield from dialect.record_ref(ids.record(state.work.now))

@@ -162,10 +162,7 @@ class Nodes:
             join_token_id=join_token_id,
             beside=by.beside,
         )
-        try:
-            outcome = await store.run(script)
-        except scripts.Raced:
-            outcome = await store.run(script)  # the node exists now
+        outcome = await store.run(script)
         start = outcome.start
         assert not isinstance(start, rules.Taken), "the script refuses it"
         if isinstance(start, rules.Cloned | rules.ShutOut):

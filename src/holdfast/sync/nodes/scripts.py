@@ -23,7 +23,7 @@ from holdfast.core.node_identity import NodeIdentity, NodeState
 from holdfast.core.task import Task
 from holdfast.errors import Conflict
 from holdfast.store.beside import Beside, begin, end
-from holdfast.store.port import Dialect
+from holdfast.store.port import Dialect, Raced
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.nodes import open_preferred
@@ -228,14 +228,10 @@ def _lock_held(node: str) -> Script[list[Task]]:
     return (yield call("lock_tasks", ids=[task.id for task in held]))
 
 
-class Raced(Exception):
-    """Another transaction registered the same new node meanwhile: run again."""
-
-
 def _write(
     new: NewNode, identity: NodeIdentity, token_id: str | None, now: float, before: int
 ) -> Script[None]:
-    """Writes the node if its incarnation is still `before`."""
+    """Writes the node if its incarnation is still `before`. Else another transaction has registered it."""
     written = yield call(
         own("write_node"),
         before=before,
