@@ -108,7 +108,7 @@ async def test_a_role_without_create_uses_an_existing_store(pg_dsn: str) -> None
 
 
 async def test_the_privileges_of_the_page_are_enough(pg_empty_dsn: str, tmp_path: Path) -> None:
-    of_database, of_owner = re.findall("```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    of_database, of_owner, *_ = re.findall("```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
     admin = await asyncpg.connect(pg_empty_dsn)
     try:
         await admin.execute(of_database)
