@@ -1,7 +1,8 @@
 """Creates and upgrades the tables on PostgreSQL.
 
 Promises: an up-to-date store is only read, so a role without the privilege to create tables can use it. One
-process migrates at a time. Never: creates or changes a table unless `create` is set.
+process migrates at a time, and the limits of other statements do not end it. Never: creates or changes a
+table unless `create` is set.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from holdfast.store.postgres import connection as postgres
 from holdfast.store.sql import Migration, load_migrations
 
 MIGRATION_LOCK: Final = 0x686F6C6466617374  # "holdfast"
+MIGRATION_SECONDS: Final = 86_400.0
+"""One migration, e.g. a new index of a large table, or the wait for another process that migrates."""
 
 
 async def migrate(connection: postgres.Connection, *, create: bool = True) -> None:
@@ -46,9 +49,12 @@ async def _applied(connection: postgres.Connection) -> dict[int, str] | None:
 
 async def _run_pending(connection: postgres.Connection) -> None:
     async with connection.transaction():
-        # Another process may be migrating, which may take long.
         await connection.execute("SET LOCAL lock_timeout = 0")
-        await connection.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
+        if connection.get_server_version().major >= 17:
+            await connection.execute("SET LOCAL transaction_timeout = 0")
+        await connection.execute(
+            f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})", timeout=MIGRATION_SECONDS
+        )
         applied = await _applied(connection)
         if applied is None:
             await connection.execute(schema.TABLE)
@@ -57,7 +63,7 @@ async def _run_pending(connection: postgres.Connection) -> None:
 
 
 async def _run(connection: postgres.Connection, migration: Migration) -> None:
-    await connection.execute(migration.text)
+    await connection.execute(migration.text, timeout=MIGRATION_SECONDS)
     await connection.execute(
         "INSERT INTO holdfast_migration VALUES ($1, $2, $3)",
         migration.number,
