@@ -159,7 +159,7 @@ RETURNING since;
 -- index: holdfast_agent_pkey, holdfast_task_gate, holdfast_execution_pkey, holdfast_job_pkey, holdfast_lease_pkey, holdfast_task_pkey, holdfast_project_pkey
 -- returns: host_id waiting due_at fence claim_id status incarnation node_state host_state block_epoch
 SELECT a.host_id, w.waiting, w.due_at,
-    l.fence, l.claim_id, t.status, n.incarnation, n.state AS node_state, h.state AS host_state,
+    l.fence, l.claim_id, l.status, n.incarnation, n.state AS node_state, h.state AS host_state,
     coalesce(p.block_epoch, 0) AS block_epoch
 FROM holdfast_agent a
 CROSS JOIN LATERAL (
@@ -170,8 +170,10 @@ CROSS JOIN LATERAL (
 JOIN holdfast_node n ON n.id = a.host_id
 JOIN holdfast_host h ON h.id = a.host_id
 LEFT JOIN holdfast_project p ON p.id = a.project
-LEFT JOIN holdfast_lease l ON l.resource = :slot::text || a.host_id
-LEFT JOIN holdfast_task t ON t.id = l.claim_id
+-- OFFSET 0: each slot is looked up, also if the statistics of leases are older than most of them.
+LEFT JOIN LATERAL (
+    SELECT s.fence, s.claim_id, t.status FROM holdfast_lease s LEFT JOIN holdfast_task t ON t.id = s.claim_id
+    WHERE s.resource = :slot::text || a.host_id OFFSET 0) l ON true
 WHERE a.host_id = ANY(:ids::text[]);
 
 -- name: count_slots
