@@ -31,7 +31,9 @@ from holdfast.app import sqlite_path
 from holdfast.clock import SystemClock
 from holdfast.config import find_url
 from holdfast.core.address import Scheme, scheme_of
-from holdfast.core.submit import encode_payload
+from holdfast.core.request import EnqueueRequest
+from holdfast.core.seconds import check_moment
+from holdfast.core.submit import submit
 from holdfast.django import outbox, results
 from holdfast.django.handlers import handler_of
 from holdfast.django.interface import BaseTaskBackend, TaskResultDoesNotExist, signals
@@ -73,12 +75,12 @@ class HoldfastBackend(BaseTaskBackend):
         """Enqueues a task, in the transaction of Django if there is one."""
         self.validate_task(task)
         clock = SystemClock()
-        task_id = fresh_ids().task(clock.now())
+        now = clock.now()
+        task_id = fresh_ids().task(now)
         made = results.new_result(
             task, task_id, self.alias, {"args": args, "kwargs": kwargs}, timezone.now()
         )
         payload = {"args": made.args, "kwargs": made.kwargs}
-        encode_payload(payload)  # What is too large is refused here, not after the commit.
         request: dict[str, Any] = {
             "type": task.module_path,
             "payload": payload,
@@ -88,6 +90,7 @@ class HoldfastBackend(BaseTaskBackend):
         if task.run_after is not None:
             after = task.run_after
             request["run_at"] = after if timezone.is_aware(after) else timezone.make_aware(after)
+        _refuse_wrong(request, task_id, now)
         if outbox.is_in_transaction(self.database):
             outbox.write(self.queue, self.database, self.alias, task_id, request)
         else:
@@ -97,17 +100,27 @@ class HoldfastBackend(BaseTaskBackend):
 
     def get_result(self, result_id: str) -> Any:
         """The state of a task, from any process."""
-        found = self.queue.sync.get_task(result_id)
+        found = self._in_store(result_id)
         if found is not None:
-            events = self.queue.sync.history(found.id)
-            given = results.django_task(found.type)
-            return results.result_of(found, given, self.alias, events)
+            return found
         waiting = outbox.find(self.database, result_id)
-        if waiting is None:
+        if waiting is not None:
+            request, at = waiting
+            given = results.django_task(request["type"])
+            return results.new_result(given, result_id, self.alias, request["payload"], at)
+        # It may have been forwarded between the two looks.
+        found = self._in_store(result_id)
+        if found is None:
             raise TaskResultDoesNotExist(result_id)
-        request, at = waiting
-        given = results.django_task(request["type"])
-        return results.new_result(given, result_id, self.alias, request["payload"], at)
+        return found
+
+    def _in_store(self, result_id: str) -> Any:
+        """The state of a task in the store. None if it is not there."""
+        found = self.queue.sync.get_task(result_id)
+        if found is None:
+            return None
+        events = self.queue.sync.history(found.id)
+        return results.result_of(found, results.django_task(found.type), self.alias, events)
 
     def check(self, **kwargs: Any) -> Iterable[Any]:
         """System checks: `manage.py check`."""
@@ -135,6 +148,13 @@ def band(priority: int) -> str:
     if priority > 0:
         return "high"
     return "normal" if priority == 0 else "low"
+
+
+def _refuse_wrong(request: dict[str, Any], task_id: str, now: float) -> None:
+    """Raises what the store would raise: after a commit it would be too late."""
+    run_at = request.get("run_at")
+    moment = None if run_at is None else check_moment("run_at", run_at)
+    submit(EnqueueRequest(**{**request, "run_at": moment}), task_id=task_id, now=now)
 
 
 def _refuse_file_of_django(url: str) -> None:

@@ -2,7 +2,8 @@
 
 Promises: a plain function runs in a thread, an async one in the event loop. Connections of Django that are
 too old or broken are closed before and after it. The signals `task_started` and `task_finished` are sent; an
-attempt that will be repeated is not finished.
+attempt that will be repeated is not finished. A receiver of `task_finished` that fails is logged by Django:
+the work is done, and another attempt would repeat it.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from msgspec.structs import replace
 from holdfast import BlockingContext, Context
 from holdfast.core import codec
 from holdfast.core.failure import from_exception
+from holdfast.core.submit import RESULT_BYTES_MAX, encode_payload
 from holdfast.core.task import Status, Task
 from holdfast.django.interface import TaskContext, signals
 from holdfast.django.results import result_of
+from holdfast.errors import HoldfastError
 
 
 def handler_of(given: Any, backend: str) -> Callable[..., Any]:
@@ -57,9 +60,9 @@ class _Call:
             except Exception as error:
                 if is_last(task):
                     ended = self._failed(task, error)
-                    signals.task_finished.send(self._sender, task_result=ended)
+                    signals.task_finished.send_robust(self._sender, task_result=ended)
                 raise
-            signals.task_finished.send(self._sender, task_result=self._done(task, value))
+            signals.task_finished.send_robust(self._sender, task_result=self._done(task, value))
             return value
         finally:
             close_old_connections()
@@ -74,9 +77,10 @@ class _Call:
             except Exception as error:
                 if is_last(task):
                     ended = self._failed(task, error)
-                    await signals.task_finished.asend(self._sender, task_result=ended)
+                    await signals.task_finished.asend_robust(self._sender, task_result=ended)
                 raise
-            await signals.task_finished.asend(self._sender, task_result=self._done(task, value))
+            done = self._done(task, value)
+            await signals.task_finished.asend_robust(self._sender, task_result=done)
             return value
         finally:
             await sync_to_async(close_old_connections)()
@@ -90,8 +94,13 @@ class _Call:
         return result_of(task, self._given, self._backend)
 
     def _done(self, task: Task, value: Any) -> Any:
-        done = replace(task, status=Status.COMPLETED, result_json=codec.dumps(value))
-        return self._result(done)
+        """The result of a function that has returned. A value that cannot be stored is a failure, which the
+        worker finds out too; then the work is not repeated."""
+        try:
+            text = encode_payload(value, what="result", limit=RESULT_BYTES_MAX)
+        except HoldfastError as error:
+            return self._failed(task, error)
+        return self._result(replace(task, status=Status.COMPLETED, result_json=text))
 
     def _failed(self, task: Task, error: Exception) -> Any:
         failure = codec.dumps(from_exception(task.type, error))

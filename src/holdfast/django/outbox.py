@@ -20,7 +20,13 @@ from typing import Any, Final
 from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError, close_old_connections, connections, transaction
+from django.db import (
+    DatabaseError,
+    InterfaceError,
+    close_old_connections,
+    connections,
+    transaction,
+)
 from django.utils import timezone
 
 from holdfast import TaskQueue
@@ -31,12 +37,26 @@ APP: Final = "holdfast.django"
 RELAY_SECONDS: Final = 5.0
 """How often a worker looks for rows that were left behind, and how old those are."""
 PAGE: Final = 100
+REFUSED_MAX: Final = 1_000
+"""Refused rows that a process remembers, to log each once."""
 log = logging.getLogger("holdfast.django")
 
 
 def is_in_transaction(database: str) -> bool:
-    """Whether this thread has an open transaction."""
+    """Whether this thread has an open transaction, or its next query opens one."""
+    return _is_atomic(database) or _is_by_hand(database)
+
+
+def _is_atomic(database: str) -> bool:
     return bool(connections[database].in_atomic_block)
+
+
+def _is_by_hand(database: str) -> bool:
+    """Whether the application commits itself: `set_autocommit(False)`, or AUTOCOMMIT in the settings."""
+    connection = connections[database]
+    if connection.connection is None:
+        return not connection.settings_dict["AUTOCOMMIT"]
+    return not connection.autocommit
 
 
 def write(
@@ -49,8 +69,12 @@ def write(
             "and run `manage.py migrate`"
         )
     row = _rows(database).create(task_id=task_id, backend=backend, request_json=_encoded(request))
-    # Robust: an error of the store must not fail a request whose transaction has committed.
-    transaction.on_commit(lambda: _forward_now(queue, database, row), using=database, robust=True)
+    if _is_atomic(database):
+        # Robust: an error of the store must not fail a request whose transaction has committed.
+        transaction.on_commit(
+            lambda: _forward_now(queue, database, row), using=database, robust=True
+        )
+    # Otherwise Django does not say when the application commits: a worker forwards the row.
 
 
 def find(database: str, task_id: str) -> tuple[dict[str, Any], datetime] | None:
@@ -103,6 +127,7 @@ class Relay:
         self._queue = queue
         self._database = database
         self._backend = backend
+        self._refused: set[int] = set()
 
     async def running(self) -> AsyncIterator[Relay]:
         """A start hook of workers."""
@@ -112,23 +137,27 @@ class Relay:
         await asyncio.wait([relaying])
 
     async def _relay_always(self) -> None:
+        """In a thread apart: async handlers share that of `sync_to_async`, and would wait for the store."""
         while True:
             try:
-                await sync_to_async(self.relay)()
-            except (HoldfastError, DatabaseError):
+                await sync_to_async(self.relay, thread_sensitive=False)()
+            except Exception:
+                # Of Django, its database or the store. The rows wait.
                 log.exception(
                     "the outbox was not forwarded; the next try is in %g s", RELAY_SECONDS
                 )
             await asyncio.sleep(RELAY_SECONDS)
 
     def _forwarded(self, row: Any) -> bool:
-        """Forwards a row. One that the store refuses must not hold up the others."""
+        """Forwards a row. One that cannot be enqueued must not hold up the others."""
         try:
             forward(self._queue, self._database, row)
-        except StoreUnavailable:
+        except (StoreUnavailable, DatabaseError, InterfaceError):
             raise
-        except HoldfastError:
-            log.exception("task %s stays in the outbox: the store refuses it", row.task_id)
+        except Exception as error:
+            if row.id not in self._refused and len(self._refused) < REFUSED_MAX:
+                self._refused.add(row.id)
+                log.warning("task %s stays in the outbox: %r", row.task_id, error)
             return False
         return True
 
@@ -139,7 +168,10 @@ class Relay:
         try:
             before = timezone.now() - timedelta(seconds=RELAY_SECONDS)
             found = _rows(self._database).filter(backend=self._backend, created_at__lt=before)
-            rows = list(found.order_by("id")[:PAGE])
-            return sum([self._forwarded(row) for row in rows])
+            done, rows = 0, list(found.order_by("id")[:PAGE])
+            while rows:
+                done += sum([self._forwarded(row) for row in rows])
+                rows = list(found.filter(id__gt=rows[-1].id).order_by("id")[:PAGE])
+            return done
         finally:
             close_old_connections()

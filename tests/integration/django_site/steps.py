@@ -13,11 +13,11 @@ from django.db import transaction
 from django.test import TestCase
 from django.utils import timezone
 from shop.models import Order
-from shop.tasks import NoSuchOrder, count, pay, remind
+from shop.tasks import NoSuchOrder, announce, count, pay, remind, report
 
-from holdfast.django import interface
+from holdfast.django import interface, outbox
 from holdfast.django.models import OutboxEntry
-from holdfast.errors import PayloadTooLarge
+from holdfast.errors import InvalidInput, PayloadTooLarge
 
 backend = interface.tasks.task_backends["default"]
 Status = interface.ResultStatus
@@ -85,6 +85,15 @@ def prepare() -> dict[str, str]:
         pass
     else:
         raise AssertionError("refused before the commit")
+    century = timezone.now() + timedelta(days=36_500)
+    try:
+        with transaction.atomic():
+            pay.using(run_after=century).enqueue("late")
+    except InvalidInput:
+        pass
+    else:
+        raise AssertionError("refused before the commit")
+    by_hand()
     with transaction.atomic():  # as in a TestCase
         with TestCase.captureOnCommitCallbacks(execute=True):
             tested = count.enqueue()
@@ -99,7 +108,7 @@ def prepare() -> dict[str, str]:
     assert (stored[mail.id].queue, stored[mail.id].priority.name) == ("mail", "CRITICAL")
     assert stored[later.id].due_at - stored[later.id].created_at > 3_000
     assert pay.get_result(kept.id).kwargs == {"amount": 3}
-    assert len(seen) == 9
+    assert len(seen) == 11
     return {
         "direct": direct.id,
         "kept": kept.id,
@@ -107,7 +116,25 @@ def prepare() -> dict[str, str]:
         "acount": made.id,
         "mail": mail.id,
         "later": later.id,
+        "report": report.enqueue().id,
+        "announce": announce.enqueue().id,
     }
+
+
+def by_hand() -> None:
+    """Transactions without `atomic`."""
+    transaction.set_autocommit(False)
+    undone = count.enqueue()
+    transaction.rollback()
+    kept = count.enqueue()
+    assert kept.id not in ids_in_store(), "nothing before the commit"
+    transaction.commit()
+    transaction.set_autocommit(True)
+    [row] = OutboxEntry.objects.all()
+    assert row.task_id == kept.id
+    outbox.forward(backend.queue, "default", row)
+    assert kept.id in ids_in_store()
+    assert undone.id not in ids_in_store()
 
 
 def crash() -> dict[str, str]:
@@ -128,9 +155,11 @@ def age() -> dict[str, str]:
     """Makes the rows of the outbox old enough for a worker to forward them."""
     old = timezone.now() - timedelta(minutes=1)
     [row] = OutboxEntry.objects.all()
-    # Before it in line: one that the store refuses, which must not hold up the others.
-    OutboxEntry.objects.create(
-        id=-1, task_id="refused", backend="default", request_json='{"type": "none"}'
+    # Before it in line: more than a page of those that the store refuses, which must not hold up the others.
+    requests = ['{"type": "none", "option": 1}', "no JSON", *['{"type": "none"}'] * outbox.PAGE]
+    OutboxEntry.objects.bulk_create(
+        OutboxEntry(id=-n, task_id=f"refused-{n}", backend="default", request_json=request)
+        for n, request in enumerate(requests, 1)
     )
     OutboxEntry.objects.update(created_at=old)
     assert row.task_id not in ids_in_store()
@@ -140,7 +169,7 @@ def age() -> dict[str, str]:
 
 def results(ids: dict[str, str]) -> dict[str, Any]:
     """After the worker has run everything."""
-    for name in ("kept", "count", "acount", "mail", "direct"):
+    for name in ("kept", "count", "acount", "mail", "direct", "report", "announce"):
         backend.queue.sync.wait_task(ids[name], timeout=60)
     while backend.queue.sync.get_task(ids["crashed"]) is None:
         backend.queue.sync.wait_task(pay.enqueue("kept").id, timeout=60)
@@ -161,7 +190,15 @@ def results(ids: dict[str, str]) -> dict[str, Any]:
     assert backend.get_result(ids["mail"]).return_value == [1, ids["mail"], "ann"]
     assert asyncio.run(remind.aget_result(ids["later"])).status == Status.READY
     assert backend.get_result(ids["crashed"]).status == Status.SUCCESSFUL, "the worker forwarded it"
-    assert [entry.task_id for entry in OutboxEntry.objects.all()] == ["refused"]
+    assert OutboxEntry.objects.count() == outbox.PAGE + 2, "those that were refused"
+    reported = backend.queue.sync.get_task(ids["report"])
+    assert reported is not None
+    assert reported.attempts == 1, "its work is done: another attempt would repeat it"
+    assert backend.get_result(ids["report"]).errors[0].exception_class.__name__ == (
+        "UnserialisablePayload"
+    )
+    announced = backend.get_result(ids["announce"])
+    assert (announced.status, announced.attempts) == (Status.SUCCESSFUL, 1)
     fresh = pay.enqueue("kept")
     backend.queue.sync.wait_task(fresh.id, timeout=60)
     fresh.refresh()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.django.interface import tasks
+from holdfast.django.interface import signals, tasks
 from shop.models import Order
 
 task: Any = tasks.task
@@ -28,3 +28,22 @@ def remind(context: Any, name: str) -> list[Any]:
 @task
 async def count() -> int:
     return int(await Order.objects.acount())
+
+
+@task
+def report() -> Any:
+    """Its result has no form in JSON."""
+    return object()
+
+
+@task
+def announce() -> None:
+    """A receiver of `task_finished` fails for it."""
+
+
+def fail(task_result: Any, **_: Any) -> None:
+    if task_result.task == announce:
+        raise RuntimeError("a receiver fails")
+
+
+signals.task_finished.connect(fail)
