@@ -1,7 +1,7 @@
 """The epoch of a project's blocks: it rises with every change after which they may match other hosts.
 
 Promises: blocks that were read after an epoch count as long as the epoch is the same. Agents say with each
-sync which epoch they know.
+sync which epoch they know. No host that the change forbids starts after its commit.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from holdfast.fleet.rows import own
+from holdfast.fleet.starts import hold_starts
 from holdfast.store.script import Script, call
 
 
@@ -23,7 +24,9 @@ def read_epoch(project: str) -> Script[int]:
 
 
 def raise_epoch(project: str, now: float) -> Script[int]:
-    """Returns the new epoch. Locks the project: it runs behind other rows, before audit and feed."""
+    """Returns the new epoch. Holds starts and locks the project: it runs behind other rows, before audit and
+    feed."""
+    yield from hold_starts()
     rows = yield call(own("raise_block_epoch"), id=project, now=now)
     epoch: int = rows[0][0]
     return epoch

@@ -242,3 +242,25 @@ async def test_a_run_of_before_the_backup_is_asked_about_and_not_offered_again(
     assert failure is not None
     assert failure.kind is FailureKind.LOST
     assert (await slot_of(store, agent.host_id)) == (40, None)
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+async def test_a_host_that_has_left_service_since_its_offer_gets_no_go(
+    store: Store, is_removed: bool
+) -> None:
+    agents = make_agents(store)
+    agent = TestAgent(agents, await enrol(agents, store, "web-1"))
+    [execution] = await add_job(store, [agent.host_id])
+    assert (await agent.sync()).offers
+    if is_removed:
+        await Hosts(store).remove(agent.host_id, BY)
+    else:
+        await Hosts(store).edit(agent.host_id, BY, state="cordoned")
+    answer = await agent.sync(**accept(execution))
+    assert (answer.go, [one.reason for one in answer.withdraw]) == (
+        [],
+        ["the host is out of service"],
+    )
+    task = await get_task(store, execution)
+    assert (task.status, task.attempts) == (Status.QUEUED, 0)
+    assert (await slot_of(store, agent.host_id))[1] is None

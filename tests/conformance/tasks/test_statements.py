@@ -163,6 +163,8 @@ def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
             "live_positions",
             "lock_names",
             "share_names",
+            "share_starts",
+            "hold_starts",
             "schema_number",
             "projects",
             "prune_nodes",
@@ -553,6 +555,7 @@ CHANGES = re.compile(r"(?:Insert|Update|Delete|Merge) on ")
 HARMLESS = {
     # They set an option, take a lock, send a hint, or query the server. They change no row.
     *("set_config", "pg_notify", "pg_advisory_xact_lock", "pg_advisory_xact_lock_shared"),
+    "pg_try_advisory_xact_lock_shared",
     *("pg_control_system", "pg_current_wal_lsn", "pg_is_in_recovery"),
 }
 

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from holdfast.core.decide import ended
 from holdfast.core.errors import CommandRefused, NodeFenced
-from holdfast.core.fleet.agents import fencing, rules as agent_rules
-from holdfast.core.fleet.agents.facts import JobCommand, Run, SyncEffects, acked_token, named
+from holdfast.core.fleet.agents import facts, fencing, rules as agent_rules
+from holdfast.core.fleet.agents.facts import AgentStanding, JobCommand, Run, SyncEffects
 from holdfast.core.fleet.agents.offer_rules import Offered, next_offer, offer_of
 from holdfast.core.fleet.agents.wire import (
     AgentBlock,
@@ -39,6 +39,7 @@ from holdfast.fleet.agents.outputs import RunOutputs
 from holdfast.fleet.agents.parts import AgentMessage, SyncAnswer, Synced, SyncParts
 from holdfast.fleet.agents.rows import (
     AgentRow,
+    changed_slots,
     lock_agents,
     own,
     read_jobs,
@@ -46,8 +47,10 @@ from holdfast.fleet.agents.rows import (
     read_slots,
     save_slots,
     write_runs,
+    write_syncs,
 )
 from holdfast.fleet.block_epoch import read_epochs
+from holdfast.fleet.starts import share_starts
 from holdfast.store.port import Dialect, RowHeld
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
@@ -106,7 +109,9 @@ class _Batch:
 
     def load(self) -> Script[None]:
         """Locks the agents, what their messages name, and their slots, in the order of all transactions. An
-        agent with a row that another transaction holds is refused."""
+        agent with a row that another transaction holds is refused, and one that asks for a start while starts
+        are held."""
+        may_start = yield from share_starts()
         self._agents, held = yield from lock_agents(self._messages)
         for host_id, host in held.items():
             self._refuse_held(host_id, host)
@@ -114,7 +119,9 @@ class _Batch:
         for host_id, message in self._messages.items():
             if host_id not in held:
                 self._check(host_id, message, self._agents.get(host_id), slots.get(host_id))
-        self._names = {host: named(self._messages[host]) for host in self._heard}
+                if host_id not in self._refused and not may_start and facts.asks_for_start(message):
+                    self._refuse_held(host_id, self._agents[host_id].host)
+        self._names = {host: facts.named(self._messages[host]) for host in self._heard}
         for host, names in self._names.items():
             if host in slots and (claim_id := slots[host].claim_id) is not None:
                 names.add(claim_id)
@@ -166,15 +173,19 @@ class _Batch:
             self._refused[host_id] = NodeFenced(reason)
             self.figures["fenced"] += 1
 
+    def _standing(self, host_id: str) -> AgentStanding:
+        return self._agents[host_id].standing(self._slots.get(host_id), self._now)
+
     @property
     def _heard(self) -> list[str]:
         return [host for host in self._messages if host not in self._refused]
 
     def _read_runs(self, ids: Collection[str]) -> Script[None]:
-        """The executions of tasks that are loaded, with their jobs."""
-        self._executions.update((yield from read_runs([i for i in ids if i in self._work.tasks])))
-        missing = {one.job_id for one in self._executions.values()} - self._jobs.keys()
-        jobs = yield from read_jobs(missing)
+        """The executions of tasks that are loaded, with their jobs, which are read behind the locks of the
+        tasks: a halt that was committed before is seen."""
+        found = yield from read_runs([i for i in ids if i in self._work.tasks])
+        self._executions.update(found)
+        jobs = yield from read_jobs({one.job_id for one in found.values()})
         for job in jobs.values():
             self._jobs[job.id] = JobCommand(job, self._parts.command_of(job))
 
@@ -193,10 +204,9 @@ class _Batch:
         blocked_by = yield from self._parts.blocks.verdicts(waiting, self._epochs, self._now)
         for host_id in self._heard:
             message = self._messages[host_id]
-            slot = self._slots.get(host_id)
-            standing = self._agents[host_id].standing(slot, self._now)
             names = self._names[host_id]
             found = {name: run for name in names if (run := self._run(name)) is not None}
+            standing = self._standing(host_id)
             effects = agent_rules.judge(standing, message, found, self._now, blocked_by)
             self._effects[host_id] = effects
             self._move(effects.rulings)
@@ -330,15 +340,11 @@ class _Batch:
         self.figures["output"] += placed.received
         self.figures["folded"] += placed.folded
         yield from self._renew()
-        yield from save_slots(self._changed_slots(), self._now)
+        slots = [(self._standing(host).slot, one.slot) for host, one in self._effects.items()]
+        yield from save_slots(changed_slots(slots, self._now), self._now)
         yield from write_runs(self._changed.values())
-        agents: list[tuple[Any, ...]] = [
-            (host, max(self._agents[host].agent.seq, message.seq), message.block_epoch)
-            for host, message in sorted(self._messages.items())
-            if host in self._effects
-        ]
-        if agents:
-            yield call_rows(own("write_agents"), agents, now=self._now)
+        heard = [(self._agents[host].agent, self._messages[host]) for host in self._effects]
+        yield from write_syncs(heard, self._now)
         yield from apply.finish(self._work, record_id, dialect)
 
     def _renew(self) -> Script[None]:
@@ -358,17 +364,6 @@ class _Batch:
                     rows.append((run.task_id, run.fence))
         if rows:
             yield call_rows("extend_leases", sorted(rows), until=until)
-
-    def _changed_slots(self) -> list[LeaseRow]:
-        changed = []
-        for host_id, effects in self._effects.items():
-            before = self._agents[host_id].standing(self._slots.get(host_id), self._now).slot
-            after = effects.slot
-            if after.claim_id is not None and after.expires_at - self._now < after.ttl_seconds / 2:
-                after = replace(after, expires_at=self._now + after.ttl_seconds)
-            if after != before:
-                changed.append(after)
-        return changed
 
     # -- answering -------------------------------------------------------------------------------------
 
@@ -396,5 +391,5 @@ class _Batch:
             acks=effects.acks,
             log_next=effects.log_next,
             probe=effects.probe,
-            acked_token=acked_token(effects.slot, message),
+            acked_token=facts.acked_token(effects.slot, message),
         )

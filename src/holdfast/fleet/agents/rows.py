@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from holdfast.core.fleet.agents.facts import AgentStanding
+from holdfast.core.fleet.agents.wire import AgentSync
 from holdfast.core.fleet.model import SLOT, Agent, Execution, HostState, Job
 from holdfast.core.lease import LeaseRow
 from holdfast.core.node_identity import NodeState
@@ -67,6 +68,18 @@ def read_slots(hosts: Iterable[str], *, lock: bool) -> Script[dict[str, LeaseRow
     return {row[0].removeprefix(SLOT): LeaseRow(*row) for row in rows}
 
 
+def changed_slots(pairs: Iterable[tuple[LeaseRow, LeaseRow]], now: float) -> list[LeaseRow]:
+    """The slots that are to be written, of pairs of before and after. One that is held is renewed in the
+    second half of its time."""
+    changed = []
+    for before, after in pairs:
+        is_late = after.claim_id is not None and after.expires_at - now < after.ttl_seconds / 2
+        slot = replace(after, expires_at=now + after.ttl_seconds) if is_late else after
+        if slot != before:
+            changed.append(slot)
+    return changed
+
+
 def save_slots(slots: Sequence[LeaseRow], now: float) -> Script[None]:
     rows: list[tuple[Any, ...]] = [
         (
@@ -83,6 +96,15 @@ def save_slots(slots: Sequence[LeaseRow], now: float) -> Script[None]:
     ]
     if rows:
         yield call_rows(own("save_slots"), rows, now=now)
+
+
+def write_syncs(heard: Iterable[tuple[Agent, AgentSync]], now: float) -> Script[None]:
+    """The newest sync of each agent."""
+    rows: list[tuple[Any, ...]] = sorted(
+        (agent.host_id, max(agent.seq, sync.seq), sync.block_epoch) for agent, sync in heard
+    )
+    if rows:
+        yield call_rows(own("write_agents"), rows, now=now)
 
 
 def read_runs(ids: Collection[str]) -> Script[dict[str, Execution]]:

@@ -23,6 +23,7 @@ from holdfast.core.ids import Ids
 from holdfast.errors import BatchTooLarge, Conflict, NotFound, VersionConflict
 from holdfast.fleet.block_epoch import raise_epoch
 from holdfast.fleet.rows import HOSTS, own
+from holdfast.fleet.starts import hold_starts
 from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect, Raced
 from holdfast.store.script import Script, call, call_rows
@@ -130,6 +131,7 @@ def put(
     changed = [(old, host) for old, host in written if old.state is not HostState.GONE]
     yield from _check_room(project, len(new) + len(returned))
     yield from _insert(new)
+    yield from _hold_starts(written)
     yield from _write([host for _, host in written])
     yield from write_facts([(host.id, host.facts_json) for host in returned])
     yield from _end_agents(written, work.now)
@@ -171,6 +173,7 @@ def change(
     host = _merged(old, edit, now)
     work = Work(now)
     if host != old:
+        yield from _hold_starts([(old, host)])
         yield from _write([host])
         yield from _end_agents([(old, host)], now)
         if host.state is HostState.GONE:
@@ -182,6 +185,12 @@ def change(
     yield from end(beside, host, now)
     yield from work.save(dialect, ids.record(now))
     return host
+
+
+def _hold_starts(written: Sequence[tuple[Host, Host]]) -> Script[None]:
+    """A host that leaves service, or gets another driver, starts nothing after this commit."""
+    if any((old.state, old.driver) != (host.state, host.driver) for old, host in written):
+        yield from hold_starts()
 
 
 def _end_agents(written: Sequence[tuple[Host, Host]], now: float) -> Script[None]:

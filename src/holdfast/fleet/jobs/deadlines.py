@@ -49,12 +49,14 @@ from holdfast.fleet.jobs.job_rows import (
     executions,
     lock_job,
     rollout_of,
+    tasks_of,
     with_rollout,
     write_job,
 )
 from holdfast.fleet.jobs.outbox import announce
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.jobs.verdicts import BlocksInForce, read_blocks
+from holdfast.fleet.jobs.window import in_window
 from holdfast.fleet.rows import BLOCKS
 from holdfast.metrics import Meter
 from holdfast.store.port import Dialect
@@ -176,6 +178,8 @@ def _release(
         if changed.approval_state not in GRANTED:
             work = Work(now)
             work.mention(events)
+            # A go that another transaction gives commits before this, or finds that the job waits.
+            yield from tasks_of((yield from in_window(job_id)), lock=True)
             moved = yield from _wait_for_people(changed, holder=holder)
             yield from write_job(job, changed)
             yield from work.save(dialect, ids.record(now))

@@ -23,6 +23,7 @@ from holdfast.core.fleet.commands.secrets import SecretRef
 from holdfast.core.fleet.model import Agent, Execution, HostState, Job
 from holdfast.core.lease import LeaseRow
 from holdfast.core.node_identity import NodeState
+from holdfast.core.start_once import RunPhase
 from holdfast.core.task import LEASED, RunId, Task
 from holdfast.core.transition import Ruling
 
@@ -159,6 +160,16 @@ def named(message: AgentSync) -> set[str]:
     """The executions that a message names."""
     parts = (message.accepts, message.running, message.chunks, message.results, message.refuses)
     return {one.execution for part in parts for one in part}
+
+
+def asks_for_start(message: AgentSync) -> bool:
+    """Whether the answer may let an execution start: a go, or an offer."""
+    is_free = message.capacity > 0 and not message.running
+    return (
+        bool(message.accepts)
+        or is_free
+        or any(r.phase == RunPhase.ACCEPTED for r in message.running)
+    )
 
 
 def acked_token(slot: LeaseRow, message: AgentSync) -> int:

@@ -122,8 +122,7 @@ class _Judge:
             if run.task.status is Status.STUCK:
                 self._going_on(run, RunPhase.GO)
             self._go(ref)
-        elif (refusal := may_start(run, self._now, self._blocked_by)) is not None:
-            reason = refusal.reason if isinstance(refusal, Waits) else refusal.detail
+        elif (reason := self._why_not(run)) is not None:
             self._order(run, Release(reason))
             self._withdraw(ref, reason)
         else:
@@ -340,12 +339,15 @@ class _Judge:
         its command may still start: else the agent says that it has not started it."""
         if run.execution.go_at is None:
             return True
+        return run.job.command.is_idempotent and self._why_not(run) is None
+
+    def _why_not(self, run: Run) -> str | None:
+        """Why the run may not start now."""
         standing = self._standing
-        return (
-            run.job.command.is_idempotent
-            and is_in_service(standing.node_state, standing.host_state)
-            and may_start(run, self._now, self._blocked_by) is None
-        )
+        if not is_in_service(standing.node_state, standing.host_state):
+            return "the host is out of service"
+        refusal = may_start(run, self._now, self._blocked_by)
+        return refusal.reason if isinstance(refusal, Waits) else refusal and refusal.detail
 
     # -- changes ---------------------------------------------------------------------------------------
 
