@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from holdfast import TaskQueue, Unique
-from holdfast.errors import InvalidInput
+from holdfast.errors import BadConfig, InvalidInput
 from tests.integration.retry_app import unique_in_process
 
 
@@ -29,6 +29,31 @@ async def test_a_type_has_a_window_and_an_enqueue_another(url: str) -> None:
         assert [handle.created for handle in many] == [True, False]
         with pytest.raises(InvalidInput, match="unique is 'ended'"):
             await queue.enqueue("sync", {"customer": 3}, unique="ended")  # type: ignore[arg-type]
+
+
+async def test_a_window_by_no_argument_of_the_type_is_refused(url: str) -> None:
+    """All tasks of the type would share it, and all but one would be dropped."""
+    queue, elsewhere = TaskQueue(url), TaskQueue(url)
+    wrong = Unique(until="ended", by="customr")
+
+    async def sync(customer: int) -> None: ...
+
+    async def loose(**arguments: int) -> None: ...
+
+    with pytest.raises(BadConfig, match="chosen by 'customr', which is not an argument"):
+        queue.task(unique=wrong)(sync)
+    queue.task(sync)
+    queue.task(unique=wrong)(loose)
+    async with queue, elsewhere.producer():
+        # A store in memory belongs to one queue.
+        for one in (queue,) if url == "sqlite://" else (queue, elsewhere):
+            with pytest.raises(InvalidInput, match=r"\(it has: customer\)"):
+                await one.enqueue("sync", {"customer": 1}, unique=wrong)
+            with pytest.raises(InvalidInput, match=r"\(it has: customer\)"):
+                await one.enqueue_many(
+                    [{"type": "sync", "payload": {"customer": 1}, "unique": wrong}]
+                )
+        assert (await queue.enqueue("loose", {"customr": 1})).created
 
 
 async def test_a_process_of_a_handler_enqueues_into_a_window(url: str) -> None:

@@ -6,6 +6,7 @@ enqueue, by the task that holds it; nothing is written when that task starts or 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -14,12 +15,13 @@ from msgspec.structs import force_setattr
 from holdfast.core import codec
 from holdfast.core.check import check_name, shown
 from holdfast.core.seconds import Seconds, check_span
-from holdfast.core.task import ENDED, Status, Task
-from holdfast.errors import InvalidInput
+from holdfast.core.task import ENDED, Task
+from holdfast.errors import HoldfastError, InvalidInput
 
 BY_MAX: Final = 20
 """Arguments that a window is chosen by."""
-WAITING: Final = frozenset({Status.BLOCKED, Status.QUEUED})
+NO_ARGUMENTS: Final = "{}"
+"""The payload of a call without arguments. A caller may leave it out."""
 
 
 class Unique(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,9 +61,10 @@ class Unique(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def window_key(unique: Unique, payload_json: str) -> str:
     """What tasks of one window share, beside their project and type."""
+    text = NO_ARGUMENTS if payload_json == "null" else payload_json
     if not unique.by:
-        return codec.digest(payload_json)
-    payload = codec.loads(payload_json)
+        return codec.digest(text)
+    payload = codec.loads(text)
     if not isinstance(payload, dict):
         raise InvalidInput(
             f"the payload is {shown(payload)}: a unique window by arguments needs an object with them"
@@ -72,7 +75,24 @@ def window_key(unique: Unique, payload_json: str) -> str:
 def is_taken(unique: Unique, holder: Task, taken_at: float, now: float) -> bool:
     """Whether the window of a new task is taken by the task that holds it."""
     if unique.period is not None:
-        return now < taken_at + unique.period
-    if unique.until == "started":
-        return holder.status in WAITING and holder.started_at is None
+        # A window that begins later than it is long was taken while the clock was wrong.
+        return abs(now - taken_at) < unique.period
+    if unique.until == "started" and holder.started_at is not None:
+        return False
     return holder.status not in ENDED
+
+
+def check_chosen(
+    unique: Unique | None, task_type: str, names: Collection[str] | None, wrong: type[HoldfastError]
+) -> None:
+    """Refuses a window that is chosen by what no task of the type has: all its tasks would share one window.
+    `names`: the arguments of the type. None: any."""
+    if unique is None or names is None:
+        return
+    for name in unique.by:
+        if name not in names:
+            known = ", ".join(sorted(names)) or "none"
+            raise wrong(
+                f"the unique window of task '{task_type}' is chosen by '{name}', which is not an argument of "
+                f"it (it has: {known}): correct `by`"
+            )

@@ -25,7 +25,7 @@ from holdfast.core.seconds import Seconds, check_seconds, check_span
 from holdfast.core.submit import ATTEMPTS_MAX, encode_payload
 from holdfast.core.tags import check_tags
 from holdfast.core.task import Priority
-from holdfast.core.unique import Unique
+from holdfast.core.unique import Unique, check_chosen
 from holdfast.engine.handlers import Handler, Handlers, Isolation, TypeConfig
 from holdfast.engine.retry_choice import RetryDelay, check_portable, retry_choice
 from holdfast.engine.worker_hooks import WorkerHooks
@@ -102,6 +102,8 @@ class Definitions:
         cron, timezone = options.get("cron"), options.get("timezone", "UTC")
         schedule = None if cron is None else schedule_of(handler, spec_of(cron), timezone)
         retries = retry_choice(options)
+        names = None if handler.parameters is None else handler.parameters.names
+        check_chosen(handler.config.unique, handler.type, names, BadConfig)
         if handler.isolation is Isolation.PROCESS:
             check_portable(handler.type, retries)
         self.handlers.add(replace(handler, retries=retries))

@@ -6,7 +6,7 @@ raises UnknownType.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Final
@@ -23,7 +23,7 @@ from holdfast.core.request import EnqueueRequest
 from holdfast.core.seconds import Seconds, check_moment, check_span, in_seconds
 from holdfast.core.tags import check_tags
 from holdfast.core.task import EXTERNAL, NO_TIMEOUT, Priority, TaskOptions
-from holdfast.core.unique import Unique
+from holdfast.core.unique import Unique, check_chosen
 from holdfast.engine.argument_schema import check_by_schema
 from holdfast.engine.blocking_group_handle import BlockingGroupHandle
 from holdfast.engine.group_handle import GroupHandle
@@ -88,6 +88,10 @@ class KnownTypes:
             defaulted.add("progress_timeout_seconds")
         if options.unique is UNSET:
             defaulted.add("unique")
+        else:
+            check_chosen(
+                check_unique(options.unique), type, self._names(config, type), InvalidInput
+            )
         return EnqueueRequest(
             type=type,
             payload=payload,
@@ -116,6 +120,15 @@ class KnownTypes:
             fair=config.fair,
             defaulted=frozenset(defaulted),
         )
+
+    def _names(self, config: TypeConfig, type_name: str) -> Collection[str] | None:
+        """The names of the arguments of a type. None: any, or not known."""
+        known = self.parameters(type_name)
+        if known is not None:
+            return known.names
+        schema = config.arguments or {}
+        is_closed = schema.get("additionalProperties") is False
+        return schema.get("properties") if is_closed else None
 
     def _progress_timeout(
         self, config: TypeConfig, given: Seconds | UnsetType | None

@@ -80,16 +80,21 @@ def _insert(
     into: NewGroup | None = None,
 ) -> Script[list[Inserted]]:
     yield from begin(beside, now)
+    answers: dict[str, Inserted] = {}
     if into is not None:
-        yield from groups.add(into, now)
-    inserted = yield from scripts.insert(
-        group,
+        answers = yield from groups.add(into, group, now)
+    asked = [each for each in group if each.task.id not in answers] if answers else group
+    new = yield from scripts.insert(
+        asked,
         now=now,
         record_id=access.ids.record(now),
         recorder=access.dialect,
         in_tx=in_tx,
         unlinked=unlinked,
     )
+    if answers:
+        answers |= {each.task.id: answer for each, answer in zip(asked, new, strict=True)}
+    inserted = [answers[each.task.id] for each in group] if answers else new
     if into is not None:
         yield from groups.add_members(into, inserted)
     events = yield from end(beside, inserted, now)

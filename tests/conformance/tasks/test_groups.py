@@ -50,6 +50,24 @@ async def test_a_group_has_its_tasks_in_order_and_counts_them(store: Store) -> N
     ]
 
 
+async def test_a_repeat_is_answered_with_the_tasks_of_unique_windows(store: Store) -> None:
+    """The window that answered the first request is free when it is repeated."""
+    window = Unique(until="ended")
+    [holder] = await store.insert([fresh(store, unique=window, payload={"n": 0})])
+
+    def tasks() -> list[Submission]:
+        return [
+            asked(store, member_id("g", nth), unique=window, payload={"n": nth}) for nth in range(2)
+        ]
+
+    assert await make(store, "g", tasks()) == [holder.task_id, "g.1"]
+    await finish_all(store)
+    assert await make(store, "g", tasks()) == [holder.task_id, "g.1"]
+    assert [task_id for _, task_id in await store.groups.members("g")] == [holder.task_id, "g.1"]
+    kinds = [event.kind for event in await read_all(store)]
+    assert kinds.count("task.enqueued") == 2
+
+
 async def test_a_named_group_is_made_once(store: Store) -> None:
     first = await make(store, "g", named(store, "g", 3))
     assert await make(store, "g", named(store, "g", 3)) == first

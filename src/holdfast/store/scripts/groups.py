@@ -9,16 +9,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.core.group import GroupProgress, NewGroup, check_same
-from holdfast.core.task import Status
+from holdfast.core.submit import Submission
+from holdfast.core.task import Status, Task
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.insert import Inserted
 
 
-def add(group: NewGroup, now: float) -> Script[None]:
-    """Adds the row of a group, before its tasks: it may wait for another transaction with this id."""
+def add(group: NewGroup, tasks: Sequence[Submission], now: float) -> Script[dict[str, Inserted]]:
+    """Adds the row of a group, before its tasks: it may wait for another transaction with this id. In a
+    repeat, returns the answers to tasks that were in unique windows at the first request: these windows may
+    be free by now. By the id of the new task."""
     yield call("add_group", id=group.id, project=group.project, size=group.size, now=now)
     [row] = yield call("get_group", id=group.id)
     check_same(group, row[1], row[2])
+    if not any(submission.unique for submission in tasks):
+        return {}
+    members = dict((yield call("group_members", id=group.id, after=-1, limit=group.size)))
+    held = {
+        submission.task.id: members[nth]
+        for nth, submission in enumerate(tasks)
+        if submission.unique is not None
+        and members.get(nth, submission.task.id) != submission.task.id
+    }
+    stored: list[Task] = (yield call("get_tasks", ids=sorted(set(held.values())))) if held else []
+    statuses = {task.id: task.status for task in stored}
+    return {
+        task_id: Inserted(holder_id, statuses[holder_id], False)
+        for task_id, holder_id in held.items()
+        if holder_id in statuses
+    }
 
 
 def add_members(group: NewGroup, inserted: Sequence[Inserted]) -> Script[None]:
