@@ -143,7 +143,7 @@ CASES: dict[str, list[str]] = {
     "queue pause": ["line-{side} --reason outage", "no-such-queue"],
     "queue resume": ["line-{side}"],
     "weight set": ["add key-{side} 3", "none key 2", "add key 0"],
-    "weight list": ["add", "none"],
+    "weight list": ["add", "none", "add -q key-s"],
     "events tail": ["--after start --limit 0", "--limit 3", "--after no-position", "--task done"],
     "schedule list": [""],
     "schedule add": ["hourly-{side} @hourly add a=1 --queue line-{side}", "bad notcron add"],

@@ -1,12 +1,14 @@
 """The entry point of the command line.
 
 Promises: help and version are printed before any library is imported. Every error becomes one line (or
-one problem object) on stderr and an exit code of the table. A closed pipe is silent; Ctrl-C is 130.
+one problem object) on stderr and an exit code of the table. A closed pipe is silent; Ctrl-C is 130. Standard
+streams that the caller has closed are opened again, so that no database and no socket gets their numbers.
 Never: shows a traceback, unless HOLDFAST_DEBUG is set.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -24,7 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     tokens = list(sys.argv[1:] if argv is None else argv)
     code = 0
+    open_streams()
     try:
+        check_text(tokens)
         code = dispatch(tokens)
         sys.stdout.flush()
         return code
@@ -33,12 +37,36 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         mute()
         return code
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # so ends the printer of help
+            return code
+        raise
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except Exception as error:
         from holdfast.cli.problem import report
 
         return report(error, tokens)
+
+
+def open_streams() -> None:
+    """Opens standard streams that are closed. What is written to them is discarded."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(null, mode, encoding="utf-8"))
+
+
+def check_text(tokens: list[str]) -> None:
+    """Raises Usage for arguments that are no text."""
+    for token in tokens:
+        if not token.isascii() and any("\ud800" <= char <= "\udfff" for char in token):
+            from holdfast.cli.problem import Usage
+
+            shown = token.encode(errors="replace").decode()
+            raise Usage(
+                f"the argument '{shown}' is not UTF-8: check the encoding of the terminal or script"
+            )
 
 
 def dispatch(tokens: list[str]) -> int:
@@ -59,7 +87,7 @@ def dispatch(tokens: list[str]) -> int:
     if rest[0] in NOUNS and (len(rest) == 1 or rest[1] in HELP):
         return _print_help(rest[0])
     verb, arguments = find(rest)
-    if verb.path == "version":
+    if verb.path == "version" and not arguments:
         return version()
     from holdfast.cli.run import run
 
@@ -96,6 +124,7 @@ def find(tokens: list[str]) -> tuple[Verb, list[str]]:
 
 
 def version() -> int:
+    """Print the version."""
     from holdfast import __version__
 
     print(f"holdfast {__version__}")

@@ -8,6 +8,7 @@ Never: a traceback of Holdfast, unless HOLDFAST_DEBUG is set.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -36,6 +37,10 @@ def report(error: Exception, tokens: list[str]) -> int:
         traceback.print_exception(error)
     problem = describe(error, tokens)
     show(problem, as_json=wants_json(tokens))
+    if problem.code == OUTPUT:
+        from holdfast.cli.output.printer import mute
+
+        mute()  # what is left would fail again at the exit
     return problem.exit
 
 
@@ -62,6 +67,12 @@ def describe(error: BaseException, tokens: Sequence[str] = ()) -> Problem:
                     f"{missing[1]} has no value: write {missing[1]}=-5 if it begins with a dash"
                 )
         return Problem("usage", message, InvalidInput.exit_code, InvalidInput.http_status)
+    if isinstance(error, OSError) and error.errno in FULL:
+        message = (
+            f"the output cannot be written: {error.strerror}; a change that the command was to make may be "
+            "done, so look at it before you repeat it"
+        )
+        return Problem(OUTPUT, message, HoldfastError.exit_code, HoldfastError.http_status)
     message = f"{type(error).__name__}: {error}; set {DEBUG_VARIABLE}=1 to see where it happened"
     return Problem("internal", message, HoldfastError.exit_code, HoldfastError.http_status)
 
@@ -76,6 +87,9 @@ def wants_json(tokens: list[str]) -> bool:
     )
 
 
+OUTPUT: Final = "output"
+FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a write to a file or a disk without room fails with. Stores have their own error for it."""
 MISSING: Final = re.compile(r"Parameter (\S+) requires an argument\.")
 """What the parser says of an argument or an option that is not there."""
 ELSEWHERE: Final = {

@@ -1,4 +1,5 @@
-"""What a message says about a field that is wrong: its name, what is wrong with it, and what fits.
+"""Parameters of a call, and what a message says about a field that is wrong: its name, what is wrong with it,
+and what fits.
 
 Promises: the error names the field by its path. The error for an unknown field has the nearest name, and
 the one for a choice its values. Never: words of the JSON library for a missing or an unknown field.
@@ -7,18 +8,43 @@ the one for a choice its values. Never: words of the JSON library for a missing 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import inspect
 
 from holdfast.errors import InvalidInput
 
+T = TypeVar("T")
+_NUMBER_MAX: Final = 2**63 - 1
+"""The largest whole number that every database can compare with a column."""
 _PLACE: Final = re.compile(r"^(.*?)(?: - at `(?:key in )?\$\.?(.*)`)?$", re.DOTALL)
 _CHOICE: Final = re.compile(r"Invalid enum value '?(.*?)'?$", re.DOTALL)
 _UNKNOWN: Final = re.compile(r"unknown field `(.*?)`")
 _ABSENT: Final = re.compile(r"missing required field `(.*?)`")
+
+
+def parameters(given: Mapping[str, str], kind: type[T]) -> T:
+    """The parameters of a call as a value of the type. InvalidInput names the one that does not fit."""
+    for name, text in given.items():
+        check_text_value(name, text)
+    try:
+        found = msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid(error, kind) from None
+    for name in given:
+        value = getattr(found, name, None)
+        if isinstance(value, int) and abs(value) > _NUMBER_MAX:
+            raise InvalidInput(f"{name} is out of range: at most {_NUMBER_MAX}")
+    return found
+
+
+def check_text_value(field: str, value: object) -> None:
+    """InvalidInput for text with a NUL character."""
+    if isinstance(value, str) and "\0" in value:
+        raise InvalidInput(f"{field} has a NUL character: leave it out")
 
 
 def invalid(error: msgspec.ValidationError, kind: Any) -> InvalidInput:

@@ -17,7 +17,7 @@ from holdfast.client.calls import Answer, text_of
 from holdfast.core.access import ALL_PROJECTS, Principal
 from holdfast.core.rights import PrincipalKind, Role
 from holdfast.errors import NotFound
-from holdfast.gateway.invalid import invalid
+from holdfast.gateway.invalid import invalid, parameters
 from holdfast.gateway.operations.call import Call
 from holdfast.gateway.rest.apis import find_route
 from holdfast.gateway.rest.running import run_route
@@ -61,12 +61,7 @@ class LocalApi:
             raise NotFound(f"there is no call {method} {path}")
         route, values = match
         given = {name: text_of(value) for name, value in (query or {}).items() if value is not None}
-        try:
-            options: dict[str, Any] = msgspec.structs.asdict(
-                msgspec.convert(given, route.query, strict=False)
-            )
-        except msgspec.ValidationError as error:
-            raise invalid(error, route.query) from None
+        options: dict[str, Any] = msgspec.structs.asdict(parameters(given, route.query))
         try:
             if route.body is not None:
                 options["body"] = msgspec.json.decode(

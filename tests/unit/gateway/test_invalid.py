@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 import pytest
 
 from holdfast.errors import InvalidInput
 from holdfast.gateway.feed.requests import Ping, parse
-from holdfast.gateway.invalid import invalid
+from holdfast.gateway.invalid import invalid, parameters
+from holdfast.gateway.rest.apis import APIS
+from holdfast.gateway.rest.route import Route
+from holdfast.gateway.rest.searching import shape_of
 
 
 class Item(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,3 +59,33 @@ def test_a_frame_that_is_wrong_names_what_fits(frame: str, text: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         parse(frame)
     assert text in str(raised.value)
+
+
+LISTS = [route for api in APIS for route in api.routes.all if route.items is not None]
+NUMBERS = [
+    (route, field.encode_name)
+    for api in APIS
+    for route in api.routes.all
+    for field in msgspec.structs.fields(route.query)
+    if int in (field.type, *get_args(field.type))
+]
+
+
+@pytest.mark.parametrize("route", LISTS, ids=lambda route: route.path)
+def test_a_bare_word_finds_objects_of_every_list(route: Route) -> None:
+    assert route.items is not None
+    assert "id" in shape_of(route.items, route.own_keys).fields
+
+
+@pytest.mark.parametrize(
+    ("route", "name"), NUMBERS, ids=lambda value: value if isinstance(value, str) else value.path
+)
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**30])
+def test_a_number_that_no_database_has_is_refused(route: Route, name: str, number: int) -> None:
+    with pytest.raises(InvalidInput, match=name):
+        parameters({name: str(number)}, route.query)
+
+
+def test_a_parameter_has_no_nul() -> None:
+    with pytest.raises(InvalidInput, match="q has a NUL character"):
+        parameters({"q": "a\0"}, LISTS[0].query)

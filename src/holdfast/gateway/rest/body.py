@@ -14,7 +14,7 @@ from starlette.requests import Request
 from holdfast.core import codec
 from holdfast.core.errors import Malformed, TooLarge, UnsupportedMedia
 from holdfast.errors import InvalidInput
-from holdfast.gateway.invalid import invalid
+from holdfast.gateway.invalid import check_text_value, invalid, parameters
 from holdfast.gateway.settings import DEPTH_MAX
 
 T = TypeVar("T")
@@ -72,12 +72,6 @@ def _check_texts(body: msgspec.Struct) -> None:
             check_text_value(field.encode_name, getattr(body, field.name))
 
 
-def check_text_value(field: str, value: object) -> None:
-    """InvalidInput for text with a NUL character."""
-    if isinstance(value, str) and "\0" in value:
-        raise InvalidInput(f"{field} has a NUL character: leave it out")
-
-
 def check_depth(data: bytes, most: int = DEPTH_MAX) -> None:
     """Malformed for JSON that is nested deeper than `most`. Brackets in strings do not count."""
     if codec.is_deeper(data, most):
@@ -91,9 +85,5 @@ def decode_query(request: Request, kind: type[T]) -> T:
     for name, value in request.query_params.multi_items() if has_query else ():
         if name in given:
             raise InvalidInput(f"the parameter '{name[:100]}' is given twice: give it once")
-        check_text_value(name, value)
         given[name] = value
-    try:
-        return msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise invalid(error, kind) from None
+    return parameters(given, kind)

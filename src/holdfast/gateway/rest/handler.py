@@ -25,6 +25,7 @@ from holdfast.gateway.auth.addresses import address_of
 from holdfast.gateway.auth.bearer import Authenticated
 from holdfast.gateway.auth.cookies import authorization_of
 from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.invalid import check_text_value
 from holdfast.gateway.operations.call import Answer, Call, replayed
 from holdfast.gateway.rest import body as bodies
 from holdfast.gateway.rest.problem import MEDIA, problem, problem_response
@@ -128,7 +129,7 @@ class Api:
             return _no_route(match, request_id)
         route, values = match
         for value in values:
-            bodies.check_text_value("the path", value)
+            check_text_value("the path", value)
         if route.is_entry:
             self._gateway.enter(who.principal, address)
         query = bodies.decode_query(request, route.query)

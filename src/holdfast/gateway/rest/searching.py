@@ -26,7 +26,7 @@ from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.rest.route import Route
 
 READ_MAX: Final = 10_000
-NAMES: Final = ("id", "name", "resource", "fingerprint", "seq", "host", "position")
+NAMES: Final = ("id", "name", "resource", "fingerprint", "seq", "host", "position", "key")
 """What a bare word is the beginning of: the first of these fields that the objects have."""
 _TIME: Final = "_at"
 _BOOLEANS: Final = ("true", "false")
