@@ -10,6 +10,7 @@ from holdfast.core.fleet.agents.journal import ProcessMark, Step
 from holdfast.core.fleet.agents.wire import AgentOffer, AgentResult, TokenRef, reason_of
 
 SHELL: Final = ("/bin/sh", "-c")
+EXITED: Final = "exited"
 UNKEPT: Final = "its supervisor was killed, so the agent ended it after its time limit"
 
 
@@ -107,7 +108,9 @@ def result_of(
 
 
 def exited(run: Run, ended: ExitRecord) -> AgentResult:
-    """The result of a process that has ended."""
+    """The result of a process that has ended. A probe that was not run decides nothing: the command was."""
+    if run.is_probe and ended.state != EXITED:
+        return result_of(run.offer, "unknown", f"its probe was not run: {ended.reason}")
     return AgentResult(
         id=f"r-{run.token}",
         execution=run.execution,

@@ -365,7 +365,7 @@ class Runs:
         if not run.is_probe:
             self._measure(run, ended)
         result = exited(run, ended)
-        if ended.state == "never_started":
+        if result.state == "never_started":
             self.spool.forget(run.token)
         await self._end(run, result)
 

@@ -167,7 +167,11 @@ class Command:
         return os.path.join(self.folder, name)  # noqa: PTH118
 
     def reserve(self) -> None:
-        """Takes the room of the file `child`: a disk that is full later cannot hide the process."""
+        """Takes the room of the file `child`: a disk that is full later cannot hide the process. What
+        an earlier process of the name left, e.g. a probe that was not released, says nothing of this one."""
+        for name in ("exit", "stop"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path(name))  # noqa: PTH108
         with open(self._path("child"), "wb") as file:  # noqa: PTH123
             file.write(b" " * CHILD_BYTES)
 

@@ -269,6 +269,7 @@ class Host:
         self.on_prepare(work)
         self.pids += 1
         self.prepared.add(work.run)
+        self.exits.pop(work.run, None)
         self.works[work.run] = work
         mark = self.marks[work.run] = ProcessMark(self.pids, self.pids, self.boot_id)
         return mark

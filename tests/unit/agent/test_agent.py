@@ -11,7 +11,7 @@ from holdfast.agent.executor import CannotStart
 from holdfast.agent.memory import MemoryJournal
 from holdfast.agent.ports import ExitRecord, StreamEnd, Work
 from holdfast.core.errors import NodeFenced
-from holdfast.core.fleet.agents.journal import Record
+from holdfast.core.fleet.agents.journal import Record, StartedRecord
 from holdfast.core.fleet.agents.wire import AgentBlock, AgentSync
 from holdfast.errors import DiskFull
 from holdfast.sim.clock import NodeClock
@@ -290,6 +290,64 @@ async def test_a_probe_that_cannot_be_started_leaves_it_unknown(world: World) ->
     world.begin()
     await world.until(lambda: world.server.is_done)
     assert states(task.results) == ["unknown"]
+
+
+PROBED: dict[str, object] = {
+    "argv": ["sleep", "100"],
+    "on_restart": "probe",
+    "probe_argv": ["false"],
+}
+
+
+class DyingJournal(MemoryJournal):
+    """Its agent dies when it is about to note its first probe."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__("j-1")
+        self._world, self._has_died = world, False
+
+    async def append(self, token: int, *records: Record, sync: bool = True) -> None:
+        is_probe = any(isinstance(one, StartedRecord) and one.probe for one in records)
+        if is_probe and not self._has_died:
+            self._has_died = True
+            self._world.kill()
+            raise GeneratorExit
+        await super().append(token, *records, sync=sync)
+
+
+class ProbelessHost(Host):
+    """No probe begins, e.g. because an abort comes before."""
+
+    async def release(self, run: str) -> None:
+        await (self.drop(run) if run.endswith("probe") else super().release(run))
+
+
+@in_world
+async def test_an_agent_that_dies_before_its_probe_is_noted_probes_again(world: World) -> None:
+    world.journal = DyingJournal(world)
+    world.begin()
+    task = world.server.submit("e1", **PROBED)
+    await world.until(lambda: task.state == "started")
+    world.reboot()
+    world.begin()
+    await world.clock.sleep(1.0)
+    world.begin()
+    await world.until(lambda: world.server.is_done)
+    assert [(one.state, one.exit_code) for one in task.results] == [("exited", 1)]
+    assert world.host.begun == {"e1": 1}
+
+
+@in_world
+async def test_a_probe_that_was_not_run_does_not_say_that_nothing_has_started(world: World) -> None:
+    world.host = ProbelessHost(world.clock)
+    world.begin()
+    task = world.server.submit("e1", **PROBED)
+    await world.until(lambda: task.state == "started")
+    world.reboot()
+    world.begin()
+    await world.until(lambda: world.server.is_done)
+    assert states(task.results) == ["unknown"]
+    assert "its probe was not run" in task.results[0].reason
 
 
 @in_world

@@ -330,3 +330,19 @@ async def test_a_killed_keeper_takes_no_time_limit_with_it(tmp_path: Path) -> No
             await runs.look()
     assert (run.result.state, run.result.timed_out) == ("exited", True)
     assert "supervisor was killed" in run.result.reason
+
+
+async def test_a_run_that_is_prepared_again_has_no_end_of_the_first_time(tmp_path: Path) -> None:
+    async with executor_in(tmp_path) as first:
+        dropped = await first.prepare(Work(run="5-probe", argv=("true",)))
+        await first.drop("5-probe")
+        assert (await Watch(first).end("5-probe", dropped)).exit is not None
+        await first.stop("5-probe", dropped)
+    async with executor_in(tmp_path) as again:
+        watch = Watch(again)
+        process = await again.prepare(Work(run="5-probe", argv=("false",)))
+        assert (await again.look("5-probe", process)).evidence is ProcessEvidence.ALIVE
+        await again.release("5-probe")
+        ended = (await watch.end("5-probe", process)).exit
+    assert ended is not None
+    assert (ended.state, ended.exit_code) == ("exited", 1)
