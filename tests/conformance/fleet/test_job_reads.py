@@ -19,6 +19,7 @@ from holdfast.fleet.jobs.why import ExecutionReasons
 from holdfast.store.store import Store
 from tests.conformance.fleet.job_support import FleetBench
 from tests.conformance.fleet.support import BY, PROJECT
+from tests.statements import execute
 
 WAVES = RolloutRequest(
     waves=(2, "rest"), max_in_flight=2, order=HostOrder.NAME, budget={BudgetName.FAILED: None},
@@ -152,12 +153,22 @@ async def test_executions_come_in_pages_with_filters(store: Store) -> None:
         await reads.execution("none")
 
 
+async def test_a_page_reads_no_more_than_it_shows(store: Store) -> None:
+    fleet = FleetBench(store)
+    job = (await fleet.create(await fleet.add_hosts(3))).job
+    last = (await fleet.executions(job.id))[-1]
+    await execute(store, "written:DELETE FROM holdfast_task WHERE id = :id", id=last.task_id)
+    page = await reads_of(fleet).executions(job, limit=2)
+    assert [view.execution.nth for view in page.items] == [0, 1]
+
+
 async def test_jobs_are_found_by_id_and_external_id(store: Store) -> None:
     fleet = FleetBench(store)
     names = await fleet.add_hosts(1)
     jobs = [(await fleet.create(names, external_id=f"job-{n}")).job.id for n in range(3)]
     reads = reads_of(fleet)
     assert (await reads.find("job-1")).id == jobs[1]
+    assert [job.id for job in await reads.many([jobs[2], "none", jobs[0]])] == [jobs[2], jobs[0]]
     assert (await reads.find(jobs[2], [PROJECT])).id == jobs[2]
     with pytest.raises(NotFound):
         await reads.find(jobs[0], ["other"])

@@ -1,7 +1,7 @@
 """How many executions of a job stand where, and when the job may end.
 
-Promises: the counts come from the counters of the job and from the hosts that are open, never from all its
-executions.
+Promises: the counts come from the counters of the job and from the hosts that are open. All its executions
+are read only while the ends of some that were aborted are not confirmed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What is shown of jobs: the job with its counts, its executions, its plan.
 
-Promises: the counts of a job come from counters and from the hosts that are open, never from all its
-executions. A page of executions looks at a bounded number of rows; a filter that matches few gives short
-pages with a cursor.
+Promises: the counts of a job come from counters and from the hosts that are open (`counts`). A page of
+executions looks at a bounded number of rows, and at no more than it shows unless it is filtered by status or
+kind; a filter that matches few gives short pages with a cursor.
 Never: checks the project; the caller does.
 """
 
@@ -40,6 +40,7 @@ from holdfast.core.fleet.status import (
 )
 from holdfast.core.task import Status, Task
 from holdfast.errors import NotFound
+from holdfast.fleet.agents.rows import read_jobs
 from holdfast.fleet.hosts import groups, scripts as host_scripts
 from holdfast.fleet.jobs.counts import count_kinds, eta_seconds
 from holdfast.fleet.jobs.job_rows import (
@@ -59,6 +60,7 @@ from holdfast.store.store import Store
 LOOKED_MAX: Final = 5_000
 """Executions that one page looks at."""
 PAGE: Final = 1_000
+"""Executions that one statement reads for a page of those of a status or kind."""
 NAMED_MAX: Final = 1_000
 """Hosts of a job whose names are shown with it."""
 LAST: Final = "job_~"
@@ -141,17 +143,9 @@ class JobReads:
         return await self._store.read(lambda: _find(ref, projects))
 
     async def many(self, ids: Sequence[str]) -> Sequence[Job]:
-        """Those of these jobs that exist."""
-
-        def script() -> Script[list[Job]]:
-            found = []
-            for job_id in ids:
-                job = yield from read_job(job_id)
-                if job is not None:
-                    found.append(job)
-            return found
-
-        return await self._store.read(script)
+        """Those of these jobs that exist, in this order."""
+        found = await self._store.read(lambda: read_jobs(ids))
+        return [found[job_id] for job_id in ids if job_id in found]
 
     async def list(
         self,
@@ -232,6 +226,10 @@ class JobReads:
 class _Filter(msgspec.Struct, frozen=True):
     status: ExecutionStatus | None
     kind: ExecutionKind | None
+
+    @property
+    def takes_all(self) -> bool:
+        return self.status is None and self.kind is None
 
     def matches(self, view: ExecutionView) -> bool:
         if self.status is not None and view.shown.status is not self.status:
@@ -334,9 +332,10 @@ def _page(
 ) -> Script[ExecutionPage]:
     items: list[ExecutionView] = []
     looked = 0
+    size = limit if wanted.takes_all else PAGE
     while looked < LOOKED_MAX:
         rows = yield call(
-            own("executions_page"), job_id=job.id, after=after, wave=wave, host=host, limit=PAGE
+            own("executions_page"), job_id=job.id, after=after, wave=wave, host=host, limit=size
         )
         found = executions(rows)
         looked += len(found)
@@ -346,7 +345,7 @@ def _page(
                 items.append(view)
                 if len(items) == limit:
                     return ExecutionPage(items, after)
-        if len(found) < PAGE:
+        if len(found) < size:
             return ExecutionPage(items, None)
     return ExecutionPage(items, after)
 
