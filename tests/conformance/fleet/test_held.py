@@ -267,6 +267,20 @@ async def test_a_new_block_ends_what_runs_behind_many_open_executions(
     assert await fleet.statuses(job_id) == {"aborted": 2, "queued": 8}
 
 
+async def test_a_look_for_what_to_end_leaves_other_jobs_alone(store: Store) -> None:
+    """It is repeated every second, as long as there is such a block. A job that runs nothing on its hosts is
+    not locked."""
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(2)
+    made = [(await fleet.create([name])).job.id for name in names]
+    await block(store, on_running="abort")
+    for job_id in made:
+        await fleet.plan(job_id)
+        for task in await fleet.queued(job_id):
+            await fleet.start(task)
+    assert await store.read(lambda: deadlines._jobs_to_stop(store.now())) == []
+
+
 # -- holds of operators ------------------------------------------------------------------------------
 
 

@@ -354,9 +354,15 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
                 "holdfast_execution_open",
             ),
             (
-                "open_executions",
+                "running_executions",
                 {"job_id": "j", "after": -1, "limit": 9},
                 "holdfast_execution_job",
+            ),
+            ("running_targets", {"project": "p"}, "holdfast_execution_open"),
+            (
+                "stopping_blocks",
+                {"limit": 9},
+                "holdfast_block_active",
             ),
             ("held_executions", {}, "holdfast_execution_held"),
             (

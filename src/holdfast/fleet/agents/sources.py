@@ -30,7 +30,7 @@ from holdfast.core.fleet.model import Block, Host, Job
 from holdfast.errors import HoldfastError
 from holdfast.fleet.blocks import scripts as block_scripts
 from holdfast.fleet.hosts import scripts as host_scripts
-from holdfast.fleet.hosts.groups import read_selectors
+from holdfast.fleet.hosts.groups import named_by
 from holdfast.fleet.secret_values import SecretValues
 from holdfast.store.script import Script
 
@@ -204,8 +204,7 @@ def _about(
 def _groups(blocks: Mapping[str, Sequence[Block]]) -> Script[dict[str, dict[str, Selector]]]:
     groups: dict[str, dict[str, Selector]] = {}
     for project, some in blocks.items():
-        needs = any(block.selector and "@" in block.selector for block in some)
-        groups[project] = (yield from read_selectors(project)) if needs else {}
+        groups[project] = yield from named_by(project, (block.selector for block in some))
     return groups
 
 

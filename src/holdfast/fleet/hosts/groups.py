@@ -7,7 +7,7 @@ a block uses is not removed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.core.check import check_name, check_page, shown
 from holdfast.core.fleet.hosts.selector import Selector, check_groups, evaluate, parse
-from holdfast.core.fleet.hosts.selector_parse import FACT, GROUP_NAME
+from holdfast.core.fleet.hosts.selector_parse import FACT, GROUP, GROUP_NAME
 from holdfast.core.fleet.model import Group, Host
 from holdfast.core.ids import Ids
 from holdfast.core.wire import check_project, preview
@@ -101,6 +101,13 @@ def read_groups(project: str) -> Script[dict[str, Group]]:
 def read_selectors(project: str) -> Script[dict[str, Selector]]:
     """The groups of a project, as selectors are evaluated with them."""
     return _selectors((yield from read_groups(project)))
+
+
+def named_by(project: str, selectors: Iterable[str | None]) -> Script[dict[str, Selector]]:
+    """The groups of a project, if one of these selectors may name a group. Without it they are not read."""
+    if not any(selector and GROUP in selector for selector in selectors):
+        return {}
+    return (yield from read_selectors(project))
 
 
 def select(

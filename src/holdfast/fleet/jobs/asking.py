@@ -34,7 +34,7 @@ from holdfast.core.fleet.model import (
 )
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.ids import Ids
-from holdfast.fleet.hosts.groups import read_selectors
+from holdfast.fleet.hosts.groups import named_by
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.rows import APPROVALS, VOTES, own as fleet_own
 from holdfast.store.script import Script, call
@@ -53,8 +53,7 @@ def find_rule(
     total = 0
     if any(rule.match.share for rule in given):
         total = (yield call(fleet_own("count_hosts"), project=spec.project))[0][0]
-    has_groups = any("@" in (rule.match.selector or "") for rule in given)
-    groups = (yield from read_selectors(spec.project)) if has_groups else {}
+    groups = yield from named_by(spec.project, (rule.match.selector for rule in given))
     rule = rule_for(
         given,
         spec.command_type,

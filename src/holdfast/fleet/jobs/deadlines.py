@@ -40,6 +40,7 @@ from holdfast.core.transition import Transition
 from holdfast.fleet.attempts import Attempts
 from holdfast.fleet.hints import wake_hosts, wake_jobs
 from holdfast.fleet.hosts import scripts as host_scripts
+from holdfast.fleet.hosts.groups import named_by
 from holdfast.fleet.jobs import ending
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.drift import ask_again, current_digest
@@ -68,7 +69,7 @@ from holdfast.store.store import Store
 BATCH: Final = 500
 """Executions that one transaction releases or ends."""
 LOOK: Final = 2_000
-"""Open executions that one transaction compares with blocks that end what runs."""
+"""Running executions that one transaction compares with blocks that end what runs."""
 BLOCKS_MAX: Final = 1_000
 """Blocks that one look judges."""
 
@@ -314,13 +315,20 @@ class _Lift:
 
 
 def _jobs_to_stop(now: float) -> Script[list[str]]:
-    """Open jobs of projects with a block in force that ends what runs."""
+    """Jobs that run something on hosts of blocks in force that end it. Their command types are not looked at.
+    Takes no locks: there is rarely anything to end."""
     rows = yield call(own("stopping_blocks"), limit=BLOCKS_MAX)
     found = [b for b in BLOCKS.read_all(rows) if rules_of_blocks.is_in_force(b, now)]
     jobs: dict[str, None] = {}
     for project in sorted({block.project for block in found}):
-        for row in (yield call(own("started_jobs"), project=project)):
-            jobs[row[0]] = None
+        running = yield call(own("running_targets"), project=project)
+        if not running:
+            continue
+        hosts = yield from host_scripts.pinned(sorted({row[1] for row in running}))
+        blocks = [block for block in found if block.project == project]
+        groups = yield from named_by(project, (block.selector for block in blocks))
+        about = rules_of_blocks.by_host(blocks, list(hosts.values()), groups)
+        jobs |= {job_id: None for job_id, host_id in running if about.get(host_id)}
     return list(jobs)
 
 
@@ -340,7 +348,7 @@ def _stop(
     job = yield from lock_job(job_id)
     if job is None or job.finished_at is not None:
         return Stopped()
-    rows = yield call(own("open_executions"), job_id=job_id, after=after, limit=LOOK)
+    rows = yield call(own("running_executions"), job_id=job_id, after=after, limit=LOOK)
     found = executions(rows)
     next_after = found[-1].nth if len(found) == LOOK else None
     in_force = yield from read_blocks(job.project, read_spec(job.spec_json).command_type, now)

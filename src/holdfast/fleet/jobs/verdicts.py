@@ -14,7 +14,7 @@ from holdfast.core.fleet.jobs.spec import JobSpec, digest_of
 from holdfast.core.fleet.model import Block, Host, HostDriver, OnRunning
 from holdfast.core.fleet.status import ExecutionKind
 from holdfast.core.gate import BLOCK_ACTOR
-from holdfast.fleet.hosts.groups import read_selectors
+from holdfast.fleet.hosts.groups import named_by
 from holdfast.fleet.jobs.ending import Reason
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.rows import BLOCKS
@@ -98,8 +98,7 @@ def read_blocks(project: str, command_type: str, now: float) -> Script[BlocksInF
     """The blocks of a project for a command type."""
     rows = yield call(own("blocks_in_force"), project=project, now=now)
     blocks = [block for block in BLOCKS.read_all(rows) if rules.matches_type(block, command_type)]
-    needs_groups = any(block.selector and "@" in block.selector for block in blocks)
-    groups = (yield from read_selectors(project)) if needs_groups else {}
+    groups = yield from named_by(project, (block.selector for block in blocks))
     return BlocksInForce(blocks, groups, command_type, now)
 
 

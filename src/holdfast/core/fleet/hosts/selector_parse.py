@@ -30,6 +30,8 @@ SELECTOR_DEPTH_MAX: Final = 20
 TESTS_MAX: Final = 100
 """Groups and tests of labels in one selector. Names count only by their own bound."""
 FACT: Final = "fact."
+GROUP: Final = "@"
+"""Stands before the name of a group."""
 FIELDS: Final = ("driver", "state", "name")
 """Keys that are fields of the host. No label has such a name."""
 LABEL_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
@@ -182,7 +184,7 @@ class _SelectorParser:
             return AllHosts()
         if scanner.take("("):
             return self._group(start)
-        if scanner.take("@"):
+        if scanner.take(GROUP):
             return self._group_ref(start)
         if (match := scanner.take_match(_TEST)) is not None:
             return self._key_test(start, match[1], match[2])

@@ -28,17 +28,21 @@ SELECT {block} FROM holdfast_block WHERE id = ANY(:ids::text[]);
 -- name: stopping_blocks
 -- index: holdfast_block_active
 -- returns: {block}
-SELECT {block} FROM holdfast_block WHERE lifted_at IS NULL AND on_running = 'abort' ORDER BY id LIMIT :limit::int;
+SELECT {block} FROM holdfast_block WHERE lifted_at IS NULL AND on_running = 'abort' ORDER BY project, id LIMIT :limit::int;
 
--- name: started_jobs
--- index: holdfast_job_open
--- returns: id
-SELECT id FROM holdfast_job
-WHERE finished_at IS NULL AND started_at IS NOT NULL AND project = :project::text ORDER BY id;
+-- name: running_targets
+-- What runs of the open jobs of a project: one execution for each host at most.
+-- index: holdfast_job_open, holdfast_execution_open, holdfast_task_pkey
+-- returns: job_id host_id
+SELECT e.job_id, e.host_id FROM holdfast_job j
+JOIN holdfast_execution e ON e.job_id = j.id AND e.wave IS NOT NULL AND e.ended_at IS NULL
+WHERE j.finished_at IS NULL AND j.started_at IS NOT NULL AND j.project = :project::text
+    AND (SELECT t.status FROM holdfast_task t WHERE t.id = e.task_id) IN ('running', 'stuck');
 
--- name: open_executions
--- index: holdfast_execution_job
+-- name: running_executions
+-- index: holdfast_execution_job, holdfast_task_pkey
 -- returns: {execution}
-SELECT {execution} FROM holdfast_execution
-WHERE job_id = :job_id::text AND nth > :after::int AND wave IS NOT NULL AND ended_at IS NULL
-ORDER BY nth LIMIT :limit::int;
+SELECT {execution:e} FROM holdfast_execution e
+WHERE e.job_id = :job_id::text AND e.nth > :after::int AND e.wave IS NOT NULL AND e.ended_at IS NULL
+    AND (SELECT t.status FROM holdfast_task t WHERE t.id = e.task_id) IN ('running', 'stuck')
+ORDER BY e.nth LIMIT :limit::int;
