@@ -64,7 +64,7 @@ class Fleet:
         self.parts = parts
         self.secrets = parts.secrets
         self.hosts = Hosts(store)
-        self.host_reads = HostReads(store)
+        self.host_reads = HostReads(store, self.rules)
         self.groups = Groups(store)
         self.blocks = Blocks(store)
         self.webhooks = Webhooks(

@@ -8,9 +8,10 @@ from holdfast.clock import VirtualClock
 from holdfast.core.fleet.hosts.entry import HostEntry
 from holdfast.core.fleet.model import HostState, JobStatus
 from holdfast.core.fleet.rollout.policy import BudgetName, HostOrder, RolloutRequest
+from holdfast.core.fleet.rules import FleetRules
 from holdfast.errors import NotFound
 from holdfast.fleet.blocks.blocks import Blocks, NewBlock
-from holdfast.fleet.hosts.details import LATE_HEARTBEATS, HostReads
+from holdfast.fleet.hosts.details import HostReads
 from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.jobs.control import JobControl
 from holdfast.fleet.jobs.matrix import KINDS, LETTERS, JobMatrix
@@ -116,15 +117,31 @@ async def test_hosts_whose_agents_are_silent_are_listed(store: Store, clock: Vir
     fleet = FleetBench(store)
     names = await fleet.add_hosts(3)
     await Hosts(store).add(PROJECT, HostEntry(name="without-agent"), BY)
-    reads, heartbeat = HostReads(store), fleet.rules.heartbeat_seconds
-    assert await reads.silent(PROJECT, heartbeat) == []
-    clock.pause(LATE_HEARTBEATS * heartbeat + 1.0)
-    first = await reads.silent(PROJECT, heartbeat, limit=2)
-    rest = await reads.silent(PROJECT, heartbeat, after=first[-1].name)
+    reads = HostReads(store, fleet.rules)
+    assert await reads.silent(PROJECT) == []
+    clock.pause(fleet.rules.silent_seconds + 1.0)
+    first = await reads.silent(PROJECT, limit=2)
+    rest = await reads.silent(PROJECT, after=first[-1].name)
     assert [host.name for host in [*first, *rest]] == names
     host = await Hosts(store).get(PROJECT, names[0])
     await Hosts(store).edit(host.id, BY, state="cordoned")
-    assert [one.name for one in await reads.silent(PROJECT, heartbeat)] == names[1:]
+    assert [one.name for one in await reads.silent(PROJECT)] == names[1:]
+
+
+async def test_a_host_is_live_in_lists_as_long_as_it_is_for_jobs(
+    store: Store, clock: VirtualClock
+) -> None:
+    """With a heartbeat of a second, too: what is heard is noted each 5 s."""
+    fleet = FleetBench(store, FleetRules(heartbeat_seconds=1.0))
+    job = (await fleet.create(await fleet.add_hosts(1))).job
+    await fleet.plan(job.id)
+    [host] = await Hosts(store).list(PROJECT)
+    for seconds, is_live in ((6.0, True), (2.0, False)):
+        clock.pause(seconds)
+        [details] = await HostReads(store, fleet.rules).details([host])
+        assert details.is_live is is_live
+        kinds = (await reads_of(fleet).detail(job.id)).kinds
+        assert kinds == {"queued" if is_live else "host_unreachable": 1}
 
 
 async def test_executions_come_in_pages_with_filters(store: Store) -> None:

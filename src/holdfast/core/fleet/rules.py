@@ -63,7 +63,7 @@ class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def silent_seconds(self) -> float:
-        """An agent that was not heard for this long counts as not reachable."""
+        """An agent that was not heard for this long is not live: its host counts as not reachable."""
         return 2.5 * self.heartbeat_seconds + NOTED_SECONDS
 
     def is_pushed(self, driver: HostDriver) -> bool:

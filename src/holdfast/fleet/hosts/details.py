@@ -6,18 +6,15 @@ Promises: one statement for the agents and one for the slots of a page. Never: c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
 from holdfast.core.check import check_page
 from holdfast.core.fleet.model import SLOT, Agent, Host
+from holdfast.core.fleet.rules import FleetRules
 from holdfast.fleet.rows import AGENTS, HOSTS, own
 from holdfast.store.script import Script, call
 from holdfast.store.store import Store
-
-LATE_HEARTBEATS: Final = 3
-"""Missed heartbeats after which an agent is not live."""
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -32,34 +29,33 @@ class HostDetails(msgspec.Struct, frozen=True):
     """A host, its agent and its slot."""
 
     host: Host
-    agent: Agent | None
-    slot: Slot | None
+    agent: Agent | None = None
+    slot: Slot | None = None
+    is_live: bool = False
+    """Whether the agent was heard a short while ago."""
 
 
 class HostReads:
     """Reads of hosts for the API and the command line."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, rules: FleetRules) -> None:
         self._store = store
+        self._rules = rules
 
     async def details(self, hosts: Sequence[Host]) -> list[HostDetails]:
         """The hosts in their order."""
         if not hosts:
             return []
-        return await self._store.read(lambda: _details(hosts))
+        return await self._store.read(lambda: _details(hosts, self._since()))
 
-    async def silent(
-        self, project: str, heartbeat_seconds: float, *, after: str = "", limit: int = 100
-    ) -> list[Host]:
+    async def silent(self, project: str, *, after: str = "", limit: int = 100) -> list[Host]:
         """One page by name of the active hosts whose agents are not live."""
         check_page(limit)
-        since = self._store.now() - LATE_HEARTBEATS * heartbeat_seconds
-        return await self._store.read(lambda: _silent(project, since, after, limit))
+        return await self._store.read(lambda: _silent(project, self._since(), after, limit))
 
-
-def is_live(agent: Agent, now: float, heartbeat_seconds: float) -> bool:
-    """Whether the agent was heard of within a few heartbeats."""
-    return now - agent.seen_at <= LATE_HEARTBEATS * heartbeat_seconds
+    def _since(self) -> float:
+        """An agent that was heard since then is live."""
+        return self._store.now() - self._rules.silent_seconds
 
 
 def _silent(project: str, since: float, after: str, limit: int) -> Script[list[Host]]:
@@ -67,10 +63,14 @@ def _silent(project: str, since: float, after: str, limit: int) -> Script[list[H
     return HOSTS.read_all(rows)
 
 
-def _details(hosts: Sequence[Host]) -> Script[list[HostDetails]]:
+def _details(hosts: Sequence[Host], since: float) -> Script[list[HostDetails]]:
     ids = [host.id for host in hosts]
     rows = yield call(own("agents_of_hosts"), ids=ids)
     agents = {agent.host_id: agent for agent in AGENTS.read_all(rows)}
     rows = yield call(own("slots_of_hosts"), resources=[SLOT + host_id for host_id in ids])
     slots = {resource: Slot(*slot) for resource, *slot in rows}
-    return [HostDetails(host, agents.get(host.id), slots.get(SLOT + host.id)) for host in hosts]
+    live = {agent.host_id for agent in agents.values() if agent.seen_at >= since}
+    return [
+        HostDetails(host, agents.get(host.id), slots.get(SLOT + host.id), host.id in live)
+        for host in hosts
+    ]

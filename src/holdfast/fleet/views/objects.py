@@ -10,31 +10,30 @@ from holdfast.core import codec
 from holdfast.core.fleet.blocks import block as block_rules
 from holdfast.core.fleet.hosts.selector import fold
 from holdfast.core.fleet.model import Agent, Block, Group
-from holdfast.fleet.hosts.details import HostDetails, Slot, is_live
+from holdfast.fleet.hosts.details import HostDetails, Slot
 from holdfast.fleet.hosts.hosts import Imported
 from holdfast.queue.views import View, at, shown
 
 
-def host_row(of: HostDetails, now: float, heartbeat_seconds: float) -> View:
+def host_row(of: HostDetails, now: float) -> View:
     """A host in a list: without facts, which may be large."""
-    return shown(models.HostRow(**_host(of, now, heartbeat_seconds)))
+    return shown(models.HostRow(**_host(of, now)))
 
 
 def host(
     of: HostDetails,
     now: float,
-    heartbeat_seconds: float,
     *,
     groups: Sequence[str] = (),
     blocks: Sequence[str] = (),
 ) -> View:
-    fields = _host(of, now, heartbeat_seconds)
+    fields = _host(of, now)
     return shown(
         models.HostView(**fields, facts=of.host.facts, groups=list(groups), blocks=list(blocks))
     )
 
 
-def _host(of: HostDetails, now: float, heartbeat_seconds: float) -> dict[str, Any]:
+def _host(of: HostDetails, now: float) -> dict[str, Any]:
     row = of.host
     return {
         "id": row.id,
@@ -44,7 +43,7 @@ def _host(of: HostDetails, now: float, heartbeat_seconds: float) -> dict[str, An
         "address": row.address,
         "labels": row.labels,
         "state": row.state.value,
-        "agent": None if of.agent is None else _agent(of.agent, now, heartbeat_seconds),
+        "agent": None if of.agent is None else _agent(of.agent, now, is_live=of.is_live),
         "slot": None if of.slot is None else _slot(of.slot),
         "created_at": at(row.created_at),
         "updated_at": at(row.updated_at),
@@ -52,10 +51,10 @@ def _host(of: HostDetails, now: float, heartbeat_seconds: float) -> dict[str, An
     }
 
 
-def _agent(of: Agent, now: float, heartbeat_seconds: float) -> models.HostAgentView:
+def _agent(of: Agent, now: float, *, is_live: bool) -> models.HostAgentView:
     return models.HostAgentView(
         node_id=of.host_id,
-        live=is_live(of, now, heartbeat_seconds),
+        live=is_live,
         version=of.version,
         incarnation=of.incarnation,
         seen_at=at(of.seen_at),

@@ -16,7 +16,6 @@ async def whole_host(fleet: Fleet, row: Host, now: float) -> View:
     return views.host(
         details,
         now,
-        fleet.rules.heartbeat_seconds,
         groups=groups[row.id],
         blocks=[block.id for block in blocks[row.id]],
     )

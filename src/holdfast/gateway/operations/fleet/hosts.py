@@ -74,9 +74,8 @@ async def find(
     if silent and (selector, state, q) != (None, None, None):
         raise InvalidInput("silent stands alone: leave out selector, state and q")
     if silent:
-        heartbeat = call.services.fleet.rules.heartbeat_seconds
         rows = await call.services.fleet.host_reads.silent(
-            name, heartbeat, after=place(after, of=of), limit=limit
+            name, after=place(after, of=of), limit=limit
         )
     else:
         rows = await call.services.fleet.hosts.list(
@@ -90,8 +89,8 @@ async def find(
         )
     rows = [row for row in rows if own in (None, row.id)]
     found = await call.services.fleet.host_reads.details(rows)
-    now, seconds = call.services.now(), call.services.fleet.rules.heartbeat_seconds
-    items = [views.host_row(details, now, seconds) for details in found]
+    now = call.services.now()
+    items = [views.host_row(details, now) for details in found]
     return Answer(page(rows, limit, of=of, key=lambda host: host.name, items=items))
 
 
@@ -226,6 +225,4 @@ def _by(
 
 def _answer(call: Call, row: Host, *, status: int = 200) -> Answer:
     """A changed host. Its agent, slot and groups are read with the host itself."""
-    details = HostDetails(row, None, None)
-    seconds = call.services.fleet.rules.heartbeat_seconds
-    return Answer(views.host_row(details, call.services.now(), seconds), status, row.version)
+    return Answer(views.host_row(HostDetails(row), call.services.now()), status, row.version)
