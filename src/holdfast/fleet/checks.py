@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core.fleet.model import SLOT
+from holdfast.core.fleet.model import AFTER_SLOTS, SLOT
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.length import length
 from holdfast.fleet.jobs import figures
@@ -21,7 +21,6 @@ SLOT_SECONDS: Final = 86_400.0
 """A slot that is held for longer is worth a look."""
 OUTBOX_SECONDS: Final = 60.0
 """An entry of the outbox that is due for longer waits for a process that is not there."""
-_AFTER_SLOTS: Final = f"{SLOT[:-1]};"
 
 
 async def check_fleet(store: Store, rules: FleetRules) -> list[Check]:
@@ -36,7 +35,7 @@ Found = tuple[int, float | None]
 
 def _read(now: float, rules: FleetRules) -> Script[tuple[Found, Found]]:
     [silent] = yield call(own("silent_agents"), since=now - rules.silent_seconds)
-    [slots] = yield call(own("old_slots"), first=SLOT, last=_AFTER_SLOTS, before=now - SLOT_SECONDS)
+    [slots] = yield call(own("old_slots"), first=SLOT, last=AFTER_SLOTS, before=now - SLOT_SECONDS)
     return (silent[0], silent[1]), (slots[0], slots[1])
 
 

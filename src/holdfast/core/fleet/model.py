@@ -26,6 +26,8 @@ OUTAGE_SECONDS: Final = 15.0
 """If the store did not hear for longer than this that agents are served, there was an outage."""
 SLOT: Final = "host:"
 """The prefix of the lease whose holder is the one execution that may run on a host."""
+AFTER_SLOTS: Final = "host;"
+"""Behind all texts with this prefix."""
 
 
 def job_id_at(seconds: float) -> str:

@@ -27,7 +27,7 @@ from holdfast.core.fleet.agents.wire import (
     AgentSyncAnswer,
 )
 from holdfast.core.fleet.hosts.entry import check_facts, check_host_name, check_labels
-from holdfast.core.fleet.model import OUTAGE_SECONDS, SLOT
+from holdfast.core.fleet.model import AFTER_SLOTS, OUTAGE_SECONDS, SLOT
 from holdfast.core.fleet.rules import NOTED_SECONDS, RULES, FleetRules
 from holdfast.core.gate import NODE
 from holdfast.core.ids import Ids
@@ -61,14 +61,8 @@ from holdfast.sync.rows import event_of
 
 SERVE_SECONDS: Final = NOTED_SECONDS
 """How often the store hears that agents are served, and which were seen since."""
-AGENTS_PER_SECOND: Final = 40.0
-"""Idle agents that speak in a second, at most: with more agents each speaks less often."""
 JITTER_SHARE: Final = 0.1
-SEEN_SECONDS: Final = 900.0
-"""Agents that were seen within this time count for the rhythm of all."""
 VERSION_CHARS_MAX: Final = 100
-_AFTER_SLOTS: Final = "host;"
-"""The text after all that start with `host:`."""
 
 
 class HostNews(msgspec.Struct, frozen=True):
@@ -113,13 +107,12 @@ class Agents:
         self._meter: Meter = NullMeter() if meter is None else meter
         self._secrets = secret_ids()
         self._epoch = ""
-        self._agents = 0
         self._seen: set[str] = set()
 
     @property
     def heartbeat_seconds(self) -> float:
         """How often an idle agent speaks."""
-        return max(self._rules.heartbeat_seconds, self._agents / AGENTS_PER_SECOND)
+        return self._rules.heartbeat_seconds
 
     def heartbeat_of(self, host_id: str, seq: int) -> float:
         """With jitter: agents that began together do not stay together."""
@@ -218,14 +211,8 @@ class Agents:
         except BaseException:
             self._seen.update(seen)
             raise
-        await self._count_agents()
+        self._meter.gauge(figures.SLOTS, await self._store.read(_count_slots))
         return since
-
-    async def _count_agents(self) -> int:
-        now = self._store.now()
-        self._agents, slots = await self._store.read(lambda: _counts(now - SEEN_SECONDS))
-        self._meter.gauge(figures.SLOTS, slots)
-        return self._agents
 
     def count_polls(self, held: int) -> None:
         self._meter.gauge(figures.POLLS, held)
@@ -316,10 +303,10 @@ def _has_agents() -> Script[bool]:
     return bool((yield call(own("any_agent"))))
 
 
-def _counts(since: float) -> Script[tuple[int, int]]:
-    agents = yield call(own("count_agents"), since=since)
-    slots = yield call(own("count_slots"), first=SLOT, last=_AFTER_SLOTS)
-    return agents[0][0], slots[0][0]
+def _count_slots() -> Script[int]:
+    rows = yield call(own("count_slots"), first=SLOT, last=AFTER_SLOTS)
+    n: int = rows[0][0]
+    return n
 
 
 def _news(hosts: Sequence[str]) -> Script[list[HostNews]]:

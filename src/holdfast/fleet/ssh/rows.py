@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core.fleet.model import SLOT
+from holdfast.core.fleet.model import AFTER_SLOTS, SLOT
 from holdfast.store.script import Script, call, statements_of
 
 ORPHANS_MAX: Final = 200
 """Hosts without a driver that one look takes up."""
-_AFTER_SLOTS: Final = "host;"
-"""The text after all that start with `host:`."""
 
 
 own: Final = statements_of("holdfast.fleet.ssh")
@@ -22,7 +20,7 @@ def orphans(before: float) -> Script[list[str]]:
     rows = yield call(
         own("orphans"),
         first=SLOT,
-        last=_AFTER_SLOTS,
+        last=AFTER_SLOTS,
         before=before,
         limit=ORPHANS_MAX,
     )

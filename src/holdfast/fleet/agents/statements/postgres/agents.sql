@@ -47,11 +47,6 @@ SELECT {agent} FROM holdfast_agent WHERE host_id = :id::text;
 -- returns: host_id
 SELECT host_id FROM holdfast_agent LIMIT 1;
 
--- name: count_agents
--- index: holdfast_agent_seen
--- returns: n
-SELECT count(*) AS n FROM holdfast_agent WHERE seen_at >= :since::float8;
-
 -- name: read_slots
 -- index: holdfast_lease_pkey
 -- returns: resource fence claim_id owner ttl_seconds grace_seconds granted_at expires_at free_at clock_at last_ticket

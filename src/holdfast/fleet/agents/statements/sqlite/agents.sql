@@ -46,11 +46,6 @@ SELECT {agent} FROM holdfast_agent WHERE host_id = :id;
 -- returns: host_id
 SELECT host_id FROM holdfast_agent LIMIT 1;
 
--- name: count_agents
--- index: holdfast_agent_seen
--- returns: n
-SELECT count(*) AS n FROM holdfast_agent WHERE seen_at >= :since;
-
 -- name: read_slots
 -- index: holdfast_lease (primary key)
 -- returns: resource fence claim_id owner ttl_seconds grace_seconds granted_at expires_at free_at clock_at last_ticket
