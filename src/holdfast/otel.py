@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast import __version__
+from holdfast.core.failure import message_of
 from holdfast.engine.blocking_context import BlockingContext
 from holdfast.engine.context import Context
 from holdfast.errors import BadConfig, MissingExtra
@@ -123,8 +124,10 @@ class _Traces:
 def _failed(span: Span, error: Exception) -> None:
     from opentelemetry.trace import Status, StatusCode
 
-    span.record_exception(error)
-    span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+    text = message_of(error)
+    with suppress(Exception):  # An error that cannot be read stays the outcome of the handler.
+        span.record_exception(error)
+    span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {text}"))
 
 
 def _said(operation: str) -> dict[str, Any]:

@@ -65,6 +65,8 @@ def answer(how: str) -> Retry:
             return Retry("not yet", after=3_600)
         case "raised":
             raise Retry("not yet", after=timedelta(hours=2))
+        case "too late":
+            raise Retry("not yet", after=-1)
         case "from an error":
             try:
                 raise Temporary("no route")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 
 from holdfast import Context, Reject, Retry, Status, TaskQueue, WorkerState
+from holdfast.engine import worker_hooks
 from holdfast.errors import BadConfig, NotFound
 from holdfast.testing import harness
 from tests.integration import around_app as app
@@ -145,6 +147,39 @@ async def test_a_stop_hook_that_fails_is_logged(caplog: pytest.LogCaptureFixture
         assert "opened" in said
     assert said[-1] == "closed"
     assert "at the end" in caplog.text
+
+
+async def test_no_stop_hook_keeps_the_others_from_running(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it never returns, is cancelled by what it awaits, or ends its program."""
+    monkeypatch.setattr(worker_hooks, "STOP_SECONDS", 0.05)
+    said: list[str] = []
+    queue = app.hooked(TaskQueue("sqlite://"), said)
+    returns = threading.Event()
+
+    @queue.on_stop
+    def waits_in_thread(state: WorkerState) -> None:
+        returns.wait()
+
+    @queue.on_stop
+    async def waits(state: WorkerState) -> None:
+        await asyncio.Event().wait()
+
+    @queue.on_stop
+    async def is_cancelled(state: WorkerState) -> None:
+        raise asyncio.CancelledError
+
+    @queue.on_stop
+    async def ends(state: WorkerState) -> None:
+        raise SystemExit(3)
+
+    async with queue:
+        assert "opened" in said
+    returns.set()
+    assert said[-1] == "closed"
+    assert caplog.text.count("has failed: <function") == 2
+    assert caplog.text.count("has not ended within 0.05 s: <function") == 2
 
 
 async def test_hooks_that_give_nothing_to_tell_apart_are_refused() -> None:

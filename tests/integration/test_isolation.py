@@ -126,6 +126,18 @@ async def test_a_process_handler_that_dies_fails_with_evidence(
         assert await (await queue.enqueue("process_pid", {})).result(20) != os.getpid()
 
 
+@pytest.mark.parametrize(("how", "error"), [("mute", "Mute"), ("cancelled", "CancelledError")])
+@pytest.mark.parametrize("kind", ["leave", "thread_leave", "process_leave"])
+async def test_an_odd_error_is_one_of_the_handler_and_not_of_its_worker(
+    url: str, kind: str, how: str, error: str
+) -> None:
+    async with make_queue(url, kind, **QUICK) as queue:
+        ended = await (await queue.enqueue(kind, {"how": how}, max_attempts=1)).wait(20)
+        assert ended.failure is not None
+        assert (ended.status, ended.failure.kind) == (Status.FAILED, FailureKind.ERROR)
+        assert ended.failure.error_type == error
+
+
 async def test_a_process_handler_that_leaves_a_process_behind_is_noticed(url: str) -> None:
     """A child of its process has the socket open too, so its end closes nothing."""
     async with Gate() as gate, make_queue(url, "process_leave", **QUICK) as queue:

@@ -156,6 +156,25 @@ async def test_errors_are_recorded_with_each_attempt(url: str, traces: Traces) -
         ] * 2
 
 
+async def test_an_error_that_cannot_be_read_stays_the_outcome(url: str, traces: Traces) -> None:
+    queue = TaskQueue(url)
+    instrument(queue, tracer_provider=traces.provider)
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise LookupError
+
+    @queue.task(give_up_on=Mute)
+    async def boom() -> None:
+        raise Mute
+
+    async with queue:
+        ended = await (await boom.enqueue()).wait(30)
+    assert ended.failure is not None
+    assert (ended.attempts, ended.failure.error_type.rpartition(".")[2]) == (1, "Mute")
+    assert traces.one(SpanKind.CONSUMER).status.status_code is StatusCode.ERROR
+
+
 async def saved(ctx: Context) -> bool:
     await ctx.save(1)
     return False

@@ -19,7 +19,7 @@ async def test_a_handler_names_its_pause(url: str, isolation: str) -> None:
     queue = TaskQueue(url, base_retry_delay=900, max_retry_delay=900)
     define: Any = queue.task
     define(name="ask", isolation=isolation, give_up_on=Exception)(ASKING[isolation])
-    hows = ("returned", "raised", "from an error", "without a time")
+    hows = ("returned", "raised", "from an error", "without a time", "too late")
     async with queue:
         found = await pauses(queue, {how: {"type": "ask", "payload": {"how": how}} for how in hows})
     assert found == {
@@ -27,6 +27,7 @@ async def test_a_handler_names_its_pause(url: str, isolation: str) -> None:
         "raised": (7_200.0, "Retry", "not yet"),
         "from an error": (1_800.0, "Temporary", "no route"),
         "without a time": (900.0, "Retry", "soon"),
+        "too late": (0.0, "Retry", "not yet"),
     }
 
 

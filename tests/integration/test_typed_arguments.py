@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from holdfast import Status, TaskFunction, TaskQueue
-from holdfast.engine.declared import Declared, is_same
+from holdfast.engine.declared import Declared, Misfit, is_same
 from holdfast.errors import InvalidInput
 from holdfast.testing import VirtualClock, harness
 from tests.integration import typed_app as app
@@ -177,6 +177,13 @@ async def test_arguments_are_converted_one_by_one(queue: TaskQueue) -> None:
         }
 
 
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("type", "payload", "name"),
     [
@@ -187,6 +194,8 @@ async def test_arguments_are_converted_one_by_one(queue: TaskQueue) -> None:
         ("builtin", {"n": True}, "n"),
         ("builtin", {"n": 1, "names": [1]}, "names"),
         ("builtin", {"n": NAIVE}, "n"),
+        ("builtin", {"n": nested(1_000)}, "n"),
+        ("builtin", {"n": nested(100_000)}, "n"),
         ("loose", {"value": NAIVE}, "value"),
         ("loose", {"value": [{"a": UUID(int=1)}]}, "value"),
         ("loose", {"value": 1, "other": {1: 2}}, "other"),
@@ -259,8 +268,10 @@ def test_a_moment_is_compared_as_a_moment() -> None:
 
 
 def test_what_json_cannot_hold_inside_a_declared_type_is_refused() -> None:
-    with pytest.raises(Exception, match="it would arrive as"):
+    with pytest.raises(Misfit, match="it would arrive as"):
         Declared(dict[int, Any]).write({1: date(2026, 1, 1)})
+    with pytest.raises(Misfit, match="cannot be compared with what would arrive"):
+        Declared(Decimal).write(Decimal("sNaN"))
 
 
 WRONG: list[tuple[str, Any, str]] = [

@@ -17,6 +17,8 @@ Json: TypeAlias = Any
 """A JSON value: None, bool, number, string, list or dict."""
 DEPTH_MAX: Final = 32
 """How deep a value of a caller may be nested: a payload, a result, a checkpoint. Every reader can read it."""
+_READ: Final = (str, int, float, type(None), dict, list, tuple)
+"""What needs no conversion to be looked at."""
 _BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
@@ -84,6 +86,9 @@ def _refuse_nan(value: object) -> None:
     """JSON has no NaN. The encoder would write null in its place, which is another value."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} is not a JSON number")
+    if not isinstance(value, _READ):
+        # A dataclass, a set, …: what it is written as.
+        value = msgspec.to_builtins(value, enc_hook=plain)
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):

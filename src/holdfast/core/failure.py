@@ -43,6 +43,15 @@ def evidence(message: str, traceback: str = "") -> tuple[str, str]:
     return shown[:MESSAGE_CHARS_MAX], text[-TRACEBACK_CHARS_MAX:]
 
 
+def message_of(error: BaseException) -> str:
+    """The message of an exception, also of one that fails to give it."""
+    error_type = type(error).__qualname__
+    try:
+        return storable(str(error)) or error_type
+    except Exception as silent:
+        return f"{error_type}, whose message cannot be read: {type(silent).__name__}"
+
+
 def from_exception(
     task_type: str, error: BaseException, *, kind: FailureKind = FailureKind.ERROR
 ) -> Failure:
@@ -50,10 +59,7 @@ def from_exception(
     frames = tb.extract_tb(error.__traceback__)
     location = f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].name}" if frames else ""
     error_type = type(error).__qualname__
-    try:
-        message = storable(str(error)) or error_type
-    except Exception as silent:
-        message = f"{error_type}, whose message cannot be read: {type(silent).__name__}"
+    message = message_of(error)
     shown, traceback = evidence(message, "".join(tb.format_exception(error)))
     return Failure(
         kind=kind,

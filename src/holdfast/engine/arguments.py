@@ -101,7 +101,7 @@ class Arguments:
         if self._checked is not None:
             try:
                 msgspec.convert(payload, self._checked)
-            except msgspec.ValidationError:
+            except (msgspec.ValidationError, RecursionError):
                 self._check_one_by_one(payload)
         if self._has_loose and not SCALARS.issuperset(map(type, payload.values())):
             for name, value in payload.items():
@@ -141,7 +141,7 @@ class Arguments:
             try:
                 plain = msgspec.to_builtins(value) if is_plain(value) else value
                 msgspec.convert({name: plain}, self._checked)
-            except (msgspec.ValidationError, TypeError) as error:
+            except (msgspec.ValidationError, TypeError, RecursionError) as error:
                 self._look(name, value)
                 why = str(error).replace(f" - at `$.{name}`", "").replace(f"$.{name}", "$")
                 raise self._misfit(name, value, why) from None

@@ -134,9 +134,13 @@ class Declared:
         """The value as JSON. Misfit for one that would arrive as another."""
         wire = self.write_any(value)
         made = self.read(wire)
-        if wire == value or is_same(made, value):
-            return wire
-        raise Misfit(f"it would arrive as {made!r:.200}")
+        try:
+            arrives = wire == value or is_same(made, value)
+        except Exception as error:  # A signalling NaN, or an own `__eq__`.
+            raise Misfit(f"it cannot be compared with what would arrive: {error!r:.200}") from None
+        if not arrives:
+            raise Misfit(f"it would arrive as {made!r:.200}")
+        return wire
 
     def write_any(self, value: object) -> object:
         """The value as JSON, whatever its type."""

@@ -27,6 +27,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
 from holdfast.core.command import Cancel, Snooze
+from holdfast.core.failure import message_of
 from holdfast.core.steps import settled
 from holdfast.core.submit import RESULT_BYTES_MAX
 from holdfast.engine import boot, process_wire as wire
@@ -323,15 +324,18 @@ def serve(end: socket.socket, path: list[str], parent: int) -> None:
             context.end("misfit", str(error))
         except Reject as error:
             context.end("reject", str(error))
-        except Exception as error:
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            # Also a CancelledError of what the handler awaited.
             context.end("error", _said(error, after_failure(retries, task.attempts, error)))
 
 
-def _said(error: Exception, then: AfterFailure) -> tuple[str, str, str, AfterFailure]:
+def _said(error: BaseException, then: AfterFailure) -> tuple[str, str, str, AfterFailure]:
     """The last message of a handler that raised an error."""
     text = "".join(traceback.format_exception(error))
     shown = error.evidence if isinstance(error, Retry) else error
-    return type(shown).__qualname__, str(shown), text, then
+    return type(shown).__qualname__, message_of(shown), text, then
 
 
 def _outcome(value: object, declared: Declared | None) -> tuple[str, object]:

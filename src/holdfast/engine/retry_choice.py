@@ -9,12 +9,13 @@ fails leaves the usual pause. Never: applies to timeouts and to workers that die
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isnan
 from typing import Final, TypeAlias
 
 import msgspec
 
 from holdfast.core.check import shown
-from holdfast.core.seconds import Seconds, check_seconds
+from holdfast.core.seconds import Seconds, check_seconds, in_seconds
 from holdfast.errors import BadConfig
 
 Errors = tuple[type[BaseException], ...]
@@ -25,15 +26,13 @@ RETRY_SECONDS_MAX: Final = 366 * 86_400.0
 
 class Retry(Exception):
     """Raise or return this in a handler to have the task tried again: `after` seconds (or a timedelta), by
-    default after the usual pause. The attempt counts. `raise Retry(after=60) from error` keeps that error as
-    the evidence."""
+    default after the usual pause. A time below 0 counts as 0. The attempt counts. `raise Retry(after=60) from
+    error` keeps that error as the evidence."""
 
     def __init__(self, reason: str = "", *, after: Seconds | None = None) -> None:
         super().__init__(reason or "the handler asked for another attempt")
         self.reason = reason
-        self.after_seconds = (
-            None if after is None else check_seconds("after", after, most=RETRY_SECONDS_MAX)
-        )
+        self.after_seconds = None if after is None else _pause("after", after)
 
     @property
     def evidence(self) -> BaseException:
@@ -72,15 +71,21 @@ class RetryChoice(msgspec.Struct, frozen=True):
             return USUAL
         try:
             given = self.delay(attempt, error)
-            seconds = (
-                None if given is None else check_seconds("the pause", given, most=RETRY_SECONDS_MAX)
-            )
+            seconds = None if given is None else _pause("the pause", given)
         except Exception as wrong:
             return AfterFailure(problem=f"{type(wrong).__qualname__}: {wrong}")
         return AfterFailure(pause_seconds=seconds)
 
 
 USUAL: Final = AfterFailure()
+
+
+def _pause(name: str, given: Seconds) -> float:
+    """A pause within its bounds. A handler often computes it, e.g. until a moment that has just passed."""
+    seconds = in_seconds(given)
+    if isinstance(seconds, int | float) and not isnan(seconds):
+        seconds = min(max(0, seconds), RETRY_SECONDS_MAX)
+    return check_seconds(name, seconds, most=RETRY_SECONDS_MAX)
 
 
 def after_failure(choice: RetryChoice | None, attempt: int, error: BaseException) -> AfterFailure:

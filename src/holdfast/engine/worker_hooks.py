@@ -2,12 +2,15 @@
 
 Promises: start hooks run once for each start of workers, in order, before any task is claimed. Stop hooks run
 in reverse order after the last handler has ended, also if a later start hook fails. A stop hook that fails is
-logged, and the others run. Plain hooks run in a thread.
+logged, and the others run; one that takes longer than `STOP_SECONDS` is cancelled. Plain hooks run in a
+thread, which is left behind then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any, Final, TypeAlias, TypeVar
@@ -15,6 +18,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from holdfast.core.callables import answer_of, is_async
 from holdfast.core.check import check_callable, shown
 from holdfast.engine.loop import log
+from holdfast.engine.threads import ThreadHost
 from holdfast.errors import BadConfig, NotFound
 
 T = TypeVar("T")
@@ -22,6 +26,8 @@ StartHook: TypeAlias = Callable[[], object]
 """Returns an object for the state, or yields it once and cleans up after that. It may be async."""
 StopHook: TypeAlias = Callable[["WorkerState"], object]
 END: Final = object()
+STOP_SECONDS: Final = 60.0
+"""How long one hook may take at the stop."""
 
 
 class WorkerState:
@@ -125,16 +131,31 @@ class WorkerHooks:
 
 
 async def _quietly(what: object, end: Awaitable[object]) -> None:
+    limit = asyncio.timeout(STOP_SECONDS)
     try:
-        await end
-    except Exception:
-        log.exception("a hook at the stop of the workers has failed: %s", shown(what))
+        async with limit:
+            await end
+    except (Exception, asyncio.CancelledError, SystemExit):
+        if (current := asyncio.current_task()) is not None and current.cancelling():
+            raise  # The stop itself was cancelled.
+        how = f"not ended within {STOP_SECONDS:g} s" if limit.expired() else "failed"
+        log.exception("a hook at the stop of the workers has %s: %s", how, shown(what))
+
+
+def _in_thread(function: Callable[..., object], *given: object) -> Awaitable[object]:
+    """Calls a plain hook in a daemon thread: neither a stop nor the exit of the process waits for one that
+    does not return."""
+    call = functools.partial(contextvars.copy_context().run, function, *given)
+    host = ThreadHost()
+    future = host.submit(call)
+    future.add_done_callback(lambda _: host.close())
+    return future
 
 
 async def _called(hook: Callable[..., object], *given: object) -> object:
     if is_async(hook):
         return await answer_of(hook(*given))
-    return await answer_of(await asyncio.to_thread(hook, *given))
+    return await answer_of(await _in_thread(hook, *given))
 
 
 async def _next(made: object) -> object:
@@ -142,7 +163,7 @@ async def _next(made: object) -> object:
     if isinstance(made, AsyncGenerator):
         return await anext(made, END)
     assert isinstance(made, Generator)
-    return await asyncio.to_thread(next, made, END)
+    return await _in_thread(next, made, END)
 
 
 async def _finish(made: object) -> None:

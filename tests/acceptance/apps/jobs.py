@@ -104,6 +104,13 @@ def blocking_life(task: Task, ctx: BlockingContext) -> Any:
     return {"before": before, "parents": parents, "fence": ctx.fence, "saved": ctx.saved}
 
 
+class Mute(Exception):
+    """An error that fails to give its message."""
+
+    def __str__(self) -> str:
+        raise LookupError
+
+
 def leave(task: Task) -> None:
     """Ends its process in one of several abnormal ways."""
     how = payload_of(task)["how"]
@@ -121,6 +128,10 @@ def leave(task: Task) -> None:
             wait_at(payload_of(task)["gate"], "grandchild")
             os._exit(0)
         os._exit(5)
+    if how == "mute":
+        raise Mute
+    if how == "cancelled":
+        raise asyncio.CancelledError
     if how == "hang up":
         hang_up()
         wait_at(payload_of(task)["gate"], f"{os.getpid()}")

@@ -6,6 +6,7 @@ import json
 import math
 import random
 import uuid
+from dataclasses import dataclass
 
 import msgspec
 import pytest
@@ -86,6 +87,20 @@ def test_nan_and_infinity_are_refused(bad: float) -> None:
     for value in (bad, [bad], {"a": {"b": (1, bad)}}, {"a": [None, bad]}):
         with pytest.raises(ValueError, match="not a JSON number"):
             codec.dumps(value)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_nan_inside_of_other_values_is_refused(bad: float) -> None:
+    """The encoder knows these types, and would write null."""
+
+    @dataclass
+    class Point:
+        x: float | None
+
+    for value in (Point(bad), {"a": [Point(bad)]}, {bad}, [frozenset({1.0, bad})]):
+        with pytest.raises(ValueError, match="not a JSON number"):
+            codec.dumps(value)
+    assert codec.dumps({"a": Point(None), "b": {None}}) == '{"a":{"x":null},"b":[null]}'
 
 
 def test_subclasses_of_str_are_written_as_strings() -> None:
