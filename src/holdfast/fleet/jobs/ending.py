@@ -23,7 +23,7 @@ from holdfast.core.transition import Transition
 from holdfast.fleet.jobs.rows import own
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply
-from holdfast.store.scripts.interventions import add_row
+from holdfast.store.scripts.interventions import add_rows
 from holdfast.store.scripts.work import Work
 
 CANCELLED_KILLED: Final = ExecutionKind.CANCELLED_KILLED
@@ -120,11 +120,8 @@ def write_reasons(reasons: Mapping[str, Reason]) -> Script[None]:
 
 def write_kills(killed: Killed, now: float) -> Script[Sequence[NewEvent]]:
     """The interventions that the agents of killed executions get."""
-    events: list[NewEvent] = []
-    for task, new, ruling in killed.rows:
-        row = issued(new, task, ruling, now)
-        events += yield from add_row(row, ruling.after, now)
-    return events
+    rows = [(issued(new, task, ruling, now), ruling.after) for task, new, ruling in killed.rows]
+    return (yield from add_rows(rows, now))
 
 
 def lock_executions(

@@ -87,7 +87,7 @@ def issue(
     issued = Issued(row, work.tasks[before.id])
 
     def then(now: float) -> Script[Sequence[NewEvent]]:
-        added = yield from add_row(row, issued.task, now)
+        added = yield from add_rows([(row, issued.task)], now)
         versions = [(before.id, row.actor, before.version, issued.task.version)]
         yield call_rows("log_sync_changes", versions, op=INTERVENE, now=now)
         more = yield from end(beside, issued, now)
@@ -98,10 +98,11 @@ def issue(
     return replace(issued, is_cut_short=work.is_cut_short)
 
 
-def add_row(row: Intervention, task: Task, now: float) -> Script[list[NewEvent]]:
-    """Writes the row of an intervention whose command was applied to the task. Returns its events."""
-    yield call("add_intervention", due_at=rules.due_at(row), **_columns(row))
-    return _events(None, row, task, now)
+def add_rows(added: Sequence[tuple[Intervention, Task]], now: float) -> Script[list[NewEvent]]:
+    """Writes the rows of interventions whose commands were applied to these tasks. Returns their events."""
+    if added:
+        yield call_rows("add_interventions", [_row(row) for row, _ in added])
+    return [event for row, task in added for event in _events(None, row, task, now)]
 
 
 def check_node(node: str, task: Task) -> Script[None]:
@@ -248,16 +249,29 @@ def read_intervention(row: Sequence[Any]) -> Intervention:
     return Intervention(**values)
 
 
-def _columns(row: Intervention) -> dict[str, Any]:
-    values = asdict(row)
-    del values["effect"]
+def _row(row: Intervention) -> tuple[Any, ...]:
     effect = None if row.effect is None else codec.dumps(asdict(row.effect))
-    return {
-        **values,
-        "type": row.type.value,
-        "state": row.state.value,
-        "effect_json": effect,
-    }
+    return (
+        row.id,
+        row.project,
+        row.task_id,
+        row.type.value,
+        row.args_json,
+        row.reason,
+        row.actor,
+        row.requested_by,
+        row.target_node,
+        row.target_fence,
+        row.state.value,
+        row.issued_at,
+        row.delivered_at,
+        row.ended_at,
+        row.expires_at,
+        row.lease_until,
+        effect,
+        row.detail,
+        rules.due_at(row),
+    )
 
 
 def _events(

@@ -1,10 +1,15 @@
 -- Interventions of operators, and how far the runners have followed.
 
--- name: add_intervention
+-- name: add_interventions
 -- index: holdfast_intervention_pkey
 INSERT INTO holdfast_intervention (id, project, task_id, type, args_json, reason, actor, requested_by, target_node, target_fence, state, issued_at,
     delivered_at, ended_at, expires_at, lease_until, effect_json, detail, due_at)
-VALUES (:id::text, :project::text, :task_id::text, :type::text, :args_json::text, :reason::text, :actor::text, :requested_by::text, :target_node::text, :target_fence::bigint, :state::text, :issued_at::float8, :delivered_at::float8, :ended_at::float8, :expires_at::float8, :lease_until::float8, :effect_json::text, :detail::text, :due_at::float8);
+SELECT r.id, r.project, r.task_id, r.type, r.args_json, r.reason, r.actor, r.requested_by, r.target_node, r.target_fence, r.state, r.issued_at,
+    r.delivered_at, r.ended_at, r.expires_at, r.lease_until, r.effect_json, r.detail, r.due_at
+FROM {rows: id text, project text, task_id text, type text, args_json text, reason text, actor text, requested_by text,
+    target_node text, target_fence bigint, state text, issued_at double precision, delivered_at double precision,
+    ended_at double precision, expires_at double precision, lease_until double precision, effect_json text, detail text,
+    due_at double precision};
 
 -- name: get_intervention
 -- index: holdfast_intervention_pkey
