@@ -13,6 +13,7 @@ from holdfast.core.gate import is_of_block
 from holdfast.core.task import Status
 from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.hosts.hosts import Hosts
+from holdfast.fleet.jobs.verdicts import read_blocks
 from holdfast.store.store import Store
 from tests.backends import Bench
 from tests.conformance.fleet.agent_support import (
@@ -21,12 +22,15 @@ from tests.conformance.fleet.agent_support import (
     accept,
     add_job,
     enrol,
+    exited,
     get_execution,
     get_task,
     make_agents,
+    running,
     set_job,
 )
 from tests.conformance.fleet.support import BY, PROJECT
+from tests.statements import execute
 
 EFFECTS = [("refuse", (Status.ABORTED, False)), ("hold", (Status.QUEUED, True))]
 """What becomes of the execution: its status, and whether it is held."""
@@ -108,3 +112,33 @@ async def test_an_offer_with_its_go_is_not_repeated_after_its_start_was_forbidde
     assert (answer.acks, answer.offers) == (["r-1"], [])
     assert (await get_task(store, execution)).status in (Status.QUEUED, Status.ABORTED)
     assert (await get_execution(store, execution)).go_at is None
+
+
+async def test_a_server_without_the_zone_of_a_window_starts_nothing_and_hears_its_agents(
+    store: Store,
+) -> None:
+    """One such block stops the results of no host, and ends nothing that runs."""
+    agents = make_agents(store)
+    agent = TestAgent(agents, await enrol(agents, store, "web-1"))
+    [run], [waiting] = [await add_job(store, [agent.host_id]) for _ in range(2)]
+    [offer] = (await agent.sync()).offers
+    await agent.sync(**accept(run, offer.token))
+    window = {"rrule": "FREQ=DAILY", "duration_seconds": 60.0}
+    new = NewBlock(host="web-1", reason="freeze", window=window, on_running="abort")
+    block = await Blocks(store).add(PROJECT, new, BY)
+    unknown = codec.dumps(window | {"timezone": "Mars/Olympus"})
+    await execute(store, SET_WINDOW, [(block.id, unknown)])
+    assert await Blocks(store).next_due() is None
+    assert (await agent.sync(**running(run, offer.token))).blocks
+    answer = await agent.sync(results=[exited(run, offer.token)])
+    assert (answer.offers, len(answer.acks)) == ([], 1)
+    assert (await get_task(store, run)).status is Status.COMPLETED
+    assert (await get_task(store, waiting)).status is Status.ABORTED
+    in_force = await store.read(lambda: read_blocks(PROJECT, "exec", store.now()))
+    assert in_force.stopping(await Hosts(store).get(PROJECT, "web-1")) is None
+
+
+SET_WINDOW = (
+    "written:UPDATE holdfast_block SET window_json = r.value FROM {rows: id text, value text} "
+    "WHERE holdfast_block.id = r.id"
+)

@@ -11,7 +11,7 @@ from holdfast.core.fleet.commands.command_type import CommandType
 from holdfast.core.fleet.commands.secrets import versions
 from holdfast.core.fleet.hosts.selector_parse import Selector
 from holdfast.core.fleet.jobs.spec import JobSpec, digest_of
-from holdfast.core.fleet.model import Block, Host, HostDriver, OnRunning
+from holdfast.core.fleet.model import Block, Host, HostDriver
 from holdfast.core.fleet.status import ExecutionKind
 from holdfast.core.gate import BLOCK_ACTOR
 from holdfast.fleet.hosts.groups import named_by
@@ -84,14 +84,8 @@ class BlocksInForce:
         """The block that ends what runs on the host."""
         if not self._blocks:
             return None
-        return next(
-            (
-                block
-                for block in self._about(host)
-                if block.on_running is OnRunning.ABORT and rules.is_in_force(block, self._now)
-            ),
-            None,
-        )
+        ending = (block for block in self._about(host) if rules.ends_runs(block, self._now))
+        return next(ending, None)
 
 
 def read_blocks(project: str, command_type: str, now: float) -> Script[BlocksInForce]:

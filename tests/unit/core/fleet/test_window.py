@@ -222,3 +222,12 @@ def test_the_next_windows_are_those_after_now() -> None:
 def test_windows_that_overlap_never_close(rule: str, hours: int, always: bool) -> None:
     window = BlockWindow(rrule=rule, duration_seconds=3600.0 * hours)
     assert never_closes(window, at("2026-11-18T22:00+00:00")) is always
+
+
+def test_a_window_of_a_zone_that_this_machine_does_not_know_counts_as_open() -> None:
+    """It was made on another one."""
+    window = BlockWindow(rrule="FREQ=DAILY", duration_seconds=60, timezone="Mars/Olympus")
+    state = state_at(window, 0.0)
+    assert (state.is_open, state.until, state.is_known) == (True, None, False)
+    assert next_starts(window, 0.0) == []
+    assert not never_closes(window, 0.0)

@@ -139,6 +139,15 @@ def is_in_force(block: Block, now: float) -> bool:
     return windows.state_at(windows.read_window(block.window_json), now).is_open
 
 
+def ends_runs(block: Block, now: float) -> bool:
+    """Whether the block ends what runs on its hosts now. In doubt it does not."""
+    if block.on_running is not OnRunning.ABORT or not is_in_force(block, now):
+        return False
+    if block.window_json is None:
+        return True
+    return windows.state_at(windows.read_window(block.window_json), now).is_known
+
+
 def ends_at(block: Block, now: float) -> float | None:
     """When a block in force stops to count by itself. None: when it is lifted."""
     ends = [block.expires_at]

@@ -72,6 +72,8 @@ class WindowState(msgspec.Struct, frozen=True):
     is_open: bool
     until: float | None
     """None: it does not change within ten years."""
+    is_known: bool = True
+    """False: this machine does not know the time zone, and the window counts as open."""
 
 
 def check_window(window: BlockWindow) -> None:
@@ -165,13 +167,18 @@ def _days(text: str, frequency: str, value: str | None) -> tuple[tuple[int, int]
 
 
 def state_at(window: BlockWindow, now: float) -> WindowState:
-    """Whether the window is open at this time, and when that changes."""
+    """Whether the window is open at this time, and when that changes. In doubt it is open: a machine without
+    the time zone starts nothing that the block may forbid."""
     return _state_at(window, now)
 
 
 @lru_cache(maxsize=1_000)
 def _state_at(window: BlockWindow, now: float) -> WindowState:
     """Cached: the hosts of a job are judged at one time."""
+    try:
+        _zone(window.timezone)
+    except InvalidInput:
+        return WindowState(is_open=True, until=None, is_known=False)
     end: float | None = None
     merged = 0
     for start in starts(window, now - window.duration_seconds):
@@ -201,7 +208,10 @@ def starts(window: BlockWindow, after: float) -> Iterator[float]:
 
 
 def next_starts(window: BlockWindow, now: float, count: int = STARTS_SHOWN) -> list[float]:
-    """The starts of the next windows, of which the first may be earlier than the end of the open one."""
+    """The starts of the next windows, of which the first may be earlier than the end of the open one. None
+    that this machine does not know."""
+    if not state_at(window, now).is_known:
+        return []
     return list(islice((start for start in starts(window, now) if start > now), count))
 
 
