@@ -33,6 +33,11 @@ class By(msgspec.Struct, frozen=True):
         if self.expected_version is not None:
             check_whole("expected_version", self.expected_version, least=0, most=VERSION_MAX)
 
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether the change is undone at its end: nothing may be written in another transaction."""
+        return self.beside is not None and self.beside.is_undone
+
     def of_unversioned(self, noun: str) -> By:
         """Returns this. Raises InvalidInput if a version is expected of something that has none."""
         if self.expected_version is not None:

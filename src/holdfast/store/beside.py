@@ -21,6 +21,12 @@ class Beside:
 
     __slots__ = ()
 
+    @property
+    def is_undone(self) -> bool:
+        """Whether `after` undoes the change, as a dry run does. A use case that would write in a second
+        transaction leaves that one out."""
+        return False
+
     def before(self, now: float) -> Script[None]:
         """Runs first, e.g. to find out whether the request was answered before."""
         yield from ()
@@ -41,6 +47,10 @@ class OnlyRepeats(Beside):
     def __init__(self, refusal: Exception, inner: Beside | None) -> None:
         self._refusal = refusal
         self._inner = inner
+
+    @property
+    def is_undone(self) -> bool:
+        return self._inner is not None and self._inner.is_undone
 
     def before(self, now: float) -> Script[None]:
         yield from begin(self._inner, now)

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.gateway.rest.apis import APIS
 from holdfast.gateway.rest.running import FORESEEN
+from tests.integration.gateway.fleet_support import FleetSite
 from tests.integration.gateway.support import Site
 
 DRY = {"Holdfast-Dry-Run": "true"}
@@ -80,6 +81,21 @@ async def test_a_call_of_several_transactions_has_no_dry_run(site: Site) -> None
         assert (refused.status_code, refused.json()["code"]) == (501, "not-supported")
     odd = await site.ask("POST", "/tasks", {"type": "mail"}, headers={"Holdfast-Dry-Run": "yes"})
     assert odd.status_code == 400
+
+
+async def test_a_vote_of_a_dry_run_does_not_ask_again(site: Site) -> None:
+    """A vote about a job that has changed meanwhile makes a new request, in a second transaction."""
+    fleet = FleetSite(site)
+    (name,) = await fleet.hosts(1)
+    await site.ask("PATCH", f"/hosts/{name}", {"driver": "ssh", "address": "root@10.0.0.1"})
+    asked = await fleet.asked()
+    await site.ask("PATCH", f"/hosts/{name}", {"address": "root@10.0.0.2"})
+    before = await figures(site)
+    path = f"/jobs/{asked['job_id']}/approve"
+    for headers, is_same in ((DRY, True), ({}, False)):
+        answer = await site.ask("POST", path, {"reason": "r"}, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (409, "approval-void")
+        assert (await figures(site) == before) is is_same
 
 
 def test_the_table_of_dry_runs_has_only_calls_of_the_api() -> None:

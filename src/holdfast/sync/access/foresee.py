@@ -30,6 +30,8 @@ class Foreseeing(Repeatable):
     """Stands for the entry of a key, as the last thing that a change writes: it undoes the change. A change
     that is refused has no answer, and its error reaches the caller."""
 
+    is_undone = True
+
     def __init__(self) -> None:
         """A dry run has no entry."""
 

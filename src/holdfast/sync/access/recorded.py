@@ -40,6 +40,9 @@ class Replayed(Exception):
 class Repeatable:
     """A request with an Idempotency-Key. It serves one act."""
 
+    is_undone = False
+    """Whether `end` undoes the act."""
+
     def __init__(
         self,
         scope: str,
@@ -111,6 +114,10 @@ class RecordedInsert(Beside):
         self._repeatable = repeatable
         self._entries = entries
 
+    @property
+    def is_undone(self) -> bool:
+        return self._repeatable is not None and self._repeatable.is_undone
+
     def before(self, now: float) -> Script[None]:
         if self._repeatable is not None:
             yield from self._repeatable.begin(now)
@@ -142,6 +149,10 @@ class Recorded(Beside):
         self._entries = entries
         self._repeatable = repeatable
         self._answer = answer
+
+    @property
+    def is_undone(self) -> bool:
+        return self._repeatable is not None and self._repeatable.is_undone
 
     def before(self, now: float) -> Script[None]:
         if self._repeatable is not None:
