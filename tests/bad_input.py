@@ -54,6 +54,7 @@ _KV: dict[
 BAD: dict[str, list[Any]] = {
     "name": [*_NAMES, None],
     "name?": _NAMES,
+    "name or none": [*(name for name in _NAMES if name != ""), None],
     "text": [7, b"x", None, "a\0b", "\udcff", "x" * 100_000, ["x"], NAN],
     "phase?": [7, b"x", "a\0b", "\udcff", "x" * 100_000, ["x"], NAN],
     "output": [7, None, ["x"], "\udcff", "x" * (1 << 20) + "x"],

@@ -95,9 +95,9 @@ async def test_an_enqueue_in_a_transaction_has_its_hint_inside(
     hints: list[str] = []
     insert = resources.store.insert
 
-    async def inserting(*args: Any, hint: str, tx: object) -> Any:
+    async def inserting(*args: Any, hint: str, **kwargs: Any) -> Any:
         hints.append(hint)
-        return await insert(*args, hint=hint, tx=tx)
+        return await insert(*args, hint=hint, **kwargs)
 
     monkeypatch.setattr(resources.store, "insert", inserting)
     connection = await asyncpg.connect(pg_dsn)

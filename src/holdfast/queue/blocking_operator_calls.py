@@ -52,14 +52,16 @@ class BlockingOperatorCalls:
         type: str | None = None,
         queue: str | None = None,
         prefix: str | None = None,
+        q: str = "",
         after: str | None = None,
         limit: int = 50,
     ) -> list[Task]:
         """Returns one page of the tasks that match, newest first. `after`: the last id of the previous
-        page. `prefix`: the beginning of the id."""
+        page. `prefix`: the beginning of the id. `q`: a query such as `tag:vip meta.tenant:acme age:>1h`
+        (docs/reference/cli.md, Queries)."""
         return self._calls.call(
             lambda: self._queue.find_tasks(
-                status=status, type=type, queue=queue, prefix=prefix, after=after, limit=limit
+                status=status, type=type, queue=queue, prefix=prefix, q=q, after=after, limit=limit
             )
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.bus.port import FEED
-from holdfast.core.check import check_name, check_whole
+from holdfast.core.check import check_name, check_text, check_whole
 from holdfast.core.turns import WEIGHT_MAX, WeightChange
 from holdfast.queue.by import By
 from holdfast.queue.session import Sessions
@@ -22,7 +22,7 @@ PAGE_MAX: Final = 1_000
 def checked(type: str, key: str, weight: int) -> WeightChange:
     """The change, or InvalidInput. The empty key is that of tasks without a key."""
     check_name("type", type)
-    if key:
+    if key != "":
         check_name("key", key)
     return WeightChange(type, key, check_whole("weight", weight, least=1, most=WEIGHT_MAX))
 
@@ -37,6 +37,7 @@ class Weights:
     async def list(self, type: str, *, after: str = "", limit: int = 100) -> list[KeyWeight]:
         """The keys of a type whose weight is not 1, in order, behind the key `after`."""
         check_name("type", type)
+        check_text("after", after)
         check_whole("limit", limit, least=1, most=PAGE_MAX)
         store = (await self._sessions.open()).store
         return await store.reads.weights(type, after, limit)

@@ -32,14 +32,17 @@ EXTERNAL: Final = "external"
 """The type of tasks that offline nodes make and claim by id."""
 NIGHTLY_CONCURRENCY: Final = 1
 NIGHTLY_ATTEMPTS: Final = 7
+KEYED: Final = "keyed"
+"""A fair type: its keys take turns."""
+KEYS: Final = ("ada", "grace", "linus")
 TYPES: Final = (
     *("quick", "slow", "flaky", "sleepy", "limited", "rated", "saving", "rejecting", "poison"),
-    *("long", "borrower", "keyed", "asking"),
+    *("long", "borrower", KEYED, "asking"),
 )
 RULES: Final[dict[str, dict[str, object]]] = {
     "limited": {"concurrency": CONCURRENCY},
     "rated": {"rate": f"{RATE}/{RATE_SECONDS}s"},
-    "keyed": {"key_concurrency": KEY_CONCURRENCY, "fair": True},
+    KEYED: {"key_concurrency": KEY_CONCURRENCY, "fair": True},
     STALLING: {"progress_timeout": 4.0},
     NIGHTLY: {"concurrency": NIGHTLY_CONCURRENCY, "max_attempts": NIGHTLY_ATTEMPTS},
 }

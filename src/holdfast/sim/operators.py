@@ -13,7 +13,7 @@ from holdfast.core.intervention import InterventionType
 from holdfast.core.task import Status, Task
 from holdfast.queue.queue import Queue
 from holdfast.sim.draw import Draw
-from holdfast.sim.handler_outcomes import NIGHTLY, TYPES
+from holdfast.sim.handler_outcomes import KEYED, KEYS, NIGHTLY, TYPES
 from holdfast.sim.record import Record
 
 Verb = Callable[[], Awaitable[None]]
@@ -156,7 +156,7 @@ class Operator:
             await self._queue.history(task_id)
 
     async def _inspect(self) -> None:
-        """Calls the read methods that a dashboard uses."""
+        """Calls the read methods that a dashboard uses, and gives a key of the fair type another weight."""
         await self._queue.open()
         await self._queue.get_schedules()
         await self._queue.get_queue_size()
@@ -168,3 +168,6 @@ class Operator:
             task_id = self._draw.pick(self._record.acks).task_id
             await self._queue.get_task(task_id)
             await self._queue.get_dependents(task_id)
+        await self._queue.weights(KEYED)
+        key, weight = self._draw.pick(KEYS), self._draw.whole(1, 3)
+        await self._queue.set_weight(KEYED, key, weight, actor=self._name)

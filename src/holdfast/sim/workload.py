@@ -12,13 +12,12 @@ from typing import Final
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.queue.queue import Queue
 from holdfast.sim.draw import Draw
-from holdfast.sim.handler_outcomes import TYPES
+from holdfast.sim.handler_outcomes import KEYED, KEYS, TYPES
 from holdfast.sim.operators import Operator
 from holdfast.sim.record import Record
 from holdfast.sim.user_handlers import UserHandlers
 
 PRIORITIES: Final = ("critical", "high", "normal", "low")
-KEYS: Final = ("ada", "grace", "linus")
 WAIT_SECONDS: Final = 5.0
 
 
@@ -77,7 +76,7 @@ class Client:
             priority=self._draw.pick(PRIORITIES),
             delay=delay,
             max_attempts=self._draw.whole(1, 4),
-            key=self._draw.pick(KEYS) if task_type == "keyed" else None,
+            key=self._draw.pick(KEYS) if task_type == KEYED else None,
         )
         self._record.acked(handle.id, task_type)
 
@@ -107,7 +106,7 @@ class Client:
                 {
                     "type": task_type,
                     "payload": None,
-                    **({"key": KEYS[0]} if task_type == "keyed" else {}),
+                    **({"key": KEYS[0]} if task_type == KEYED else {}),
                 }
                 for task_type in types
             ]

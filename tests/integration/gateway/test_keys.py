@@ -95,6 +95,16 @@ def of_schedule(suffix: str, body: Any) -> Case:
     return case
 
 
+async def of_weight(site: Site) -> tuple[str, Any]:
+    await site.task(type="mail")
+    return "/types/mail/weights", {"key": "acme", "weight": 2, "reason": "r"}
+
+
+async def of_task_group(site: Site) -> tuple[str, Any]:
+    made = await site.ask("POST", "/task-groups", {"tasks": [{"type": "mail"}]})
+    return f"/task-groups/{made.json()['id']}/cancel", {"reason": "r"}
+
+
 def of_token(suffix: str) -> Case:
     async def case(site: Site) -> tuple[str, Any]:
         made = await site.ask("POST", "/tokens", {"name": "t", "roles": ["viewer"]})
@@ -243,6 +253,9 @@ CASES: dict[str, Case] = {
     f"POST {V1}/schedules/{{name}}/pause": of_schedule("/pause", {"reason": "r"}),
     f"POST {V1}/schedules/{{name}}/resume": of_schedule("/resume", {"reason": "r"}),
     f"POST {V1}/schedules/{{name}}/run": of_schedule("/run", {"reason": "r"}),
+    f"POST {V1}/task-groups": fixed("/task-groups", {"tasks": [{"type": "mail"}]}),
+    f"POST {V1}/task-groups/{{group_id}}/cancel": of_task_group,
+    f"PUT {V1}/types/{{name}}/weights": of_weight,
     f"POST {V1}/tokens": fixed("/tokens", {"name": "t", "roles": ["viewer"]}),
     f"DELETE {V1}/tokens/{{token_id}}": of_token(""),
     f"POST {V1}/tokens/{{token_id}}/rotate": of_token("/rotate"),
