@@ -282,6 +282,7 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
                 {"before": 1.0, "job": "job_1", "slot": "host:", "limit": 9},
                 "holdfast_host_gone",
             ),
+            ("host_figures", {"since": 1.0}, "holdfast_host_standing"),
             ("active_blocks", {"project": "p"}, "holdfast_block_active"),
             ("expired_blocks", {"now": 1.0, "limit": 9}, "holdfast_block_expires"),
             ("silent_agents", {"since": 1.0}, "holdfast_agent_seen"),
