@@ -29,6 +29,8 @@ BODIES: dict[str, Any] = {
     "/schedules/{name}": {"spec": "0 3 * * *", "type": "mail"},
     "/conflicts/{conflict_id}/settle": {"take": "server"},
     "/projects": {"id": "web"},
+    "/task-groups": {"tasks": [{"type": "mail"}]},
+    "/types/{name}/weights": {"key": "a", "weight": 2},
     "/types": {"definitions_json": "[]"},
     "/tokens": {"name": "x", "roles": ["viewer"]},
     "/hosts": {"name": "web-1"},

@@ -29,6 +29,7 @@ NOT_SHOWN: Final[dict[str, str]] = {
     "payload_json": "shown as `payload`",
     "metadata_json": "shown as `metadata`",
     "tags_json": "shown as `tags`",
+    "fair_key": "the `key` that takes turns, of a type that is fair",
     "keep_done_seconds": "an option of the type",
     "options_json": "shown as `options`",
     "result_json": "shown as `result`",
