@@ -142,11 +142,13 @@ CASES: dict[str, list[str]] = {
     "queue show": ["line-s", "no-such-queue"],
     "queue pause": ["line-{side} --reason outage", "no-such-queue"],
     "queue resume": ["line-{side}"],
+    "type list": ["", "-q add"],
     "weight set": ["add key-{side} 3", "none key 2", "add key 0"],
     "weight list": ["add", "none", "add -q key-s"],
     "events tail": ["--after start --limit 0", "--limit 3", "--after no-position", "--task done"],
     "schedule list": [""],
     "schedule add": ["hourly-{side} @hourly add a=1 --queue line-{side}", "bad notcron add"],
+    "schedule show": ["hourly-{side}", "none"],
     "schedule pause": ["hourly-{side} --reason partner", "none"],
     "schedule resume": ["hourly-{side}"],
     "schedule run": ["hourly-{side} --reason missed", "none"],
@@ -214,6 +216,7 @@ CASES: dict[str, list[str]] = {
     ],
     "withdraw": ["voted-{side} -m oops", "no-such-job"],
     "reject": ["foreign -m bad --dry-run", "rejected-{side} -m bad", "rejected-{side} -m bad"],
+    "approval list": ["", "--limit 1", "--project web -q rule:default"],
     "job list": [
         "",
         "--status WAIT_APPROVAL --limit 1",
@@ -395,6 +398,7 @@ CASES: dict[str, list[str]] = {
         "FLY /tasks",
     ],
     "openapi": [""],
+    "asyncapi": [""],
     "stats": [""],
 }
 """The arguments with which each verb is compared. Verbs of one noun run in this order."""
@@ -683,7 +687,7 @@ def is_read(path: str) -> bool:
 READING = {"list", "show", "why", "history", "groups", "tail", "status", "log", "verify", "stats",
            "interventions", "output", "checkpoints", "watch", "top", "wait", "logs", "export", "select",
            "plan", "executions", "deliveries", "rehearse",
-           "openapi"}  # fmt: skip
+           "openapi", "asyncapi"}  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 LENGTH = re.compile(r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+[smh]\b)?")
 SECRET = re.compile(r"hf_(?:user|join|node)_[\w-]+|whsec_[\w+/=]+")

@@ -156,6 +156,15 @@ def test_what_a_person_looks_for_is_there_at_eighty_columns(
     assert "QUESTION" in heads["decision list"]
 
 
+def test_a_long_id_leaves_room_for_the_values(url: str, names: dict[str, str]) -> None:
+    done = run("decision", "show", names["decision-s"], "--url", url)
+    lines = done.out.splitlines()
+    assert lines[0] == f"{names['decision-s']}  open"
+    assert all(line.index("  ") < 20 for line in lines[1:])
+    piped = run_inside(Path.cwd(), "decision", "show", names["decision-s"], "--url", url)
+    assert piped.out.splitlines()[1].startswith("task" + " " * 30), "a pipe has one column"
+
+
 def test_wide_tables_have_all_columns_in_full(url: str, names: dict[str, str]) -> None:
     done = run(*of_list("decision list", names), "--url", url, "-o", "wide")
     assert done.out.splitlines()[0].split() == ["ID", "STATE", "TASK", "QUESTION", "DEADLINE"]

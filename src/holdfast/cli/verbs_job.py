@@ -50,6 +50,13 @@ JOB_VERBS: Final = (
         Kind.WRITE,
     ),
     Verb(
+        "approval list",
+        "List the jobs that wait for votes",
+        f"{FLEET}.approval:list_",
+        ("holdfast approval list",),
+        Kind.LIST,
+    ),
+    Verb(
         "job list",
         "List jobs, the latest first",
         f"{FLEET}.job:list_",

@@ -136,6 +136,13 @@ QUEUE_VERBS: Final = (
         Kind.WRITE,
     ),
     Verb(
+        "type list",
+        "List the types of tasks that workers have registered",
+        f"{HERE}.type:list_",
+        ("holdfast type list",),
+        Kind.LIST,
+    ),
+    Verb(
         "weight list",
         "List the keys of a type whose weight is not 1",
         f"{HERE}.weight:list_",
@@ -165,6 +172,13 @@ QUEUE_VERBS: Final = (
         f"{HERE}.schedule:list_",
         ("holdfast schedule list",),
         Kind.LIST,
+    ),
+    Verb(
+        "schedule show",
+        "Show a schedule with its next fires",
+        f"{HERE}.schedule:show",
+        ("holdfast schedule show nightly",),
+        Kind.SHOW,
     ),
     Verb(
         "schedule add",

@@ -144,6 +144,13 @@ SYSTEM_VERBS: Final = (
         Kind.SHOW,
     ),
     Verb(
+        "asyncapi",
+        "Print the description of the live feed (AsyncAPI 3)",
+        f"{HERE}.api:asyncapi",
+        ("holdfast asyncapi > asyncapi.json",),
+        Kind.SHOW,
+    ),
+    Verb(
         "stats",
         "Count tasks by status, priority and queue",
         f"{HERE}.stats:stats",

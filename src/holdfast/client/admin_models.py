@@ -22,6 +22,13 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     """How often it was paused or resumed."""
 
 
+class TypeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A type of tasks that a worker has registered."""
+
+    name: str
+    queue: str
+
+
 class KeyWeightView(msgspec.Struct, frozen=True, kw_only=True):
     """How many tasks a key of a fair type starts in one turn."""
 

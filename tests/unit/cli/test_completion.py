@@ -59,6 +59,10 @@ def complete(script: Path, *words: str) -> list[str]:
         (["queue", "pause", "mail", "--reason", ""], []),
         (["enqueue", "add", ""], []),
         (["no", "such", "--"], []),
+        (["help", "ex"], ["exit-codes"]),
+        (["help", "dl"], ["dlq"]),
+        (["task", "list", "--status", "=", "q"], ["queued"]),
+        (["-o", "="], ["table", "wide", "json", "jsonl", "name"]),
     ],
 )
 def test_bash_completes(script: Path, words: list[str], expected: list[str]) -> None:

@@ -1,20 +1,22 @@
-"""`holdfast api` and `holdfast openapi`: any call of the API, and its description."""
+"""`holdfast api`, `openapi` and `asyncapi`: any call of the API, and its descriptions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any, Final
 from urllib.parse import parse_qsl
 
 from cyclopts import Parameter
 
+from holdfast import __version__
 from holdfast.app import TaskQueue, http_of
 from holdfast.cli import values
 from holdfast.cli.api import answer_of, v1
 from holdfast.cli.options import COMMON, Common, Output
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
-from holdfast.cli.session import with_queue
+from holdfast.cli.session import target, with_queue
 from holdfast.core.text import lines
 
 ENDLESS: Final = frozenset({v1("stream"), v1("ws")})
@@ -70,17 +72,39 @@ def _texts(pairs: tuple[str, ...]) -> list[tuple[str, str]]:
 def openapi(*, common: Common = COMMON) -> None:
     """Print the description of the API: that of the gateway, or of this version."""
 
-    async def work(queue: TaskQueue) -> Any:
-        http = http_of(queue)
-        if http is not None:
-            return (await http.call("GET", "/openapi.json")).body
-        from holdfast import __version__
+    def here() -> Any:
         from holdfast.gateway.rest.apis import APIS
         from holdfast.gateway.rest.openapi import document
 
         return document(APIS, __version__)
 
-    _print(common, with_queue(common, work))
+    _describe(common, "/openapi.json", here)
+
+
+def asyncapi(*, common: Common = COMMON) -> None:
+    """Print the description of the live feed, of messages of workers and of webhooks: that of the gateway,
+    or of this version."""
+
+    def here() -> Any:
+        from holdfast.gateway.rest.asyncapi import document
+
+        return document(__version__)
+
+    _describe(common, "/asyncapi.json", here)
+
+
+def _describe(common: Common, path: str, here: Callable[[], Any]) -> None:
+    """Prints the document that a gateway has at the path, or without one that of this version, which needs no
+    store."""
+    if not target(common).is_gateway:
+        return _print(common, here())
+
+    async def work(queue: TaskQueue) -> Any:
+        http = http_of(queue)
+        assert http is not None
+        return (await http.call("GET", path)).body
+
+    return _print(common, with_queue(common, work))
 
 
 def _print(common: Common, answer: Any) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast schedule list|add|remove|pause|resume|run`. Schedules fire while a worker of the store runs."""
+"""`holdfast schedule list|show|add|remove|pause|resume|run`. They fire while a worker of the store runs."""
 
 from __future__ import annotations
 
@@ -27,6 +27,31 @@ def list_(*, query: Query = None, common: Common = COMMON) -> None:
     """List cron schedules with when they fire next."""
     page = page_of(common, v1("schedules"), q=query)
     print_list(common, page, _columns, "no schedules: `holdfast schedule add` makes one")
+
+
+def show(name: Name, /, *, common: Common = COMMON) -> None:
+    """Show a schedule with its next fires."""
+
+    async def work(found: TaskQueue) -> tuple[dict[str, Any], float]:
+        item = (await (await calls_of(found)).call("GET", v1("schedules", name))).body
+        return item, await found.parts.sessions.now()
+
+    item, now = with_queue(common, work)
+    fired, following = item["fired_at"], item["upcoming"]
+    lines: list[tuple[str, object]] = [
+        (item["name"], "paused" if item["paused"] else f"fires {relative(item['next_at'], now)}"),
+        ("spec", f"{item['spec']} ({item['timezone']})"),
+        ("type", item["type"]),
+        ("queue", item["queue"]),
+        ("priority", item["priority"]),
+        ("payload", dumps(item["payload"])),
+        ("project", item["project"]),
+        ("owner", item["owner"]),
+        ("fired", "never" if fired is None else f"{relative(fired, now)} ({fired})"),
+        *(("next" if n == 0 else "", each) for n, each in enumerate(following)),
+        ("version", item["version"]),
+    ]
+    Printer(common).one(item, lines, name=item["name"])
 
 
 def add(

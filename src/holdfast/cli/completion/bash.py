@@ -14,6 +14,12 @@ _holdfast() {
     local words='' options='' flags='' values=''
     current=${COMP_WORDS[COMP_CWORD]}
     previous=${COMP_WORDS[COMP_CWORD-1]}
+    # --status=q is three words: the option, = and the value.
+    if [[ $current == '=' ]]; then
+        current=''
+    elif [[ $previous == '=' ]]; then
+        previous=${COMP_WORDS[COMP_CWORD-2]}
+    fi
     for ((index = 1; index < COMP_CWORD; index++)); do
         word=${COMP_WORDS[index]}
         if [[ -n $skip ]]; then skip=''; continue; fi

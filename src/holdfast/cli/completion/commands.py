@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from holdfast.cli.main import TOPIC_NAMES
 from holdfast.cli.options import Common
 from holdfast.cli.run import load
 from holdfast.cli.signature import Option, choices_of_arguments, options_of, shared_options
@@ -35,7 +36,9 @@ def commands_of(verbs: Iterable[Verb], nouns: dict[str, str]) -> list[Command]:
     top = [(verb.path, verb.summary) for verb in listed if " " not in verb.path]
     top += list(nouns.items())
     leading = (*shared_options(Common), HELP)
+    topics = tuple((name, "") for name in TOPIC_NAMES)
     found = [Command("", (*top, ("help", "Show the help of a command")), leading)]
+    found.append(Command("help", (*top, *topics)))
     for noun in nouns:
         of_noun = [verb for verb in listed if verb.path.startswith(f"{noun} ")]
         words = tuple((verb.path.split()[1], verb.summary) for verb in of_noun)

@@ -14,6 +14,7 @@ HEAD = """\
 _holdfast() {
     local command='' word skip='' previous=${words[CURRENT-1]}
     local -a choices options values
+    [[ ${words[CURRENT]} == --*=* ]] && previous=${words[CURRENT]%%=*}
     for word in ${words[2,CURRENT-1]}; do
         if [[ -n $skip ]]; then skip=''; continue; fi
         case $word in
@@ -30,6 +31,7 @@ _holdfast() {
 TAIL = """\
     esac
     if (( ${#values} )); then
+        compset -P '--*='
         _describe 'value' values
     elif [[ ${words[CURRENT]} == -* ]]; then
         _describe -o 'option' options

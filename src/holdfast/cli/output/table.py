@@ -17,6 +17,8 @@ from holdfast.core.text import one_line
 
 GAP = "  "
 FLEX_MIN = 12
+ALIGNED_MAX = 28
+"""The longest name that the values of a terminal are aligned behind."""
 WRAP_MIN = 24
 """With less room than this, text is left to the terminal to wrap."""
 Item = dict[str, Any]
@@ -124,9 +126,12 @@ def pairs(
     fields: Sequence[tuple[str, object]], *, width: int | None = None, colour: bool
 ) -> list[str]:
     """Names and values, one pair per line; pairs without a value are left out. A value that is longer than
-    a line of the terminal goes on below itself."""
+    a line of the terminal goes on below itself. At a terminal the id of the object, which is the first name,
+    does not push the values to the right."""
     kept = [(name, value) for name, value in fields if value not in (None, "", [], {})]
-    size = max((len(name) for name, _ in kept), default=0)
+    names = [len(name) for name, _ in kept]
+    aligned = [size for size in names if width is None or size <= ALIGNED_MAX]
+    size = max(aligned or names, default=0)
     room = None if width is None else width - size - len(GAP)
     lines = []
     for name, value in kept:

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.bus.port import FEED, WORK
+from holdfast.client import admin_models
 from holdfast.core.access import ALL_PROJECTS, operations_of
 from holdfast.core.check import check_number, check_page, check_whole
 from holdfast.core.event import Event, Position
@@ -176,7 +177,8 @@ async def list_types(call: Call) -> Answer:
     """The types that nodes have registered."""
     call.authorise_any(O.QUEUES_READ)
     rows = await call.services.store.reads.types()
-    return Answer({"items": [{"name": row.name, "queue": row.queue} for row in rows], "next": None})
+    items = [admin_models.TypeRow(name=row.name, queue=row.queue) for row in rows]
+    return Answer({"items": [msgspec.to_builtins(item) for item in items], "next": None})
 
 
 async def about(call: Call) -> Answer:

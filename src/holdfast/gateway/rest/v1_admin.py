@@ -288,7 +288,15 @@ ROUTES: Final = (
         PresetRemoval,
         operation=O.PRESETS_WRITE,
     ),
-    Route("GET", "/types", system.list_types, "List task types", operation=O.QUEUES_READ),
+    Route(
+        "GET",
+        "/types",
+        system.list_types,
+        "List task types",
+        Searched,
+        operation=O.QUEUES_READ,
+        items=models.TypeRow,
+    ),
     Route(
         "PUT",
         "/types",

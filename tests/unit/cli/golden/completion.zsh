@@ -4,6 +4,7 @@
 _holdfast() {
     local command='' word skip='' previous=${words[CURRENT-1]}
     local -a choices options values
+    [[ ${words[CURRENT]} == --*=* ]] && previous=${words[CURRENT]%%=*}
     for word in ${words[2,CURRENT-1]}; do
         if [[ -n $skip ]]; then skip=''; continue; fi
         case $word in
@@ -23,6 +24,9 @@ _holdfast() {
                 --output|-o) values=('table' 'wide' 'json' 'jsonl' 'name') ;;
                 --color) values=('auto' 'always' 'never') ;;
             esac
+            ;;
+        'help')
+            choices=('version:Print the version' 'completion:Print the completion script of a shell: bash, zsh or fish' 'queue:Queues' 'search' 'formatting' 'environment' 'exit-codes')
             ;;
         'queue')
             choices=('show:Show a queue')
@@ -44,6 +48,7 @@ _holdfast() {
             ;;
     esac
     if (( ${#values} )); then
+        compset -P '--*='
         _describe 'value' values
     elif [[ ${words[CURRENT]} == -* ]]; then
         _describe -o 'option' options

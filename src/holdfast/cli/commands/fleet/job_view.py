@@ -151,13 +151,18 @@ def approval_of(job: Item, *, with_end: bool = True) -> str | None:
     if approval is None:
         return None if job["approval_state"] == "NOT_REQUIRED" else job["approval_state"]
     need = ", ".join(
-        f"{approval['have'].get(group, 0)} of {count} from {group.partition(': ')[2] or group}"
+        f"{approval['have'].get(group, 0)} of {count} from {voters(group)}"
         for group, count in approval["need"].items()
     )
     left = approval["remaining_seconds"]
     ends = f"; ends in {length(left)}" if left is not None and with_end else ""
     not_by = f"; not by {', '.join(approval['excluded'])}" if approval["excluded"] else ""
     return f"{approval['state']}: {need}{not_by}{ends}"
+
+
+def voters(group: str) -> str:
+    """Whose votes count, of a group of a rule: it is numbered there."""
+    return group.partition(": ")[2] or group
 
 
 def rule_of(job: Item) -> str | None:
