@@ -67,7 +67,8 @@ class BulkSpec(msgspec.Struct, frozen=True, kw_only=True):
     args: dict[str, Any] = {}
     rate_per_second: float | None = None
     canary: int | None = None
-    """Tasks at the beginning and after each resume. If one of them is refused, the run stops."""
+    """Tasks at the beginning and after each resume. If one of them is refused, the run stops. A replay then
+    waits until they have ended, and stops if one of them is a dead letter again."""
     stop_on_fail_share: float | None = None
     """The share of refused tasks above which the run stops."""
     projects: tuple[str, ...] | None = None
@@ -118,6 +119,8 @@ class BulkProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks that were named and left out when the run was made. They count as refused."""
     token_id: str | None = None
     """The token that began or resumed the run. None: the run has none to lose."""
+    watched: tuple[str, ...] = ()
+    """Tasks of the canary of a replay that have not ended, as far as is known."""
 
 
 START: Final = BulkProgress()
@@ -161,6 +164,11 @@ class BulkRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_in_canary(self) -> bool:
         return self.spec.canary is not None and self.judged < self.spec.canary
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the rest waits for the ends of the canary."""
+        return bool(self.progress.watched) and not self.is_in_canary
 
     @property
     def batch(self) -> int:
@@ -215,6 +223,7 @@ def advance(
     codes = [code for code in judged if code is not None]
     errors = Counter(run.errors) + Counter(codes)
     aside = _aside(run, batch, refusals)
+    watched = _watched(run, batch, refusals)
     after = replace(
         run,
         done=run.done + len(judged) - len(codes),
@@ -224,7 +233,7 @@ def advance(
         updated_at=now,
         next_at=now + _pause_seconds(run, len(judged)),
         version=run.version + 1,
-        progress=replace(run.progress, aside=aside),
+        progress=replace(run.progress, aside=aside, watched=watched),
     )
     if after.position >= after.total:
         return replace(after, state=BulkState.DONE)
@@ -241,6 +250,14 @@ def _aside(run: BulkRun, batch: Sequence[str], refusals: Sequence[str | None]) -
     held = tuple(id for id, code in zip(batch, refusals, strict=True) if code == HELD)
     before = run.progress.aside
     return (before[len(batch) :] if run.is_retrying else before) + held
+
+
+def _watched(run: BulkRun, batch: Sequence[str], refusals: Sequence[str | None]) -> tuple[str, ...]:
+    """The tasks whose ends the rest of a replay waits for."""
+    if run.spec.action is not BulkAction.REPLAY or not run.is_in_canary:
+        return run.progress.watched
+    changed = (id for id, code in zip(batch, refusals, strict=True) if code is None)
+    return (*run.progress.watched, *changed)
 
 
 def _waiting(count: int) -> str:

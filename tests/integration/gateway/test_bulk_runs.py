@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.bulk import BATCH
+from holdfast.core.claiming import ClaimRequest
 from holdfast.errors import StoreUnavailable
 from holdfast.gateway.bulk_runner import BulkRunner
 from holdfast.sync.bulk.bulk import BulkRuns, Moved
@@ -20,6 +21,12 @@ async def fill(site: Site, count: int, **fields: Any) -> list[str]:
     tasks = [{"type": "mail", "id": f"t{n:04}", **fields} for n in range(count)]
     assert (await site.ask("POST", "/tasks/batch", {"tasks": tasks})).status_code == 201
     return [str(task["id"]) for task in tasks]
+
+
+async def dead(site: Site, ids: list[str]) -> None:
+    for task_id in ids:
+        body = {"type": "FORCE_STATUS", "reason": "it cannot succeed", "args": {"status": "failed"}}
+        await site.ask("POST", f"/tasks/{task_id}/interventions", body)
 
 
 async def begin(site: Site, body: dict[str, Any], **options: Any) -> dict[str, Any]:
@@ -173,9 +180,7 @@ async def test_a_repeat_with_a_key_is_the_same_run(site: Site) -> None:
 async def test_a_task_that_was_replayed_meanwhile_is_not_discarded(site: Site) -> None:
     await site.task(id="parent")
     ids = await fill(site, 2, depends_on=["parent"])
-    for task_id in ids:
-        body = {"type": "FORCE_STATUS", "reason": "it cannot succeed", "args": {"status": "failed"}}
-        await site.ask("POST", f"/tasks/{task_id}/interventions", body)
+    await dead(site, ids)
     runs = site.services.bulk.runs
     made = await begin_only(site, {"action": "discard", "ids": ids})
     await site.ask("POST", f"/dead-letters/{ids[0]}/replay", {})
@@ -235,3 +240,31 @@ async def test_an_outage_leaves_the_run_for_later(
         await memory_site.services.bulk._guarded(run_id, asyncio.Event())
     run = await look(memory_site, run_id)
     assert (run["state"], run["detail"]) == ("running", "the last try failed: away")
+
+
+async def test_the_rest_of_a_replay_waits_for_its_canary(site: Site) -> None:
+    await site.task(id="parent")
+    ids = await fill(site, 4, depends_on=["parent"])
+    await dead(site, ids)
+    runs = site.services.bulk.runs
+    named = await begin_only(site, {"action": "replay", "ids": ids, "canary": 2})
+
+    async def step() -> Any:
+        return await runs.advance(await runs.get(named), ids)
+
+    run = await step()
+    assert (run.done, run.is_watching) == (2, True)
+    run = await step()
+    assert (run.done, run.detail) == (2, "waits for the canary: 2 of 2 tasks have not ended")
+    await site.ask("POST", f"/tasks/{ids[0]}/interventions", {"type": "ABORT", "reason": "r"})
+    assert (await step()).detail == "waits for the canary: 1 of 2 tasks have not ended"
+    claim = ClaimRequest(
+        node="node-1", queues=("default",), types=("mail",), limit=9, lease_seconds=60.0
+    )
+    await site.services.store.claim(claim)
+    await dead(site, [ids[1]])
+    shown = await look(site, (await step()).id)
+    told = (shown["state"], shown["done"], shown["detail"])
+    assert told == ("stopped", 2, "1 of 2 tasks of the canary failed again")
+    await site.ask("POST", f"/operations/{named}/resume", {})
+    assert (await look(site, named))["state"] == "done", "all that are left are its canary"

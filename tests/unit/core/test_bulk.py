@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 from holdfast.core import bulk as rules
 from holdfast.core.bulk import BATCH, BulkAction, BulkRun, BulkSpec, BulkState
+from holdfast.core.bulk_canary import LOOK_SECONDS, looked
+from holdfast.core.task import Priority, Status, Task
 from holdfast.core.transition import HELD
 from holdfast.errors import HoldfastError, IllegalTransition, InvalidInput
 
@@ -157,3 +160,34 @@ def test_what_has_ended_does_not_change() -> None:
 def test_a_bad_run_is_refused(spec: dict[str, Any]) -> None:
     with pytest.raises((InvalidInput, HoldfastError)):
         BulkSpec(**{"action": BulkAction.ABORT, "actor": "a", **spec})
+
+
+def ended(id: str, status: Status) -> Task:
+    return Task(
+        id=id, type="mail", queue="default", priority=Priority.NORMAL, status=status, payload_json="{}",
+        metadata_json=None, options_json="{}", attempts=1, max_attempts=1, deaths=0, version=1, fence=1,
+        created_at=1.0, updated_at=1.0, due_at=1.0,
+    )  # fmt: skip
+
+
+def test_the_rest_of_a_replay_waits_until_its_canary_has_ended() -> None:
+    spec = BulkSpec(action=BulkAction.REPLAY, actor="user:ann", canary=2, rate_per_second=1)
+    made = BulkRun(id="op_1", spec=spec, state=BulkState.RUNNING, total=9)
+    half = judge(made, [None])
+    assert not half.is_watching
+    run = judge(half, [None])
+    assert (run.is_watching, run.progress.watched) == (True, ("t0", "t1"))
+    waits = looked(
+        run, {"t0": ended("t0", Status.COMPLETED), "t1": ended("t1", Status.QUEUED)}, 5.0
+    )
+    assert (waits.is_watching, waits.next_at) == (True, 5.0 + LOOK_SECONDS)
+    on = looked(waits, {}, 6.0)
+    assert (on.is_watching, on.state, on.next_at, on.detail) == (False, BulkState.RUNNING, 6.0, "")
+    assert not judge(on, [None]).is_watching
+    again = looked(run, {"t1": ended("t1", Status.FAILED)}, 5.0)
+    assert (again.state, again.detail) == (
+        BulkState.STOPPED,
+        "1 of 2 tasks of the canary failed again",
+    )
+    assert not rules.resumed(again, 6.0).is_watching
+    assert judge(replace(made, total=1), [None]).state is BulkState.DONE

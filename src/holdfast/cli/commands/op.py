@@ -67,7 +67,8 @@ def run(
     to: Annotated[str | None, Parameter(help="For reassign: the node.")] = None,
     rate: Annotated[float | None, Parameter(help="At most this many tasks per second.")] = None,
     canary: Annotated[
-        int | None, Parameter(help="Stop if one of the first N tasks is refused.")
+        int | None,
+        Parameter(help="Stop if one of the first N tasks is refused or, in a replay, fails again."),
     ] = None,
     stop_on_fail_share: Annotated[
         float | None, Parameter(help="Stop above this share of refused tasks, e.g. 0.1.")

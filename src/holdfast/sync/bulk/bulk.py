@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core import bulk as rules
+from holdfast.core import bulk as rules, bulk_canary
 from holdfast.core.bulk import BulkAction, BulkRun, BulkSpec, BulkState
 from holdfast.core.command import Instruction
 from holdfast.core.event import NewEvent
@@ -136,8 +136,12 @@ class BulkRuns:
         make_beside: MakeBeside = lambda _: None,
         most: int = rules.BATCH,
     ) -> BulkRun:
-        """Changes the next batch, at most this many tasks. Moved if another process was first. RowHeld if the
-        tasks need a row that another transaction holds, e.g. that of a limit."""
+        """Changes the next batch, at most this many tasks, or looks at the canary that it waits for. Moved if
+        another process was first. RowHeld if the tasks need a row that another transaction holds, e.g. that
+        of a limit."""
+        if run.is_watching:
+            tasks = await self._store.reads.get(run.progress.watched)
+            return await self._change(run.id, None, partial(_looked, run, tasks))
         batch = run.next_tasks(ids, most)
         step = _Step(run, batch, make_beside(run.spec), await self._samples(run.spec, batch))
         try:
@@ -254,6 +258,11 @@ def _stopped(run: BulkRun, now: float, *, reason: str) -> BulkRun:
 def _halted(expected: BulkRun, run: BulkRun, now: float, *, reason: str) -> BulkRun:
     _check_same(run, expected)
     return rules.stopped(run, reason, now)
+
+
+def _looked(expected: BulkRun, tasks: Mapping[str, Task], run: BulkRun, now: float) -> BulkRun:
+    _check_same(run, expected)
+    return bulk_canary.looked(run, tasks, now)
 
 
 def _put_aside(expected: BulkRun, batch: Sequence[str], run: BulkRun, now: float) -> BulkRun:
