@@ -85,6 +85,11 @@ async def test_a_schedule_is_run_paused_and_resumed(page: Page, site: Site) -> N
     sheet = page.get_by_role("complementary", name="report.daily")
     await expect(sheet.locator(".next10 li")).to_have_count(10)
     dialog = page.get_by_role("dialog")
+    await page.get_by_role("button", name="New schedule").click()
+    for spec, words in (("5 * * * *", "Every hour, minute 5"), ("99 * * * *", "99 * * * *")):
+        await dialog.get_by_label("When").fill(spec)
+        await expect(dialog.locator("small", has_text=words).first).to_be_visible()
+    await page.keyboard.press("Escape")
     await sheet.get_by_role("button", name="Run now").click()
     await dialog.get_by_role("button", name="Run it once").click()
     await expect(page.locator(".toast")).to_contain_text("Its task was enqueued")

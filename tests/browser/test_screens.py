@@ -6,12 +6,17 @@ HOLDFAST_SHOTS=folder pytest tests/browser/test_screens.py      # also takes the
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cyclopts import App, CycloptsError
 from playwright.async_api import Browser, Page, expect
 
+from holdfast.cli.main import find
+from holdfast.cli.problem import Usage
+from holdfast.cli.run import joined_command, load
 from tests.browser.fill import Filler
 from tests.browser.place import PHONE, WIDE, Place, Sins, open_page
 from tests.launcher import ROOT
@@ -20,6 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="package")
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 LIVE = "[data-mark=live], [data-mark=caught-up]"
+OFFERED = ".cl .cut, .empty code, .well.one"
 SHOTS = os.environ.get("HOLDFAST_SHOTS")
 DIALOGS = (("palette", "/", "Control+k"), ("keys", "/queues", "?"))
 
@@ -71,6 +77,18 @@ async def paths(to: Filler) -> dict[str, str]:
     }
 
 
+def unread(command: str) -> str:
+    """Why the command line cannot read a command that a page offers. Empty: it can."""
+    try:
+        verb, arguments = find(shlex.split(command)[1:])
+        app = App(version_flags=())
+        app.default(load(verb))
+        app.parse_args(joined_command(arguments), exit_on_error=False, print_error=False)
+    except (CycloptsError, Usage, ValueError) as error:
+        return f"{command}: {error}"
+    return ""
+
+
 async def found_by_axe(page: Page) -> list[str]:
     await page.evaluate(AXE.read_text(encoding="utf-8"))
     run = "(tags) => axe.run(document, {runOnly: {type: 'tag', values: tags}, resultTypes: ['violations']})"
@@ -106,7 +124,8 @@ async def test_every_screen(
     )
     sins = Sins(place.url)
     sins.watch(page)
-    wrong = []
+    wrong: list[str] = []
+    offered: set[str] = set()
     for name, path in (await paths(to)).items():
         await page.goto(f"{place.url}{path}")
         await page.wait_for_selector(LIVE)
@@ -119,6 +138,9 @@ async def test_every_screen(
         if await page.evaluate("document.documentElement.scrollWidth > screen.width + 1"):
             wrong.append(f"{name} scrolls sideways")
         wrong += [f"{name} {found}" for found in await found_by_axe(page)]
+        offered.update(await page.locator(OFFERED).all_text_contents())
+    assert len(offered) > 10
+    wrong += filter(None, (unread(one) for one in sorted(offered) if one.startswith("holdfast ")))
     for name, path, keys in DIALOGS:
         await page.goto(f"{place.url}{path}")
         await page.wait_for_selector(LIVE)

@@ -264,7 +264,7 @@ async def test_the_rest_of_a_replay_waits_for_its_canary(site: Site) -> None:
     await site.services.store.claim(claim)
     await dead(site, [ids[1]])
     shown = await look(site, (await step()).id)
-    told = (shown["state"], shown["done"], shown["detail"])
-    assert told == ("stopped", 2, "1 of 2 tasks of the canary failed again")
+    figures = (shown["state"], shown["done"], shown["detail"])
+    assert figures == ("stopped", 2, "1 of 2 tasks of the canary failed again")
     await site.ask("POST", f"/operations/{named}/resume", {})
     assert (await look(site, named))["state"] == "done", "all that are left are its canary"

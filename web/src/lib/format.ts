@@ -82,6 +82,11 @@ export const initials = (name: string): string => {
   const words = person(name).split(/[^\p{L}\p{N}]+/u).filter(Boolean);
   return ((words[0]?.[0] ?? "?") + (words[1]?.[0] ?? words[0]?.[1] ?? "")).toUpperCase();
 };
+/** A search in words, if it is that of one cause of dead letters. */
+export const causeOf = (q: string | null): string | null => {
+  const found = /^status:failed fingerprint:([0-9a-f]+)$/.exec(q ?? "");
+  return found ? `dead letters of cause ${found[1]?.slice(0, 8)}` : q;
+};
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 const PICTURES = 0x2400;

@@ -99,6 +99,10 @@ document.addEventListener("visibilitychange", () => {
 });
 setInterval(() => document.hidden || (second.value = Date.now()), 1_000);
 
+/** The person has changed something: what is on the screen is read again at once, not at its pace. */
+export const acted = signal(0);
+export const afterAct = (): void => void (acted.value += 1);
+
 export function togglePause(): void {
   if (connection.value.state !== "live") return send({ type: "retry" });
   pausedAtHead.value = head.value;

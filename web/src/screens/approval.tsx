@@ -51,7 +51,7 @@ function Detail({ job }: { job: Job }): JSX.Element {
           {approval && <section class="sect"><h2>Approvals <span class="dim">{whoText(approval)}</span></h2><Votes approval={approval} /></section>}
           <section class="sect"><h2>What you approve</h2><Bound job={job} /></section>
           <section class="sect"><h2>Job so far</h2><Meter parts={barOf(counts)} total={job.hosts} /><p class="sm sub gap">{num(counts.success)} succeeded, {num(counts.waiting)} {counts.waiting === 1 ? "waits" : "wait"}. <a class="lnk" href={url(jobPath(job))}>Open the job</a></p></section>
-          <section class="sect"><Command>{`holdfast approve ${job.external_id ?? job.id} -m "REASON"`}</Command></section>
+          <section class="sect"><Command>{!isOpen ? `holdfast job show ${job.external_id ?? job.id}` : `holdfast approve ${job.external_id ?? job.id} -m "REASON"`}</Command></section>
         </div></div>
       </article>
       {isOpen && approval && <div class="act"><span class="sm sub hid">{voteOff(approval) ?? ""}</span><span class="sp" /><VoteActs job={job} wide /></div>}

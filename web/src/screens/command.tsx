@@ -94,10 +94,16 @@ function Templates({ all, onPick }: { all: Preset[]; onPick: (template: Preset) 
       {all.map((one) => <div class="row popr"><button type="button" onClick={(event) => { close(event); onPick(one); }}><Text>{one.name}</Text><span class="dim sm"><Text>{String(one.body.command_type ?? "")}</Text></span></button><button type="button" class="x" aria-label={`Remove the template ${one.name}`} onClick={(event) => { close(event); dropPreset(one); }}><Icon is="close" size={12} /></button></div>)}</div></details>
   );
 }
+/** The plan as a command: every field that the form sends has its option. */
 function commandLine(form: Form): string {
   const type = form.type === "other" ? form.other : form.type;
   const quote = (text: string) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`);
-  return `holdfast run ${form.command ? quote(form.command) : "''"}${type === "exec" ? "" : ` --type ${type}`} --hosts ${quote(form.selector || "'…'")} --waves ${quote(form.waves.replace(/\s/g, ""))}${form.name ? ` --external-id ${quote(form.name)}` : ""} --plan`;
+  const options: [string, string][] = [
+    ["type", type === "exec" ? "" : type], ["hosts", form.selector.trim()], ["external-id", form.name.trim()], ["project", form.project], ["timeout", Number(form.timeout) ? `${form.timeout}s` : ""],
+    ["waves", form.waves.replace(/\s/g, "")], ["max-in-flight", form.at_once.replace(/\s/g, "")], ["bake", Number(form.rest) ? `${form.rest}s` : ""], ["gate", form.gate === "auto" ? "" : form.gate],
+    ["max-fail", form.failed.trim() || "none"], ["max-timeout", form.timed_out.trim() || "none"], ["max-lost", form.lost.trim() || "none"], ["max-unreachable", form.unreachable.trim() || "none"], ["on-breach", form.breach === "drain" ? "" : form.breach], ["reason", form.reason.trim()],
+  ];
+  return ["holdfast run", ...options.filter(([, value]) => value).map(([name, value]) => `--${name} ${quote(value)}`), "--plan", TYPES[form.type]?.label === "" || !form.command ? "" : `-- ${/^[\w@%+=:,./ -]+$/.test(form.command) ? form.command : quote(form.command)}`].join(" ").trim();
 }
 
 export function NewCommand(): JSX.Element {
@@ -187,10 +193,10 @@ export function NewCommand(): JSX.Element {
           <Field label="Reason" help="Kept with your name."><input class="inp" value={form.reason} onInput={set("reason")} /></Field></div></section>
       </div>
       <aside class="sheet plan" aria-label="Plan"><div class="row"><h2 class="big">Plan</h2><span class="sub">{plan ? `at ${time(plan.at)}, nothing was changed` : ""}</span><span class="sp" />{plan && <code class="dim" title={plan.digest}>{digestShort(plan.digest)}</code>}</div>
-        {wrong ? <div class="gap"><Refused error={wrong} /></div> : !plan ? <Empty sign="jobs" title={!form.selector.trim() ? "Say where first" : where ? "Say where it can be read" : "Say what first"}>The plan is here as soon as hosts and a command are chosen.</Empty> : <Planned plan={plan} form={form} runs={runs} needs={needs} />}
+        {wrong ? <div class="gap"><Refused error={wrong} /></div> : !plan ? <Empty sign="jobs" title={!form.selector.trim() ? "Say where first" : where ? "Say where it can be read" : isReady ? "The plan is being made" : "Say what first"}>{isReady && !where ? "It reads the hosts, their blocks and the rules of approval." : "The plan is here as soon as hosts and a command are chosen."}</Empty> : <Planned plan={plan} form={form} runs={runs} needs={needs} />}
         <div class="planact"><Button rank="pri" type="submit" right="jobs.create" name={needs ? "Ask for approval" : "Run"} busy={busy} off={plan && isFresh ? (runs > 0 ? undefined : "No host would run it.") : "There is no plan yet."}>{plan ? (needs ? `Ask for approval of ${num(runs)}` : `Run on ${plural(runs, "host")}`) : "Run"}</Button>
           <Button right="presets.write" name="Save as template" off={isReady ? undefined : "Say where and what first."} onClick={() => setSaving(true)}>Save as template…</Button>
-          <p class="sm sub">{needs ? "Bound to this plan. If hosts, blocks or the command change before it starts, the votes are void." : "The hosts are chosen again when you run it."}</p><Command>{commandLine(form)}</Command></div>
+          <p class="sm sub">{needs ? "Bound to this plan. If hosts, blocks or the command change before it starts, the votes are void." : "The hosts are chosen again when you run it."}</p>{isReady && <Command>{commandLine(form)}</Command>}</div>
       </aside>
     </form>
       {saving && <SavePreset kind="template" body={templateOf(body)} known={templates} first={form.name} onClose={() => setSaving(false)} />}</>

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { get, post, type Page, type Problem } from "../lib/api";
 import { age, clean, dur, num, person, plural, short } from "../lib/format";
 import { nodeName } from "../lib/hosts";
-import { pulse } from "../lib/live";
+import { afterAct } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { go, param, setParams, url } from "../lib/place";
 import { keepReason } from "../lib/prefs";
@@ -24,7 +24,7 @@ export function Conflicts({ id }: { id: string }): JSX.Element {
       {id && <One key={id} id={id} others={items.filter((one) => one.id !== id)} />}
       <Shown of={loaded}>{() => items.length === 0 ? <div class="wrap gap"><Empty sign="conflicts" title={state === "open" ? "No open conflict" : "No conflict"} command="holdfast conflict list">When two writers disagree and no rule decides, both sides are kept and shown here.</Empty></div> : (
         <div class="wrap gap scroll" ref={scrollable}><table class="t"><thead><tr><th>About</th><th>Kind</th><th>Node</th><th class="n">Base</th><th class="n">Server</th><th class="n">Open</th><th class="whyc">Settled</th></tr></thead><tbody>
-          {items.map((one) => <tr data-row class={one.id === id ? "open" : ""} onClick={() => go(`/conflicts/${one.id}`, { keep: true })}><td><span class="st"><Icon is="conflict" of={one.state === "open" ? "person" : "idle"} /><a class="strong" href={url(`/conflicts/${one.id}`)}><Text>{one.client_id ?? short(one.task_id)}</Text></a></span></td><td>{one.kind}</td><td class="m"><Text>{nodeName(one.node)}</Text></td><td class="n">{one.base_version}</td><td class="n">{one.server_version}</td><td class="n"><Time at={one.created_at} as="age" /></td><td class="whyc"><Text>{one.resolution ? `${one.resolution} by ${person(one.settled_by)}${one.reason ? `: ${one.reason}` : ""}` : "not yet"}</Text></td></tr>)}</tbody></table></div>
+          {items.map((one) => <tr data-row class={one.id === id ? "open" : ""} onClick={() => go(`/conflicts/${one.id}`, { keep: true })}><td><span class="st"><Icon is="conflict" of={one.state === "open" ? "person" : "idle"} /><a class="strong" href={url(`/conflicts/${one.id}`)}><Text>{one.client_id ?? short(one.task_id)}</Text></a></span></td><td>{KINDS[one.kind] ?? one.kind}</td><td class="m"><Text>{nodeName(one.node)}</Text></td><td class="n">{one.base_version}</td><td class="n">{one.server_version}</td><td class="n"><Time at={one.created_at} as="age" /></td><td class="whyc"><Text>{one.resolution ? `${one.resolution} by ${person(one.settled_by)}${one.reason ? `: ${one.reason}` : ""}` : "not yet"}</Text></td></tr>)}</tbody></table></div>
       )}</Shown>
     </div>
   );
@@ -39,6 +39,10 @@ const fieldsOf = (side: unknown): Fields => {
     else all[part] = value;
   return all;
 };
+/** Why two sides do not fit, in words. */
+const KINDS: Record<string, string> = { diverged: "both changed it", field: "both changed a field", ahead: "ahead of the server", output: "outputs differ" };
+/** The name of a field, which breaks after its dots first. */
+const broken = (name: string): JSX.Element => <>{name.split(/(?<=\.)/).map((part) => <><Text>{part}</Text><wbr /></>)}</>;
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 const shown = (value: unknown): string => (value === undefined ? "–" : typeof value === "string" ? value : JSON.stringify(value));
 
@@ -78,7 +82,7 @@ function Settle({ conflict, others }: { conflict: Conflict; others: ConflictRow[
       await post(`/conflicts/${conflict.id}/settle`, { take, ...(take === "merged" ? { merged: merged() } : {}), reason, expected_version: conflict.version });
       keepReason(reason);
       toast("The conflict is settled.");
-      pulse.value += 1;
+      afterAct();
       const next = others.find((one) => one.state === "open");
       go(next ? `/conflicts/${next.id}` : "/conflicts", { keep: true });
     } catch (error) {
@@ -91,11 +95,11 @@ function Settle({ conflict, others }: { conflict: Conflict; others: ConflictRow[
   );
   return (
     <section class="gap">
-      <div class="sec"><h2><Text>{conflict.client_id ?? short(conflict.task_id)}</Text></h2><a class="m dim" href={url(`/tasks/${conflict.task_id}`)}>{short(conflict.task_id)}</a><span class="tag person">{conflict.kind}</span><span class="sp" /><span class="sub sm">{isOpen ? `open ${dur(age(conflict.created_at), true)}` : `settled: ${conflict.resolution}`}{others.length ? ` · ${num(others.length)} more` : ""}</span></div>
+      <div class="sec"><h2><Text>{conflict.client_id ?? short(conflict.task_id)}</Text></h2><a class="m dim" href={url(`/tasks/${conflict.task_id}`)}>{short(conflict.task_id)}</a><span class="tag person">{KINDS[conflict.kind] ?? conflict.kind}</span><span class="sp" /><span class="sub sm">{isOpen ? `open ${dur(age(conflict.created_at), true)}` : `settled: ${conflict.resolution}`}{others.length ? ` · ${num(others.length)} more` : ""}</span></div>
       <form class="wrap cf" onSubmit={send}>
         <div class="min"><div class="tw" role="group" aria-label="Both sides">
           <div>field</div><div>A, the server<br /><span class="sm dim">version {conflict.server_version}</span></div><div>B, <Text>{nodeName(conflict.node)}</Text><br /><span class="sm dim">wrote on version {conflict.base_version}</span></div>
-          {names.map((name) => differ.includes(name) ? <><div class="m"><Text>{name}</Text></div>{radio(name, "server", server[name])}{radio(name, "client", client[name])}</> : <><div class="m"><Text>{name}</Text></div><div class="m dim"><Text>{shown(server[name])}</Text></div><div class="m dim">{name in client ? <Text>{shown(client[name])}</Text> : "not sent"}</div></>)}
+          {names.map((name) => differ.includes(name) ? <><div class="m">{broken(name)}</div>{radio(name, "server", server[name])}{radio(name, "client", client[name])}</> : <><div class="m">{broken(name)}</div><div class="m dim"><Text>{shown(server[name])}</Text></div><div class="m dim">{name in client ? <Text>{shown(client[name])}</Text> : "not sent"}</div></>)}
         </div><p class="sm sub gap">{differ.length === 0 ? "Both sides hold the same content now." : `${plural(differ.length, "field")} ${differ.length === 1 ? "differs" : "differ"}. Nothing is written until you settle.`}</p>
           {names.length === 0 && <div class="two"><Json value={conflict.server} /><Json value={conflict.client} /></div>}</div>
         <aside>

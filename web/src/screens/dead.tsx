@@ -3,8 +3,8 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, missing, post, q, type Page, type Problem } from "../lib/api";
 import { EXECUTION } from "../lib/fleet";
-import { age, bytes, dur, num, person, plural, short, time } from "../lib/format";
-import { pulse } from "../lib/live";
+import { age, bytes, causeOf, dur, num, person, plural, short, time } from "../lib/format";
+import { afterAct } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { go, param, setParams, url } from "../lib/place";
 import { keepReason } from "../lib/prefs";
@@ -20,7 +20,7 @@ export function DeadLetters(): JSX.Element {
   const by = (param("by") || (param("q") ? "one" : "cause")) as By;
   const cause = param("cause");
   const groups = useLoad((signal) => get<Page<Group>>("/dead-letters/groups?limit=200", signal), "groups", 1_000);
-  const replays = useLoad((signal) => get<Page<Operation>>("/operations?limit=20", signal).then((page) => page.items.filter((run) => run.action === "replay")), "replays", 1_000).data ?? [];
+  const replays = useLoad((signal) => get<Page<Operation>>("/operations?limit=20", signal).then((page) => page.items.filter((run) => run.action === "replay")), "replays", 1_000, (runs) => runs.some((run) => run.state === "running")).data ?? [];
   const chosen = groups.data?.items.find((group) => group.fingerprint === cause);
   const total = groups.data?.items.reduce((sum, group) => sum + group.count, 0) ?? 0;
   return (
@@ -111,7 +111,7 @@ function Replay({ run }: { run: Operation }): JSX.Element {
   const left = run.total - run.done - run.failed;
   return (
     <li class="oprow"><Icon is={run.state === "running" ? "running" : run.state === "done" ? "completed" : "paused"} of={run.state === "running" ? "work" : run.state === "done" ? "good" : "hold"} />
-      <div class="min"><p class="cut"><a class="strong" href={url(`/operations/${run.id}`)}>{run.q ?? plural(run.total, "task")}</a> <span class="sub">· by {person(run.actor)}, {time(run.created_at)}</span></p><p class="sm sub"><Text>{run.detail || (run.state === "running" ? `${run.rate_per_second ? `${run.rate_per_second} per second` : "as fast as it goes"}${run.stop_on_fail_share ? `, stops at ${Math.round(run.stop_on_fail_share * 100)} % refused` : ""}` : left ? `${left} were not touched` : "Done")}</Text></p></div>
+      <div class="min"><p class="cut"><a class="strong" href={url(`/operations/${run.id}`)}><Text>{causeOf(run.q) ?? plural(run.total, "task")}</Text></a> <span class="sub">· by {person(run.actor)}, {time(run.created_at)}</span></p><p class="sm sub"><Text>{run.detail || (run.state === "running" ? `${run.rate_per_second ? `${run.rate_per_second} per second` : "as fast as it goes"}${run.stop_on_fail_share ? `, stops at ${Math.round(run.stop_on_fail_share * 100)} % refused` : ""}` : left ? `${left} were not touched` : "Done")}</Text></p></div>
       <Meter parts={[[run.done, "good"], [run.failed, "bad"]]} total={run.total} /><span class="n sub">{num(run.done + run.failed)} of {num(run.total)}</span></li>
   );
 }
@@ -142,7 +142,7 @@ function ReplaySheet({ group, onClose }: { group: Group; onClose: () => void }):
       });
       keepReason(reason);
       toast(<>Replay of {plural(run.total, "task")}: <a href={url(`/operations/${run.id}`)}>operation {short(run.id)}</a></>);
-      pulse.value += 1;
+      afterAct();
       go(`/operations/${run.id}`);
     } catch (error) {
       setWrong(error as Problem);
@@ -155,9 +155,9 @@ function ReplaySheet({ group, onClose }: { group: Group; onClose: () => void }):
     <aside class="sheet" aria-label="Replay this cause">
       <div class="row top"><div class="min"><h2 class="big">Replay {plural(group.count, "task")}</h2><p class="m sub cut"><Text>{group.error}</Text></p></div><span class="sp" /><button type="button" class="x" aria-label="Close" onClick={onClose}><Icon is="close" /></button></div>
       <form class="stack gap" onSubmit={send}>
-        <div class="two"><Field label="Canary first"><span class="inp"><input inputMode="numeric" value={canary} onInput={(event) => setCanary(event.currentTarget.value)} /><span class="u">tasks</span></span></Field>
+        <div class="two"><Field label="Canary first" help="The rest waits until these have ended."><span class="inp"><input inputMode="numeric" value={canary} onInput={(event) => setCanary(event.currentTarget.value)} /><span class="u">tasks</span></span></Field>
           <Field label="Then at most"><span class="inp"><input inputMode="decimal" value={rate} onInput={(event) => setRate(event.currentTarget.value)} /><span class="u">per second</span></span></Field></div>
-        <Field label="Stop at" help="If one of the canary is refused it stops at once."><span class="inp"><input inputMode="numeric" value={stop} onInput={(event) => setStop(event.currentTarget.value)} /><span class="u">% refused</span></span></Field>
+        <Field label="Stop at" help="It stops at once if one of the canary is refused or fails again."><span class="inp"><input inputMode="numeric" value={stop} onInput={(event) => setStop(event.currentTarget.value)} /><span class="u">% refused</span></span></Field>
         <div><p class="lab">Dry run <span class="dim">{dry ? `${time(dry.at)}, nothing was changed` : "…"}</span></p>
           {dry && <ul class="dry"><li><Icon is="queued" of="idle" /><span>will be queued again</span><b>{num(dry.eligible)}</b></li>{dry.skipped.map((skip) => <li><Icon is="aborted" of="dim" /><span>skipped: {skip.reason.replace(/-/g, " ")}</span><b>{num(skip.count)}</b></li>)}{takes !== null && <li><Icon is="schedules" of="dim" /><span>takes about</span><b>{dur(Math.max(1, takes), true)}</b></li>}</ul>}</div>
         {age(group.last_at) < 600 && <p class="banner warn"><Icon is="stuck" of="warn" /><span>It still fails: the last one {dur(age(group.last_at), true)} ago. The canary will show it first.</span></p>}
@@ -165,7 +165,7 @@ function ReplaySheet({ group, onClose }: { group: Group; onClose: () => void }):
         <ReasonField value={reason} onInput={setReason} needed={false} />
         <div class="row"><Button rank="pri" type="submit" right="dead.replay" name="Start the replay" busy={busy} off={!dry || dry.eligible === 0 ? "No task would be queued again." : undefined}>{first && first < (dry?.eligible ?? 0) ? `Start canary of ${first}` : `Replay ${plural(dry?.eligible ?? 0, "task")}`}</Button><Button onClick={onClose}>Cancel</Button><span class="sp" />
           <Button rank="dan" right="dead.discard" name="Discard" onClick={() => act("discard", { query, count: group.count })}>Discard…</Button></div>
-        <Command>{`holdfast dlq replay --fingerprint ${group.fingerprint}${rate ? ` --rate ${rate}` : ""}`}</Command>
+        <Command>{`holdfast op run replay -q 'fingerprint:${group.fingerprint}'${Number(canary) ? ` --canary ${canary}` : ""}${Number(rate) ? ` --rate ${rate}` : ""}${Number(stop) ? ` --stop-on-fail-share ${Number(stop) / 100}` : ""}${reason ? ` --reason ${JSON.stringify(reason)}` : ""}`}</Command>
         {sample && <div><p class="row lab"><span>An example</span><span class="dim">{bytes(sample.payload_bytes)}</span><span class="sp" /><a href={url(`/tasks/${sample.id}`)}>{missing("dead.replay", "Edit") ? "Open" : "Open to edit and replay"}</a></p><Json value={sample.payload} /></div>}
       </form>
     </aside>

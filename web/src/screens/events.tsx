@@ -98,6 +98,16 @@ function EventSheet({ event }: { event: Event }): JSX.Element {
   );
 }
 
+const PLACES: [RegExp, string, string][] = [[/^[0-9a-f]{8}-/, "task", "/tasks/"], [/^job_/, "job", "/fleet/jobs/"], [/^op_/, "operation", "/operations/"], [/^dec_/, "decision", "/inbox/"], [/^con_/, "conflict", "/conflicts/"]];
+/** The page of what an act was on, if it has one. */
+const placeOf = (subject: string): string | undefined => PLACES.filter(([mark]) => mark.test(subject)).map(([, , path]) => path + subject)[0];
+const NAME_MAX = 24;
+/** What an act was on: its name, or its kind and the end of its id, as lists show ids. */
+function Subject({ of }: { of: string }): JSX.Element {
+  if (!of) return <span class="dim">–</span>;
+  const kind = PLACES.find(([mark]) => mark.test(of))?.[1] ?? (of.length > NAME_MAX ? /^[a-z]+(?=_)/.exec(of)?.[0] : undefined);
+  return kind ? <span title={of}>{kind} <span class="dim">{short(of)}</span></span> : <span class="cut" title={clean(of)}><Text>{of}</Text></span>;
+}
 interface Verified { ok: boolean; rows: number; head: string; first_wrong: number | null }
 function Audit({ pick }: { pick: JSX.Element }): JSX.Element {
   const after = param("after");
@@ -116,12 +126,12 @@ function Audit({ pick }: { pick: JSX.Element }): JSX.Element {
           {checked && <div class="verif"><Icon is={checked.ok ? "completed" : "failed"} of={checked.ok ? "good" : "bad"} size={20} /><div class="min"><p class="strong">{checked.ok ? `The chain is whole, ${plural(checked.rows, "row")}` : `The chain breaks at row ${num(checked.first_wrong ?? 0)}`} <span class="sub">at {time(checked.at)}</span></p><p class="m dim cut">head {checked.head.slice(0, 32)}</p></div><span class="sp" /><Copy text={checked.head} name="Copy the head" /><Button onClick={verify}>Verify again</Button></div>}
           <Shown of={loaded}>{(page) => page.items.length === 0 ? <div class="wrap gap"><Empty sign="chain" title="No act yet" /></div> : (
             <div class="wrap gap"><div class="scroll" ref={scrollable}><table class="t"><thead><tr><th class="n c2">Row</th><th>At</th><th>Who</th><th>Act</th><th class="c2">On</th><th class="c2">Version</th><th class="whyc c2">Reason</th></tr></thead><tbody>
-              {page.items.map((row) => <tr data-row class={row === open ? "open" : ""} onClick={() => setParams({ open: row === open ? null : String(row.seq) })}><td class="n m dim c2">{num(row.seq)}</td><td><Time at={row.at} /></td><td><b class="strong"><Text>{person(row.actor)}</Text></b></td><td class="m">{row.operation}</td><td class="m c2"><Text>{row.subject.length > 24 ? `…${row.subject.slice(-12)}` : row.subject || "–"}</Text></td><td class="c2 m">{row.after_version !== null ? `${row.before_version ?? 0} → ${row.after_version}` : "–"}</td><td class="whyc c2"><Text>{row.reason}</Text></td></tr>)}</tbody></table></div>
+              {page.items.map((row) => <tr data-row class={row === open ? "open" : ""} onClick={() => setParams({ open: row === open ? null : String(row.seq) })}><td class="n m dim c2">{num(row.seq)}</td><td><Time at={row.at} /></td><td><b class="strong"><Text>{person(row.actor)}</Text></b></td><td class="m">{row.operation}</td><td class="m c2"><Subject of={row.subject} /></td><td class="c2 m">{row.after_version !== null ? `${row.before_version ?? 0} → ${row.after_version}` : "–"}</td><td class="whyc c2"><Text>{row.reason}</Text></td></tr>)}</tbody></table></div>
               <div class="tfoot"><span class="sp" /><Button small off={after ? undefined : "This is the newest page."} onClick={() => history.back()}>Newer</Button><Button small off={page.next ? undefined : "There are no older ones."} onClick={() => setParams({ after: page.next }, false)}>Older</Button></div></div>
           )}</Shown></>}
       </div>
       {open && <aside class="sheet" aria-label={`Row ${open.seq}`}><div class="row"><h2 class="big">Row {num(open.seq)}</h2><span class="tag good"><Icon is="chain" size={12} />in the chain</span><span class="sp" /><button type="button" class="x" aria-label="Close" onClick={() => setParams({ open: null })}><Icon is="close" /></button></div>
-        <dl class="kv gap"><dt>who</dt><dd><Text>{open.actor}</Text></dd><dt>act</dt><dd class="m">{open.operation}</dd><dt>on</dt><dd class="m wrapt"><Text>{open.subject}</Text></dd><dt>project</dt><dd>{open.project}</dd><dt>when</dt><dd><Time at={open.at} /></dd><dt>reason</dt><dd><Text>{open.reason || "–"}</Text></dd><dt>request</dt><dd class="m wrapt">{open.request_id}</dd><dt>hash</dt><dd class="m wrapt">{open.hash.slice(0, 32)}…</dd><dt>before it</dt><dd class="m wrapt">{open.prev_hash.slice(0, 32)}…</dd></dl><div class="sec"><h2>Detail</h2></div><Json value={open.detail} /></aside>}
+        <dl class="kv gap"><dt>who</dt><dd><Text>{open.actor}</Text></dd><dt>act</dt><dd class="m">{open.operation}</dd><dt>on</dt><dd class="m wrapt"><Text>{open.subject || "–"}</Text>{placeOf(open.subject) && <><br /><a class="lnk" href={url(placeOf(open.subject) ?? "")}>Open it</a></>}</dd><dt>project</dt><dd>{open.project}</dd><dt>when</dt><dd><Time at={open.at} /></dd><dt>reason</dt><dd><Text>{open.reason || "–"}</Text></dd><dt>request</dt><dd class="m wrapt">{open.request_id}</dd><dt>hash</dt><dd class="m wrapt">{open.hash.slice(0, 32)}…</dd><dt>before it</dt><dd class="m wrapt">{open.prev_hash.slice(0, 32)}…</dd></dl><div class="sec"><h2>Detail</h2></div><Json value={open.detail} /></aside>}
     </div>
   );
 }

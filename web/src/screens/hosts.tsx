@@ -2,9 +2,9 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ask, get, may, post, q, type Page, type Problem } from "../lib/api";
-import { endedBar, endedOf, jobMark, jobPath, nameOf, type Block, type BlockRow, type Host as HostView, type HostGroup, type HostRow, type JobRow, type Selection } from "../lib/fleet";
+import { commandOf, endedBar, endedOf, jobMark, jobPath, nameOf, type Block, type BlockRow, type Host as HostView, type HostGroup, type HostRow, type JobRow, type Selection } from "../lib/fleet";
 import { clean, dur, num, person, plural, short, time } from "../lib/format";
-import { pulse } from "../lib/live";
+import { afterAct } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { go, param, setParams, url, withParams } from "../lib/place";
 import { keepReason } from "../lib/prefs";
@@ -89,8 +89,8 @@ function HostBody({ host, blocks, jobs }: { host: HostView; blocks: BlockRow[]; 
       <div class="why"><Icon is={sign} of={of} size={20} /><div><p class="strong">{capitalWhy(word)}{blocks.length ? ", but blocked" : ""}</p><p>{blocks.length && word === "ready" ? "Its agent answers; a block keeps commands off it." : why}{host.slot ? <> It runs <a class="lnk m" href={url(`/tasks/${host.slot.execution_id}`)}>{short(host.slot.execution_id)}</a> since <Time at={host.slot.since} />, token {host.slot.token}.</> : null}</p></div></div>
       {blocks.map((block) => <p class="banner hold gap"><Icon is="host-blocked" of="hold" /><span><b class="strong">A block {block.effect === "hold" ? "holds" : "refuses"} {block.command_type === "*" ? "all commands" : <code><Text>{block.command_type}</Text></code>}</b>: <Text>{block.reason}</Text>, by <Text>{person(block.owner)}</Text>{block.remaining_seconds !== null ? `, ${dur(block.remaining_seconds, true)} left` : ""}</span><span class="sp" /><Button small right="blocks.write" name="Lift" onClick={() => lift(block)}>Lift…</Button></p>)}
       <div class="lay side-r"><div class="min">
-        <section><div class="sec"><h2>Jobs</h2><span class="sub">the latest that have this host</span></div><div class="wrap">{jobs.length === 0 ? <Empty sign="jobs" title="No job has run here" command={`holdfast run uptime --hosts ${host.name} --plan`} /> : <div class="scroll" ref={scrollable}><table class="t"><thead><tr><th>Job</th><th class="c2">Command</th><th class="n">Hosts</th><th>All hosts</th><th class="n">When</th><th /></tr></thead><tbody>{jobs.map((job) => { const [mark, family, said] = jobMark(job); const here = `${jobPath(job)}?host=${q(host.name)}`; return <tr data-row key={job.id} onClick={() => go(here)}><td><span class="st"><Icon is={mark} of={family} /><a class="strong cut jn" href={url(here)}><Text>{nameOf(job)}</Text></a></span></td><td class="m jc cut c2"><Text>{job.command || job.command_type}</Text></td><td class="n">{num(job.hosts)}</td><td class="ob"><Meter parts={endedBar(job)} total={job.hosts} label={`${num(endedOf(job))} of ${num(job.hosts)} ended, ${said}`} /></td><td class="n"><Time at={job.created_at} as="age" /></td><td class="n"><a class="lnk sm" href={url(here)}>this host</a></td></tr>; })}</tbody></table></div>}</div></section>
-        <section class="gapl"><div class="sec"><h2>Facts</h2><span class="sub">{Object.keys(host.facts).length ? "as its agent reported them" : ""}</span></div>{Object.keys(host.facts).length ? <Json value={host.facts} /> : <div class="wrap"><Empty sign="info" title="No facts yet" command={`holdfast run '' --type facts --hosts ${host.name}`}>The agent reports them when it starts, and when it is asked.</Empty></div>}</section>
+        <section><div class="sec"><h2>Jobs</h2><span class="sub">the latest that have this host</span></div><div class="wrap">{jobs.length === 0 ? <Empty sign="jobs" title="No job has run here" command={`holdfast run uptime --hosts ${host.name} --plan`} /> : <div class="scroll" ref={scrollable}><table class="t"><thead><tr><th>Job</th><th class="c2">Command</th><th class="n">Hosts</th><th>All hosts</th><th class="n">When</th><th /></tr></thead><tbody>{jobs.map((job) => { const [mark, family, said] = jobMark(job); const here = `${jobPath(job)}?host=${q(host.name)}`; return <tr data-row key={job.id} onClick={() => go(here)}><td><span class="st"><Icon is={mark} of={family} /><a class="strong cut jn" href={url(here)}><Text>{nameOf(job)}</Text></a></span></td><td class="m jc cut c2"><Text>{commandOf(job)}</Text></td><td class="n">{num(job.hosts)}</td><td class="ob"><Meter parts={endedBar(job)} total={job.hosts} label={`${num(endedOf(job))} of ${num(job.hosts)} ended, ${said}`} /></td><td class="n"><Time at={job.created_at} as="age" /></td><td class="n"><a class="lnk sm" href={url(here)}>this host</a></td></tr>; })}</tbody></table></div>}</div></section>
+        <section class="gapl"><div class="sec"><h2>Facts</h2><span class="sub">{Object.keys(host.facts).length ? "as its agent reported them" : ""}</span></div>{Object.keys(host.facts).length ? <Json value={host.facts} /> : <div class="wrap"><Empty sign="info" title="No facts yet" command={`holdfast run --type facts --hosts ${host.name}`}>The agent reports them when it starts, and when it is asked.</Empty></div>}</section>
       </div><aside class="side">
         <section><h2>About</h2><dl class="kv"><dt>id</dt><dd class="m">{short(host.id)}<Copy text={host.id} name="Copy the id" /></dd><dt>driver</dt><dd>{host.driver}</dd>{host.address && <><dt>address</dt><dd class="m"><Text>{host.address}</Text></dd></>}<dt>project</dt><dd>{host.project}</dd><dt>added</dt><dd><Time at={host.created_at} /></dd><dt>version</dt><dd>{host.version}</dd></dl></section>
         <section><h2>Agent</h2>{host.agent ? <dl class="kv"><dt>heard</dt><dd>{dur(host.agent.seen_seconds_ago, true)} ago</dd><dt>version</dt><dd class="m"><Text>{host.agent.version}</Text></dd><dt>incarnation</dt><dd>{num(host.agent.incarnation)}</dd></dl> : <p class="sub">{host.driver === "agent" ? "None has enrolled." : `Reached by ${host.driver}.`}</p>}</section>
@@ -132,7 +132,7 @@ function EditGroup({ group, onClose }: { group: HostGroup | null; onClose: () =>
       if (group) await ask("PATCH", `/api/v1/groups/${q(group.name)}`, { selector, expected_version: group.version });
       else await post("/groups", { name, selector });
       toast(group ? "The group was changed." : "The group is there.");
-      pulse.value += 1;
+      afterAct();
       onClose();
     } catch (error) {
       setWrong(error as Problem);
@@ -206,7 +206,7 @@ function AddBlock({ host = "", onClose }: { host?: string; onClose: () => void }
       });
       keepReason(form.reason);
       toast("The block is in force from now on.");
-      pulse.value += 1;
+      afterAct();
       onClose();
     } catch (error) {
       setWrong(error as Problem);

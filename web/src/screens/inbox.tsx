@@ -6,7 +6,7 @@ import { age, dur, num, person, plural, short, time } from "../lib/format";
 import { nodeName } from "../lib/hosts";
 import { nameOf, type OpenApproval } from "../lib/fleet";
 import { screenKeys } from "../lib/keys";
-import { pulse, second } from "../lib/live";
+import { afterAct, second } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { go, param, setParams, url } from "../lib/place";
 import { keepReason } from "../lib/prefs";
@@ -100,7 +100,7 @@ function Detail({ decision, task, readAt }: { decision: Decision; task: Task | n
       keepReason(reason);
       toast(`Decided: ${String(answer)}. The task goes on.`);
       setAsking(false);
-      pulse.value += 1;
+      afterAct();
       go("/inbox", { keep: true });
     } catch (error) {
       setWrong(error as Problem);

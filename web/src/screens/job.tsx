@@ -134,7 +134,8 @@ function Legend({ counts }: { counts: Counts }): JSX.Element {
 function Hosts({ job, cells, error, counts }: { job: JobView; cells: Cells | undefined; error: import("../lib/api").Problem | undefined; counts: Counts }): JSX.Element {
   const view = param("view") === "table" ? "table" : "cells";
   const labels = cells ? Object.keys(cells.labels) : [];
-  const first = ["site", "zone", "dc", "region", "rack"].find((key) => labels.includes(key)) ?? "name";
+  // A label that differs on nearly every host groups nothing.
+  const first = ["site", "zone", "dc", "region", "rack"].find((key) => labels.includes(key) && new Set(cells?.labels[key]).size * GROUP_LEAST <= job.hosts) ?? "name";
   const by = param("by") || first;
   const options: [string, string][] = [...(first === "name" ? [["name", "Name"] as [string, string]] : []), ...[...labels].sort((a, b) => Number(b === first) - Number(a === first)).slice(0, 4).map((key) => [key, capital(key)] as [string, string]), ...(job.waves_total > 1 ? [["wave", "Wave"] as [string, string]] : []), ["outcome", "Outcome"]];
   const only = LOOKS.find((look) => look === param("look")) ?? "";
@@ -151,6 +152,8 @@ function Hosts({ job, cells, error, counts }: { job: JobView; cells: Cells | und
 /** The kinds that look so, for the filter of the server. */
 const KIND_NAMES = ["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "awaiting_turn", "held", "offered", "accepted", "held_by_block", "starting", "running", "unknown", "succeeded", "failed", "lost", "undeliverable", "refused", "timeout_delivery", "timeout_exec", "expired", "blocked", "cancelled_before_start", "cancelled_killed", "cancelled_unconfirmed", "skipped", "rejected"];
 const STATUS: Partial<Record<Look, string>> = { success: "SUCCESS", running: "RUNNING" };
+/** Hosts of a group, on average, from which on a label is worth a row each. */
+const GROUP_LEAST = 4;
 const PAGE = 50;
 
 function Table({ job, only, counts }: { job: JobView; only: Look | ""; counts: Counts }): JSX.Element {

@@ -26,6 +26,8 @@ export function nodeState(node: NodeView): [string, Sign, Family] {
   if (node.state === "cordoned") return ["cordoned", "aborted", "off"];
   return ["live", "completed", "good"];
 }
+/** What a node is. A process of the store that serves no queue takes no task: a gateway. */
+const kindOf = (node: NodeView): string => node.kind ?? (node.queues.length === 0 && node.types.length === 0 ? "gateway" : "worker");
 /** The name that people know a node by: an agent is known by its host. */
 export const nameOfNode = (node: NodeView): string => (typeof node.labels?.host === "string" ? node.labels.host : nodeName(node.id));
 const RANK: Record<string, number> = { warn: 0, doubt: 1, hold: 2, off: 3, good: 4, idle: 5 };
@@ -57,7 +59,7 @@ export function Nodes(): JSX.Element {
             {shown.map((node) => {
               const [word, sign, of] = nodeState(node);
               return (
-                <tr data-row key={node.id} onClick={(event) => !(event.target as HTMLElement).closest("a") && go(`/nodes/${q(node.id)}`)}><td><a class="strong" href={url(`/nodes/${q(node.id)}`)}><Text>{nameOfNode(node)}</Text></a> <span class="sub sm">{node.kind ?? "worker"}</span></td>
+                <tr data-row key={node.id} onClick={(event) => !(event.target as HTMLElement).closest("a") && go(`/nodes/${q(node.id)}`)}><td><a class="strong" href={url(`/nodes/${q(node.id)}`)}><Text>{nameOfNode(node)}</Text></a> <span class="sub sm">{kindOf(node)}</span></td>
                   <td><span class="st"><Icon is={sign} of={of} /><span>{word}</span></span></td><td class={`n ${of === "warn" ? "warn" : ""}`}>{node.seen_seconds_ago === null ? "–" : dur(node.seen_seconds_ago + since, true)}</td>
                   <td class="c2">{node.workers ? <span class="lease"><Meter parts={[[node.busy, "work"]]} total={node.workers} /><span>{node.busy} of {node.workers}</span></span> : <span class="dim">–</span>}</td>
                   <td class="n c2"><N value={node.running ?? node.busy} /></td><td class="n c2"><N value={node.lag_events} /></td><td class="n c3"><N value={node.incarnation} /></td><td class="whyc c2 sub"><Text>{node.queues.join(", ") || labels(node)}</Text></td><td class={`n c2 ${node.troubles ? "warn" : ""}`}><N value={node.troubles} /></td></tr>
@@ -112,7 +114,7 @@ function Whole({ node, tasks, events, readAt }: One): JSX.Element {
     more: <ul class="dry"><li><Icon is="running" of="work" /><span>leases that it holds</span><b>{tasks.length}</b><small>{tasks.length ? `${verb === "revoke" ? "They end now, with a higher fence" : verb === "drain" ? "They may end" : "They go on, or end after"} ${verb === "revoke" ? "" : "their lease"}.` : "Nothing runs there."}</small></li>{!node.live && <li><Icon is="late" of="warn" /><span>the node is silent</span><b>{dur(heard, true)}</b><small>It hears this when it comes back.</small></li>}</ul> });
   return (
     <>
-      <div class="ttl"><div class="min"><h1 class="row"><Icon is={sign} of={of} size={20} /><Text>{nameOfNode(node)}</Text></h1><p class="ids sub">{nameOfNode(node) !== node.id && <span class="m dim">{node.id}</span>}{node.kind ?? "worker"}{node.project ? ` · project ${node.project}` : ""}<Copy text={node.id} name="Copy the id" /></p></div><span class="sp" />
+      <div class="ttl"><div class="min"><h1 class="row"><Icon is={sign} of={of} size={20} /><Text>{nameOfNode(node)}</Text></h1><p class="ids sub">{nameOfNode(node) !== node.id && <span class="m dim">{node.id}</span>}{kindOf(node)}{node.project ? ` · project ${node.project}` : ""}<Copy text={node.id} name="Copy the id" /></p></div><span class="sp" />
         <div class="row wrapf">{registered ? acts.map((one) => <Button rank={one[4] ? "dan" : ""} right="nodes.manage" name={one[1]} onClick={() => confirm(question(one))}>{one[1]}…</Button>) : <span class="sub sm">This worker uses the store directly: stop its process to drain it.</span>}</div></div>
       <div class="why"><Icon is={sign} of={of} /><div><p class="strong">It is {word}{node.live ? `, heard ${dur(heard, true)} ago` : ""}{tasks.length ? `, and holds ${plural(tasks.length, "lease")}` : ", and holds no lease"}.</p>
         <p>{word === "late" ? "Its tasks run elsewhere when their leases end; a write after that is refused by its fence." : word === "gone" ? "Its leases have ended." : `Heartbeat every ${spanText(node.lease_seconds ?? 20)}. After three missed ones the node counts as gone.`}</p></div></div>

@@ -1,7 +1,7 @@
 // Operations: each bulk action is an object, with its count, its progress, and a stop.
 import type { JSX } from "preact";
 import { get, type Page } from "../lib/api";
-import { age, dur, num, person, plural, time } from "../lib/format";
+import { age, capital, causeOf, dur, num, person, plural, time } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, param, setParams, url } from "../lib/place";
 import type { Operation } from "../lib/types";
@@ -15,7 +15,7 @@ type Which = "all" | "running" | "stopped" | "failed";
 
 export function Operations({ id }: { id: string }): JSX.Element {
   const which = (param("show") || "all") as Which;
-  const loaded = useLoad((signal) => get<Page<Operation>>("/operations?limit=100", signal), "operations");
+  const loaded = useLoad((signal) => get<Page<Operation>>("/operations?limit=100", signal), "operations", undefined, (page) => page.items.some((run) => run.state === "running"));
   const all = loaded.data?.items ?? [];
   const of: Record<Which, Operation[]> = { all, running: all.filter((run) => run.state === "running"), stopped: all.filter((run) => run.state === "stopped"), failed: all.filter((run) => run.failed > 0) };
   const [runs, stopped] = [of.running.length, of.stopped.length];
@@ -36,7 +36,7 @@ function One({ run, open }: { run: Operation; open: boolean }): JSX.Element {
   const left = run.total - touched;
   const took = (Date.parse(run.updated_at) - Date.parse(run.created_at)) / 1000;
   const pace = run.rate_per_second ?? (touched && took > 1 ? touched / took : null);
-  const note = run.state === "running" ? [pace ? `${pace >= 10 ? Math.round(pace) : pace.toFixed(1)} per second` : "as fast as it goes", run.failed ? `${num(run.failed)} refused` : "nothing refused", pace && left ? `about ${dur(left / pace, true)} left` : ""].filter(Boolean).join(" · ") : run.state === "done" ? `Done in ${dur(took)}${run.failed ? ` · ${num(run.failed)} refused` : ""}` : run.detail || "Stopped by a person";
+  const note = run.state === "running" && run.detail ? capital(run.detail) : run.state === "running" ? [pace ? `${pace >= 10 ? Math.round(pace) : pace.toFixed(1)} per second` : "as fast as it goes", run.failed ? `${num(run.failed)} refused` : "nothing refused", pace && left ? `about ${dur(left / pace, true)} left` : ""].filter(Boolean).join(" · ") : run.state === "done" ? `Done in ${dur(took)}${run.failed ? ` · ${num(run.failed)} refused` : ""}` : capital(run.detail) || "Stopped by a person";
   const toggle = () => go(open ? "/operations" : `/operations/${run.id}`, { keep: true });
   const question = (verb: "stop" | "resume") => confirm(verb === "stop"
     ? { title: `Stop after ${num(touched)}?`, says: `No further task is changed. ${num(left)} stay as they are; it can go on later from there.`, verb: `Stop after ${num(touched)}`, keep: "Let it run", path: `/operations/${run.id}/stop`, danger: true, right: "operations.run", done: "The operation is stopped.", command: `holdfast op stop ${run.id}` }
@@ -44,7 +44,7 @@ function One({ run, open }: { run: Operation; open: boolean }): JSX.Element {
   return (
     <li class={open ? "on" : ""}>
       <div class="op" data-row onClick={(event) => !(event.target as HTMLElement).closest("a,button") && toggle()}><Icon is={sign} of={of} />
-        <div class="min"><p class="cut"><a class="strong" href={url(open ? "/operations" : `/operations/${run.id}`)}>{run.action.charAt(0).toUpperCase() + run.action.slice(1)}</a> <Text>{run.q ?? plural(run.total, "chosen task")}</Text></p><p class="sm sub cut">by {person(run.actor)}, {time(run.created_at)}{run.reason ? <> · “<Text>{run.reason}</Text>”</> : null}</p></div>
+        <div class="min"><p class="cut"><a class="strong" href={url(open ? "/operations" : `/operations/${run.id}`)}>{run.action.charAt(0).toUpperCase() + run.action.slice(1)}</a> <Text>{causeOf(run.q) ?? plural(run.total, "chosen task")}</Text></p><p class="sm sub cut">by {person(run.actor)}, {time(run.created_at)}{run.reason ? <> · “<Text>{run.reason}</Text>”</> : null}</p></div>
         <div class="min"><Meter parts={[[run.done, "good"], [run.failed, "bad"]]} total={run.total} label={`${touched} of ${run.total}`} /><p class={`sm ${run.state === "stopped" ? "hold" : "sub"} cut`}><Text>{note}</Text></p></div>
         <span class="n strong">{num(touched)} of {num(run.total)}</span>
         <span class="n">{run.state === "running" ? <Button right="operations.run" name="Stop" onClick={() => question("stop")}>Stop…</Button> : run.state === "stopped" && left > 0 ? <Button right="operations.run" name="Go on" onClick={() => question("resume")}>Go on…</Button> : <span class="dim sm">final</span>}</span></div>

@@ -53,7 +53,7 @@ async function read(signal: AbortSignal): Promise<Board> {
 }
 
 export function Overview(): JSX.Element {
-  const loaded = useLoad(read, "overview", BOARD_MS);
+  const loaded = useLoad(read, "overview", BOARD_MS, (board) => board.operations.some((run) => run.state === "running"));
   return <div class="page over"><FirstSteps /><Shown of={loaded}>{(board) => <Body board={board} />}</Shown></div>;
 }
 

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { ask, get, type Page, type Problem } from "../lib/api";
 import { sentence } from "../lib/cron";
 import { age, dur, num, plural, time, until } from "../lib/format";
-import { pulse } from "../lib/live";
+import { afterAct } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { param, setParams, url } from "../lib/place";
 import type { Schedule, TaskRow } from "../lib/types";
@@ -32,7 +32,7 @@ export function Schedules(): JSX.Element {
                 <td><a class="strong" href={url(`/schedules?name=${encodeURIComponent(one.name)}`)}><Text>{one.name}</Text></a><br /><span class="sm sub"><Text>{one.type}</Text></span></td>
                 <td class="when">{sentence(one.spec)}{one.timezone !== "UTC" ? `, ${one.timezone}` : ""}<br /><span class="sm dim m"><Text>{one.spec}</Text></span></td>
                 <td class="n">{one.paused ? <span class="hold">paused</span> : <>{dur(Math.max(0, until(one.next_at)), true)}<br /><span class="sm dim">{time(one.next_at)}</span></>}</td>
-                <td class="c2">{one.fired_at ? <span class="st"><Icon is="completed" of="good" /><span><Time at={one.fired_at} /></span></span> : <span class="dim">not yet</span>}</td><td class="c2 sub">{one.owner ?? "API"}</td></tr>
+                <td class="c2">{one.fired_at ? <Time at={one.fired_at} /> : <span class="dim">not yet</span>}</td><td class="c2 sub">{one.owner ?? "API"}</td></tr>
             ))}</tbody></table></div>
         )}</Shown>
       </div>
@@ -84,7 +84,7 @@ function Add({ onClose }: { onClose: () => void }): JSX.Element {
     try {
       await ask("PUT", `/api/v1/schedules/${encodeURIComponent(form.name)}`, { spec: form.spec, type: form.type, timezone: form.timezone, payload: JSON.parse(form.payload || "null") as unknown, reason });
       toast(`Schedule ${form.name} was added.`);
-      pulse.value += 1;
+      afterAct();
       onClose();
     } catch (error) {
       setWrong(error as Problem);

@@ -43,6 +43,7 @@ export function Task({ id }: { id: string }): JSX.Element {
   return <div class="page task"><Shown of={loaded} rows={10}>{(whole) => <Body {...whole} reload={loaded.reload} />}</Shown></div>;
 }
 
+const KEYS: Record<string, string> = { pause: "⇧P", abort: "⇧A", retry: "⇧R", release: "⇧L" };
 function Body({ task, why, events: kept, readAt, reload }: Whole & { reload: () => void }): JSX.Element {
   const events = whole(task, kept);
   useLayoutEffect(() => nameHere(task.type), [task.type]);
@@ -50,8 +51,7 @@ function Body({ task, why, events: kept, readAt, reload }: Whole & { reload: () 
   const verbs = isExecution ? verbsOfExecution(task.status) : verbsOf(task.status);
   const [editing, setEditing] = useState(false);
   useLayoutEffect(() => {
-    const key: Record<string, string> = { pause: "⇧P", abort: "⇧A", retry: "⇧R", release: "⇧L" };
-    screenKeys.value = verbs.filter((verb) => key[verb]).map((verb) => ({ keys: key[verb] ?? "", what: `${KINDS[verb].name} this task`, run: () => act(verb, { task }) }));
+    screenKeys.value = verbs.filter((verb) => KEYS[verb]).map((verb) => ({ keys: KEYS[verb] ?? "", what: `${KINDS[verb].name} this task`, run: () => act(verb, { task }) }));
     return () => void (screenKeys.value = []);
   });
   const first: Verb[] = verbs.slice(0, 3).filter((verb) => verb !== "abort");
@@ -61,10 +61,10 @@ function Body({ task, why, events: kept, readAt, reload }: Whole & { reload: () 
       <div class="ttl"><div><h1 class="row"><Icon is={task.status as Sign} of={familyOf(task.status)} size={20} /><Text>{task.type}</Text></h1>
         <p class="ids m dim">{task.id}<Copy text={task.id} name="Copy the id" />{task.client_id && <span>named <Text>{task.client_id}</Text></span>}</p></div>
         <span class="sp" />
-        <div class="row wrapf taskacts">{jobOf(task) && <a class="btn" href={url(`/fleet/jobs/${jobOf(task)}`)}>Open the job</a>}{first.map((verb, index) => <Button low={index === 2} right={KINDS[verb].right} name={KINDS[verb].name} onClick={() => act(verb, { task })}>{KINDS[verb].name}…</Button>)}
+        <div class="row wrapf taskacts">{jobOf(task) && <a class="btn" href={url(`/fleet/jobs/${jobOf(task)}`)}>Open the job</a>}{first.map((verb, index) => <Button low={index === 2} right={KINDS[verb].right} name={KINDS[verb].name} onClick={() => act(verb, { task })}>{KINDS[verb].name}…{KEYS[verb] && <kbd class="k">{KEYS[verb]}</kbd>}</Button>)}
           {verbs.includes("abort") && <Button rank="dan" right="tasks.intervene" name="Abort" onClick={() => act("abort", { task })}>Abort…<kbd class="k">⇧A</kbd></Button>}
           {(!isExecution || rest.length > 0) && <details class="menu"><summary class="btn" aria-label="More acts"><Icon is="more" /></summary><div class="pop">
-            {[...first.slice(2), ...rest].map((verb) => <button type="button" onClick={() => act(verb, { task })}>{KINDS[verb].name}…</button>)}
+            {[...first.slice(2), ...rest].map((verb) => <button type="button" class={first.includes(verb) ? "onph" : ""} onClick={() => act(verb, { task })}>{KINDS[verb].name}…</button>)}
             {!isExecution && task.status !== "completed" && task.status !== "aborted" && task.status !== "running" && task.status !== "stuck" && <button type="button" onClick={() => setEditing(true)}>{task.status === "failed" ? "Edit and replay…" : "Edit the payload…"}</button>}
             {!isExecution && <button type="button" onClick={() => void again(task)}>Run a copy</button>}</div></details>}</div></div>
       <WhyBox task={task} why={why} events={events} />
@@ -106,7 +106,7 @@ function WhyBox({ task, why, events }: { task: TaskView; why: Why; events: Event
     <div class="why"><Icon is={task.status as Sign} of={familyOf(task.status)} />
       <div><p class="strong"><Text>{sentence}</Text>{sentence.endsWith(".") ? "" : "."}{task.progress?.note && (task.status === "running" || task.status === "stuck") ? <> <Text>{capital(task.progress.note)}</Text>.</> : null}</p>
         {why.reasons.slice(1).map((reason) => <p><Text>{capital(named(reason.text))}</Text>.</p>)}
-        {task.status === "failed" && task.failure && <p class="bad m"><Text>{task.failure.error_type ? `${task.failure.error_type}: ${task.failure.message}` : task.failure.message}</Text></p>}
+        {task.status === "failed" && task.failure && !text.includes(task.failure.message) && <p class="bad m"><Text>{task.failure.error_type ? `${task.failure.error_type}: ${task.failure.message}` : task.failure.message}</Text></p>}
         {late && <p>At {clock(Date.parse(late.at))} <Text>{by(late) || "an old runner"}</Text> came back and tried to report with fence {String(late.data.fence)}; nothing was changed.</p>}
         {task.assigned_to && may.length > 0 && <p>Only <Text>{task.assigned_to}</Text> may claim it{task.assigned_until ? `, for ${dur(until(task.assigned_until), true)}` : ""}.</p>}
         {why.reasons[0]?.code === "decision" && <p><a class="lnk" href={url(`/inbox/${String(why.reasons[0].data.decision_id)}`)}>Open the decision</a></p>}</div></div>
@@ -179,7 +179,7 @@ function Lane({ run, y, x, end, width }: { run: Run; y: number; x: (at: number) 
   const at = right >= inside ? b + 6 : a + 7;
   return (
     <g class={`lane-${OUTCOME[run.outcome] ?? "idle"}`}>
-      <text x="0" y={y + 13} class="strong">fence {run.fence}</text><text x="0" y={y + 27}>{node.length > 15 ? `${node.slice(0, 14)}…` : node}</text>
+      <text x="0" y={y + 13} class="strong">fence {run.fence}</text><text x="0" y={y + 27}>{node.length > 14 ? `${node.slice(0, 13)}…` : node}</text>
       <rect x={a} y={y + 5} width={b - a} height="18" rx="3" />
       {room > 6 && <text x={at} y={y + 18} class="lab">{label}</text>}
       {run.late && <g class="doubt"><circle cx={x(Date.parse(run.late))} cy={y + 14} r="4.5" fill="none" stroke="currentColor" stroke-width="1.4" /><path d={`M${x(Date.parse(run.late)) - 3} ${y + 17}l6-6`} stroke="currentColor" stroke-width="1.4" /></g>}
@@ -250,7 +250,7 @@ function EventList({ events, isCut }: { events: Event[]; isCut: boolean }): JSX.
   const [mode, setMode] = useState<"main" | "all">("main");
   const shown = [...events].reverse().filter((event) => mode === "all" || !QUIET.has(event.kind)).slice(0, 60);
   return (
-    <section><div class="sec"><h2>Latest events</h2><span class="sub">{isCut ? `the last ${num(events.length)} are kept, ` : shown.length < events.length ? `${num(shown.length)} of ${num(events.length)}, ` : ""}newest first</span><span class="sp" /><Seg label="Which" value={mode} onPick={setMode} options={[["main", "Main"], ["all", "With progress"]]} /></div>
+    <section><div class="sec"><h2>Latest events</h2><span class="sub">{isCut ? `the last ${num(events.length)} are kept, ` : shown.length < events.length ? `${num(shown.length)} of ${num(events.length)}, ` : ""}newest first</span><span class="sp" /><Seg label="Which" value={mode} onPick={setMode} options={[["main", "Without progress"], ["all", "With progress"]]} /></div>
       <ul class="ev">{shown.map((event) => {
         const [sign, of] = markOf(event.kind);
         return <li><a class="m dim" href={url(`/events?at=${event.position}`)}>{num(Number(event.position.split(":")[1]))}</a><span class="m dim"><Time at={event.at} /></span><Icon is={sign as Sign} of={of} /><span class="cut"><b class="strong">{event.kind.replace(/^task\./, "")}</b> <span class="sub"><Text>{about(event)}</Text></span></span><span class="sub cut"><Text>{by(event)}</Text></span></li>;
@@ -258,21 +258,29 @@ function EventList({ events, isCut }: { events: Event[]; isCut: boolean }): JSX.
   );
 }
 
+/** What a version of a task came with: the events of one change are one row. */
+interface Version { event: Event; writer: string; causes: string[]; text: [string, string, string][] }
+/** Events that are written beside a task: they change no version. */
+const NO_VERSION = new Set([...QUIET, "task.checkpoint", "checkpoint.created", "task.late"]);
 function Versions({ events }: { events: Event[] }): JSX.Element {
   const [all, setAll] = useState(false);
   let before = "";
-  const rows = events.filter((event) => (event.version ?? 0) > 0).map((event) => {
+  const found = new Map<number, Version>();
+  for (const event of events) {
+    if (!event.version || NO_VERSION.has(event.kind)) continue;
     const change = changeOf(event, before);
     before = change.status ?? before;
-    return { event, change };
-  }).filter(({ event, change }) => change.text.length > 0 || !QUIET.has(event.kind));
-  const byVersion = [...new Map(rows.map((row) => [`${row.event.version} ${row.change.text.length > 0 ? "" : row.event.kind}`, row])).values()].reverse();
+    const old = found.get(event.version);
+    const cause = event.kind.replace(/^task\./, "");
+    found.set(event.version, { event: old && change.text.length === 0 ? old.event : event, writer: by(event) || old?.writer || "", causes: [...(old?.causes ?? []), cause], text: [...(old?.text ?? []), ...change.text] });
+  }
+  const byVersion = [...found.values()].reverse();
   const shown = all ? byVersion : byVersion.slice(0, 5);
   return (
     <section><div class="sec"><h2>Versions</h2><span class="sub">{num(byVersion.length)}, newest first</span><span class="sp" />{byVersion.length > 5 && <Button small onClick={() => setAll(!all)}>{all ? "Fewer" : "All"}</Button>}</div>
       <div class="scroll" ref={scrollable}><table class="t"><thead><tr><th class="n">Ver</th><th class="n">Clock</th><th>At</th><th>Writer</th><th>Cause</th><th>Change</th></tr></thead><tbody>
-        {shown.map(({ event, change }) => <tr><td class="n strong">{event.version}</td><td class="n m dim">{event.position.split(":")[1]}</td><td><Time at={event.at} /></td><td><Text>{by(event) || "gateway"}</Text></td><td>{event.kind.replace(/^task\./, "")}</td>
-          <td class="m">{change.text.map(([name, old, now]) => name === "status" ? <span class="chg">{old && <><span class="dim">{old}</span> → </>}<span class={familyOf(now)}>{now}</span> </span> : <span class="chg"><span class="dim">{name}</span> {old && <><span class="del">{clean(old)}</span> → </>}<span class="add">{clean(now)}</span> </span>)}</td></tr>)}
+        {shown.map(({ event, writer, causes, text }) => <tr><td class="n strong">{event.version}</td><td class="n m dim">{event.position.split(":")[1]}</td><td><Time at={event.at} /></td><td><Text>{writer || "gateway"}</Text></td><td>{causes.join(", ")}</td>
+          <td class="m">{text.map(([name, old, now]) => name === "status" ? <span class="chg">{old && <><span class="dim">{old}</span> → </>}<span class={familyOf(now)}>{now}</span> </span> : <span class="chg"><span class="dim">{name}</span> {old && <><span class="del">{clean(old)}</span> → </>}<span class="add">{clean(now)}</span> </span>)}</td></tr>)}
       </tbody></table></div></section>
   );
 }

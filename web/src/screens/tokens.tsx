@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, may, missing, post, who, type Page, type Problem } from "../lib/api";
 import { dur, person, plural, until } from "../lib/format";
-import { pulse } from "../lib/live";
+import { afterAct } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { param, setParams } from "../lib/place";
 import type { Token } from "../lib/types";
@@ -78,7 +78,7 @@ function NewToken({ onClose, onMade }: { onClose: () => void; onMade: (secret: s
     event.preventDefault();
     try {
       const answer = await post<Token>("/tokens", { name, roles, ...(Number(days) ? { expires_in_seconds: Number(days) * 86_400 } : {}) });
-      pulse.value += 1;
+      afterAct();
       onMade(answer.token ?? "", name);
     } catch (error) {
       setWrong(error as Problem);

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, may, missing, post, type Page, type Problem } from "../lib/api";
 import { plural } from "../lib/format";
-import { pulse } from "../lib/live";
+import { afterAct } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { param, setParams } from "../lib/place";
 import { Refused } from "../ui/act";
@@ -64,7 +64,7 @@ async function test(hook: Webhook): Promise<void> {
   try {
     await post(`/webhooks/${hook.id}/test`, {});
     setParams({ id: hook.id });
-    pulse.value += 1;
+    afterAct();
     toast("A test is on its way. Its delivery is below.");
   } catch (error) {
     toast((error as Problem).message, "bad");
@@ -76,7 +76,7 @@ function Deliveries({ hook }: { hook: Webhook }): JSX.Element {
   const again = async (one: Delivery) => {
     try {
       await post(`/webhooks/${hook.id}/deliveries/${one.id}/resend`, {});
-      pulse.value += 1;
+      afterAct();
       toast("It is sent again, under its id.");
     } catch (error) {
       toast((error as Problem).message, "bad");
@@ -104,7 +104,7 @@ function NewWebhook({ onClose, onMade }: { onClose: () => void; onMade: (made: M
     try {
       const body = way === "in" ? { name } : { name, url: address, kinds: kinds.split(/[\s,]+/).filter(Boolean) };
       const made = await post<Webhook>("/webhooks", body);
-      pulse.value += 1;
+      afterAct();
       onMade({ secret: made.secret ?? "", of: nameOf(made) });
     } catch (error) {
       setWrong(error as Problem);

@@ -4,7 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, post, Problem, type Page } from "../lib/api";
 import { capital, num, plural, short } from "../lib/format";
-import { pulse } from "../lib/live";
+import { afterAct } from "../lib/live";
 import { url } from "../lib/place";
 import { keepReason, reasons } from "../lib/prefs";
 import type { DryRun, Node, Operation, Task, TaskRow } from "../lib/types";
@@ -105,7 +105,7 @@ function OneTask({ verb, task, onClose }: { verb: Verb; task: TaskRow | Task; on
       const done = await post<{ intervention: { state: string; id: string }; task: Task }>(`/tasks/${task.id}/interventions`, { ...body, reason });
       keepReason(reason);
       toast(<>{kind.name}: <a href={url(`/tasks/${task.id}`)}>{task.type} {short(task.id)}</a> is {done.task.status}{done.intervention.state === "applied" ? "" : `, the runner is notified (${done.intervention.state})`}.</>);
-      pulse.value += 1;
+      afterAct();
       onClose();
     } catch (error) {
       setWrong(error as Problem);
@@ -121,7 +121,7 @@ function OneTask({ verb, task, onClose }: { verb: Verb; task: TaskRow | Task; on
         {wrong && <Refused error={wrong} />}
         <ReasonField focus value={reason} onInput={setReason} needed={kind.needsReason} least={least} />
         <Foot kind={kind} count={null} bound={`Bound to version ${task.version}. If it changes you are asked again.`} busy={busy}
-          off={seen === null ? "This cannot be done now." : reason.trim().length < least ? "Give a reason first." : undefined} onClose={onClose} />
+          off={!ready ? "Choose a node first." : seen === null ? (wrong ? "This cannot be done now." : "The effect is being read.") : reason.trim().length < least ? "Give a reason first." : undefined} onClose={onClose} />
         <Command>{`holdfast task ${verb} ${task.id}${verb === "force" ? ` --status ${String(args.status)}` : ""}${args.to_node ? ` --to ${String(args.to_node)}` : ""} --reason ${JSON.stringify(reason || "…")}`}</Command>
       </form>
     </Dialog>
@@ -130,7 +130,7 @@ function OneTask({ verb, task, onClose }: { verb: Verb; task: TaskRow | Task; on
 
 function Args(props: { verb: Verb; task: TaskRow | Task; args: Record<string, unknown>; onArgs: (args: Record<string, unknown>) => void }): JSX.Element | null {
   const { verb, args, onArgs } = props;
-  const [nodes, setNodes] = useState<Node[]>([]);
+  const [nodes, setNodes] = useState<Node[] | null>(null);
   const [text, setText] = useState("null");
   useEffect(() => {
     if (verb === "reassign") void get<Page<Node>>("/nodes?agents=false").then((page) => setNodes(page.items)).catch(() => undefined);
@@ -138,10 +138,10 @@ function Args(props: { verb: Verb; task: TaskRow | Task; args: Record<string, un
   if (verb === "reassign")
     return (
       <div class="two">
-        <Field label="To the node">
+        <Field label="To the node" help={nodes?.length === 0 ? "No node is there. A worker is one while it lives." : undefined}>
           <select class="inp" value={String(args.to_node ?? "")} onChange={(event) => onArgs({ ...args, to_node: event.currentTarget.value })}>
             <option value="" disabled>Choose…</option>
-            {nodes.map((node) => <option value={node.id}>{node.id}</option>)}
+            {nodes?.map((node) => <option value={node.id}>{node.id}</option>)}
           </select>
         </Field>
         <Field label="Any node may claim it after" help="0: never">
@@ -273,14 +273,14 @@ function ManyTasks({ verb, target, onClose }: { verb: Verb; target: { ids: strin
       const run = await post<Operation>("/operations", { ...body, reason, expect_count: dry?.count, ...(rate ? { rate_per_second: Number(rate) } : {}) });
       keepReason(reason);
       toast(<>{kind.name} of {plural(run.total, "task")}: <a href={url(`/operations/${run.id}`)}>operation {short(run.id)}</a></>);
-      pulse.value += 1;
+      afterAct();
       onClose();
     } catch (error) {
       setWrong(error as Problem);
       setBusy(false);
     }
   };
-  const off = !dry ? "This cannot be done now." : count === 0 ? "No task would change." : kind.needsReason && !reason.trim() ? "Give a reason first." : mustType && typed !== String(dry.count) ? "Type the number first." : undefined;
+  const off = !ready ? "Choose a node first." : !dry ? (wrong ? "This cannot be done now." : "The tasks are being counted.") : count === 0 ? "No task would change." : kind.needsReason && !reason.trim() ? "Give a reason first." : mustType && typed !== String(dry.count) ? "Type the number first." : undefined;
   return (
     <Dialog label={`${kind.name} many tasks`} onClose={onClose}>
       <form class="stack" onSubmit={send}>
@@ -302,7 +302,7 @@ function ManyTasks({ verb, target, onClose }: { verb: Verb; target: { ids: strin
             <Field label="At most per second" help="Empty: as fast as it goes"><input class="inp" type="number" min="0.1" step="any" value={rate} onInput={(event) => setRate(event.currentTarget.value)} /></Field>
           )}
         </div>
-        <Foot kind={kind} count={count} bound="Bound to this count. It runs as an operation that can be stopped." busy={busy} off={off} onClose={onClose} />
+        <Foot kind={kind} count={dry ? count : null} bound="Bound to this count. It runs as an operation that can be stopped." busy={busy} off={off} onClose={onClose} />
       </form>
     </Dialog>
   );

@@ -75,7 +75,7 @@ export function Chart({ flow, series, label }: { flow: Flow; series: [string, st
       const font = `11px ${getComputedStyle(document.body).fontFamily}`;
       const [ink, grid] = [colour("ink-3"), colour("line")];
       const made = new UPlot({
-        width: place.clientWidth, height: HEIGHT, padding: [8, 8, 0, 0], legend: { show: false }, cursor: { y: false, points: { show: false }, sync: { key: "holdfast" } },
+        width: place.clientWidth, height: HEIGHT, padding: [8, 20, 0, 0], legend: { show: false }, cursor: { y: false, points: { show: false }, sync: { key: "holdfast" } },
         scales: { y: { range: (_u, _min, max) => [0, roof(max)] } },
         axes: [
           { stroke: ink, font, grid: { show: false }, ticks: { show: false }, size: 22, values: (_u, at) => at.map((one) => minute(one * 1000)), space: 90 },

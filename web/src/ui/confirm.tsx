@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ask, type Problem } from "../lib/api";
-import { pulse } from "../lib/live";
+import { afterAct } from "../lib/live";
 import { keepReason } from "../lib/prefs";
 import { ReasonField, Refused } from "./act";
 import { Button, Command, Dialog, Field, toast } from "./parts";
@@ -52,7 +52,7 @@ function Ask({ question, onClose }: { question: Question; onClose: () => void })
       const answer = await ask<unknown>(method, path, bare ? undefined : { ...question.body, reason });
       keepReason(reason);
       toast(question.done);
-      pulse.value += 1;
+      afterAct();
       onClose();
       question.onDone?.(answer.body);
     } catch (error) {

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { ask, missing, type Problem } from "../lib/api";
 import { commandOf, countLooks, digestShort, jobApi, nameOf, type Approval, type Job, type JobAnswer } from "../lib/fleet";
 import { num, person, plural } from "../lib/format";
-import { pulse } from "../lib/live";
+import { afterAct } from "../lib/live";
 import { go } from "../lib/place";
 import { keepReason } from "../lib/prefs";
 import { who } from "../lib/api";
@@ -125,7 +125,7 @@ function Ask({ verb, job, onClose }: { verb: Order; job: Job; onClose: () => voi
       const answer = await ask<unknown>(verb === "change" ? "PATCH" : "POST", `/api/v1${path}`, { ...body(), reason });
       keepReason(reason);
       toast(kind.done(job));
-      pulse.value += 1;
+      afterAct();
       onClose();
       if (verb === "retry") go(`/fleet/jobs/${(answer.body as JobAnswer).job_id}`);
     } catch (error) {

@@ -21,11 +21,13 @@ interface Entry {
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+/** The end of an id, as lists show it. */
+const SHORT = /^[0-9a-f]{8}$/i;
 const SEARCH_MS = 150;
 
 function fixed(): Entry[] {
   const screens: Entry[] = NAV.filter((item) => typeof item !== "string").map((item) => ({
-    group: "Go to", sign: item.sign, name: item.name, note: `g ${GO.find(([, path]) => path === item.path)?.[0] ?? ""}`.trim(), run: () => go(item.path),
+    group: "Go to", sign: item.sign, name: item.name, note: GO.filter(([, path]) => path === item.path).map(([key]) => `g ${key}`).join(""), run: () => go(item.path),
   }));
   screens.push({ group: "Go to", sign: "settings", name: "Settings", note: "doctor, tokens, roles", run: () => go("/settings") });
   const acts: Entry[] = screenKeys.value.map((key) => ({ group: "Actions", sign: "command", name: key.what, note: key.keys, run: key.run }));
@@ -39,14 +41,15 @@ function fixed(): Entry[] {
 
 async function find(text: string, signal: AbortSignal): Promise<Entry[]> {
   const some = <T,>(path: string): Promise<T[]> => get<Page<T>>(path, signal).then((page) => page.items).catch(() => []);
-  const [nodes, queues, tasks] = await Promise.all([
+  const [nodes, queues, tasks, ended] = await Promise.all([
     some<Node>("/nodes?live=false&agents=false"),
     some<Queue>("/queues"),
     /^[0-9a-f-]{4,36}$/i.test(text) ? some<TaskRow>(`/tasks?limit=5&q=${q(`id:${text}*`)}`) : Promise.resolve([]),
+    SHORT.test(text) ? some<TaskRow>(`/tasks?limit=5&q=${q(`id:*${text.toLowerCase()}`)}`) : Promise.resolve([]),
   ]);
   const has = (name: string) => name.toLowerCase().includes(text.toLowerCase());
   return [
-    ...tasks.map((task): Entry => ({ group: "Go to", sign: "tasks", name: `${task.type} ${short(task.id)}`, note: task.status, run: () => go(`/tasks/${task.id}`) })),
+    ...[...tasks, ...ended].map((task): Entry => ({ group: "Go to", sign: "tasks", name: `${task.type} ${short(task.id)}`, note: task.status, run: () => go(`/tasks/${task.id}`) })),
     ...nodes.filter((node) => has(node.id)).slice(0, 4).map((node): Entry => ({ group: "Go to", sign: "nodes", name: node.id, note: "node", run: () => go(`/nodes/${q(node.id)}`) })),
     ...queues.filter((queue) => has(queue.name)).slice(0, 4).map((queue): Entry => ({ group: "Go to", sign: "queues", name: queue.name, note: "queue", run: () => go(withParams("/tasks", { q: `queue:${queue.name}` })) })),
   ];

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ask, get, may, type Page, type Problem } from "../lib/api";
-import { pulse } from "../lib/live";
+import { afterAct } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { confirm } from "./confirm";
 import { Refused } from "./act";
@@ -30,7 +30,7 @@ export function SavePreset(props: { kind: PresetKind; body: Record<string, unkno
     setBusy(true);
     try {
       await ask("PUT", `/api/v1${path(props.kind, name.trim())}`, { body: props.body, expected_version: old?.version ?? 0, ...(old ? { project: old.project } : {}) });
-      pulse.value += 1;
+      afterAct();
       toast(old ? `The ${props.kind} was replaced.` : `The ${props.kind} is there for everyone in the project.`);
       props.onSaved?.(name.trim());
       props.onClose();

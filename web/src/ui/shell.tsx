@@ -50,8 +50,9 @@ export const NAV: (Item | string)[] = [
   { path: "/operations", name: "Operations", sign: "operations", count: "operations" },
 ];
 const under = (path: string): boolean => (path === "/" ? place.value.path === "/" : place.value.path === path || place.value.path.startsWith(`${path}/`));
+const OF_HOSTS = /^\/fleet\/(groups|blocks)/;
 /** Whether the person is there, and not at a place of the navigation below it. */
-const isHere = (path: string): boolean => under(path) && !NAV.some((item) => typeof item !== "string" && item.path.startsWith(`${path}/`) && under(item.path)) && !(path === "/fleet" && /^\/fleet\/(groups|blocks)/.test(place.value.path));
+const isHere = (path: string): boolean => (under(path) && !NAV.some((item) => typeof item !== "string" && item.path.startsWith(`${path}/`) && under(item.path)) && !(path === "/fleet" && OF_HOSTS.test(place.value.path))) || (path === "/fleet/hosts" && OF_HOSTS.test(place.value.path));
 
 const COUNTS_MS = 2_000;
 const DOCTOR_MS = 60_000;
@@ -175,7 +176,7 @@ function TabBar({ inbox }: { inbox: number }): JSX.Element {
   return (
     <nav class="tabbar" aria-label="Main, short">
       {TABS.map((tab) => (
-        <a href={url(tab.path)} aria-current={isHere(tab.path) ? "page" : undefined}><Icon is={tab.sign} />{tab.name}{tab.path === "/inbox" && inbox > 0 && <span class="c">{inbox}</span>}</a>
+        <a href={url(tab.path)} aria-current={under(tab.path) ? "page" : undefined}><Icon is={tab.sign} />{tab.name}{tab.path === "/inbox" && inbox > 0 && <span class="c">{inbox}</span>}</a>
       ))}
       <button type="button" onClick={() => (paletteOpen.value = true)}><Icon is="more" />More</button>
     </nav>
