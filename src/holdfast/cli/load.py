@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from holdfast.cli.import_error import file_and_line, short_trace
+from holdfast.core.check import shown
 from holdfast.errors import BadConfig
 from holdfast.queue.queue import Queue
 
@@ -38,7 +39,7 @@ def load_queue(target: str) -> Queue:
         if value is None:
             raise BadConfig(f"module '{module_name}' has no '{attribute}': {_advice(module)}")
     if not isinstance(value, Queue):
-        raise BadConfig(f"'{target}' is a {type(value).__name__}, not a queue: {_advice(module)}")
+        raise BadConfig(f"'{target}' is {shown(value)}, not a queue: {_advice(module)}")
     return value
 
 

@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
-from holdfast.core.check import check_callable
+from holdfast.core.check import check_callable, shown
 from holdfast.errors import InvalidInput
 
 T = TypeVar("T")
@@ -25,6 +25,21 @@ def is_async(function: object) -> bool:
         function = function.func
     call = getattr(type(function), "__call__", None)  # noqa: B004 - its kind, not whether it exists
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def check_one_value(
+    field: str, function: object, *, wrong: type[InvalidInput] = InvalidInput
+) -> None:
+    """Refuses what is not a function that returns one value: a class, a generator."""
+    if not callable(function):
+        raise wrong(f"{field} must be a function, not {shown(function)}")
+    if inspect.isclass(function):
+        raise wrong(f"{field} must be a function, not the class {function.__qualname__}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise wrong(
+            f"{field} returns one value, but {shown(function)} is a generator: return a list in place of "
+            "`yield`"
+        )
 
 
 def check_plain(field: str, function: object, instead: str) -> None:

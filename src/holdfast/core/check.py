@@ -9,6 +9,8 @@ Never: changes a value beyond its type (an `int` of seconds becomes a `float`).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from difflib import get_close_matches
 from enum import Enum
 from typing import Final, TypeVar
 
@@ -135,6 +137,14 @@ def shown(value: object) -> str:
     except Exception:  # The message about the value matters more than its broken repr.
         text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def unknown_name(what: str, name: object, known: Iterable[str]) -> str:
+    """The message about an unknown name: what it was given for, a known one that is near, all known ones."""
+    names = list(known)
+    near = get_close_matches(str(name), names, 1)
+    guess = f"did you mean '{near[0]}'? Known are" if near else "known are"
+    return f"{what} {shown(name)}: {guess} {', '.join(names)}"
 
 
 def _is_within(value: float, least: float, most: float) -> bool:

@@ -30,7 +30,7 @@ def plain(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump(mode="json", by_alias=True)
-    raise TypeError(f"a {type(value).__qualname__} is not a JSON value")
+    raise TypeError(f"{type(value).__qualname__} is not a JSON value")
 
 
 _canonical: Final = msgspec.json.Encoder(order="deterministic", enc_hook=plain)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core import codec, priority as priorities
-from holdfast.core.check import SECONDS_MAX, check_id, check_name, check_whole
+from holdfast.core.check import SECONDS_MAX, check_id, check_name, check_whole, shown
 from holdfast.core.dependency import Edge
 from holdfast.core.limit import LimitRule
 from holdfast.core.request import EnqueueRequest, request_hash
@@ -200,7 +200,8 @@ def encode_payload(
         text = codec.dumps(payload)
     except (TypeError, ValueError, RecursionError) as error:
         raise UnserialisablePayload(
-            f"the {what} cannot be written as JSON: {error}; pass plain values, lists and dicts"
+            f"{_part(payload)}the {what} cannot be written as JSON: {error}; pass plain values, lists and "
+            "dicts"
         ) from None
     # Each level has two brackets: a short text cannot be too deep.
     if len(text) > 2 * codec.DEPTH_MAX and codec.is_deeper(text, codec.DEPTH_MAX):
@@ -213,6 +214,18 @@ def encode_payload(
             "store it elsewhere and pass a reference"
         )
     return text
+
+
+def _part(payload: object) -> str:
+    """Names the field that cannot be written, if the payload has fields."""
+    if not isinstance(payload, dict):
+        return ""
+    for name, value in payload.items():
+        try:
+            codec.dumps({name: value})
+        except (TypeError, ValueError, RecursionError):
+            return f"{shown(name)} in "
+    return ""
 
 
 def _metadata(metadata: dict[str, object] | None) -> str | None:

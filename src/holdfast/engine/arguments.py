@@ -149,14 +149,27 @@ class Arguments:
     def _look(self, name: str, value: object) -> None:
         if is_plain(value):
             return
+        kind = resolved(self._function, self._annotations.get(name, Any))
+        if kind in (Any, object):
+            why = "which would not arrive as it is: annotate the parameter with its type"
+        elif name in self._looked_at:
+            why = f"and its annotation `{_as_written(kind)}` is no type that travels: declare one that does"
+        else:
+            why = (
+                f"and its annotation is `{_as_written(kind)}`: annotate the parameter with its type"
+            )
         raise UnserialisablePayload(
-            f"argument '{name}' of task '{self._type}' is {shown(value)}, which would not arrive as it is: "
-            "annotate the parameter with its type, or pass plain values, lists and dicts "
-            "(docs/reference/arguments.md)"
+            f"argument '{name}' of task '{self._type}' is {shown(value)}, {why}, or pass plain values, lists "
+            "and dicts (docs/reference/arguments.md)"
         )
 
     def _misfit(self, name: str, value: object, why: str) -> InvalidInput:
         return InvalidInput(f"argument '{name}' of task '{self._type}' is {shown(value)}: {why}")
+
+
+def _as_written(kind: Any) -> str:
+    """The annotation as text."""
+    return kind if isinstance(kind, str) else inspect.formatannotation(kind)
 
 
 def declared_result(function: Callable[..., Any], annotation: Any) -> Declared | None:

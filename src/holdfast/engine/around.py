@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, TypeVar
 
-from holdfast.core.callables import is_async
+from holdfast.core.callables import check_one_value, is_async
 from holdfast.core.check import shown
 from holdfast.engine.blocking_context import BlockingContext
 from holdfast.engine.context import Context
@@ -65,6 +65,7 @@ def check_middleware(function: object) -> None:
     """BadConfig for what does not take the context and the call."""
     if not callable(function):
         raise BadConfig(f"middleware is {shown(function)}: give a function (ctx, call_next)")
+    check_one_value("middleware", function, wrong=BadConfig)
     try:
         inspect.signature(function).bind(*range(TAKES))
     except TypeError:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import asdict, replace
 
-from holdfast.core.callables import is_async
+from holdfast.core.callables import check_one_value, is_async
 from holdfast.core.check import check_id, check_number, check_positive, check_whole, shown
 from holdfast.core.choice_schema import check_schema
 from holdfast.core.codec import dumps
@@ -225,6 +225,7 @@ def for_arguments(
 ) -> Handler:
     """A handler whose arguments are the fields of the payload."""
     signature = _signature(task_type, function)
+    _check_no_method(task_type, function, signature)
     parameters = parameters_of(task_type, function, signature)
     return _importable(
         Handler(
@@ -258,16 +259,26 @@ def _importable(handler: Handler) -> Handler:
 
 
 def _signature(task_type: str, function: Callable[..., Any]) -> inspect.Signature:
-    if not callable(function):
-        raise InvalidInput(
-            f"the handler of {shown(task_type)} is a {type(function).__name__}, not a function"
-        )
+    check_one_value("a handler", function)
     try:
         return inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise BadConfig(
             f"the parameters of {_full_name(function)} cannot be read: {error}"
         ) from None
+
+
+def _check_no_method(
+    task_type: str, function: Callable[..., Any], signature: inspect.Signature
+) -> None:
+    """BadConfig for a function in the body of a class: nothing gives it its object."""
+    scope = str(getattr(function, "__qualname__", "")).rpartition("<locals>.")[2]
+    first = next(iter(signature.parameters), None)
+    if "." in scope and first in ("self", "cls") and not inspect.ismethod(function):
+        raise BadConfig(
+            f"task '{task_type}' is a method, and the worker has no object to call it on: make it a "
+            f"function, and pass what it needs of '{first}' as arguments"
+        )
 
 
 def _is_same(before: Callable[..., Any], function: Callable[..., Any]) -> bool:

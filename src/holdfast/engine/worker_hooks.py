@@ -111,11 +111,11 @@ class WorkerHooks:
         self._stops: tuple[StopHook, ...] = ()
 
     def add_start(self, hook: StartHook) -> None:
-        check_callable("a start hook", hook)
+        _check_takes("a start hook", hook, "no argument")
         self._starts = (*self._starts, hook)
 
     def add_stop(self, hook: StopHook) -> None:
-        check_callable("a stop hook", hook)
+        _check_takes("a stop hook", hook, "one argument, the state", WorkerState)
         self._stops = (*self._stops, hook)
 
     async def start(self) -> StartedHooks:
@@ -128,6 +128,17 @@ class WorkerHooks:
             await started.stop()
             raise
         return started
+
+
+def _check_takes(field: str, hook: Callable[..., object], what: str, *given: object) -> None:
+    """BadConfig for a hook that cannot be called with these arguments."""
+    check_callable(field, hook)
+    try:
+        inspect.signature(hook).bind(*given)
+    except TypeError as error:
+        raise BadConfig(f"{field} is called with {what}, but {shown(hook)}: {error}") from None
+    except ValueError:
+        return  # Written in C: its parameters are not known.
 
 
 async def _quietly(what: object, end: Awaitable[object]) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, Unpack, overload
 
+from holdfast.core.check import shown
 from holdfast.core.command import Cancel, Snooze
 from holdfast.engine.blocking_context import BlockingContext
 from holdfast.engine.context import Context
 from holdfast.engine.handlers import Handler, for_arguments
 from holdfast.engine.retry_choice import Retry
+from holdfast.errors import BadConfig
 from holdfast.queue.blocking_calls import BlockingCalls
 from holdfast.queue.define import TypeOptions, type_config
 from holdfast.queue.function import DefinedTask, Enqueue
@@ -36,6 +38,18 @@ if TYPE_CHECKING:
 
     class NoContext:
         """A parameter that takes it takes any object."""
+
+
+def name_of(function: object) -> str:
+    """The name of a task that is given none."""
+    if isinstance(function, str):
+        raise BadConfig(
+            f"@queue.task decorates a function; the name of the task is given as name={function!r}"
+        )
+    name = getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        raise BadConfig(f"{shown(function)} has no name: give the task one with name=...")
+    return name
 
 
 class TaskDecorator:
@@ -112,7 +126,7 @@ class TaskDecorator:
             return made if function is None else made(function)
         task_type = self._name
         if task_type is None:
-            task_type = str(getattr(function, "__name__", ""))
+            task_type = name_of(function)
         handler = for_arguments(task_type, function, self._config, self._options.get("isolation"))
         self._define(handler, self._options)
         return DefinedTask(self._enqueue, self._calls, handler, function)

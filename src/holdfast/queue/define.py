@@ -17,6 +17,7 @@ from holdfast.core.check import (
     check_name,
     check_whole,
     shown,
+    unknown_name,
 )
 from holdfast.core.keywords import PriorityName, Tags
 from holdfast.core.limit import LIMIT_MAX, LimitRule
@@ -116,8 +117,8 @@ def type_config(options: TypeOptions) -> TypeConfig:
     """Checks the options and returns the configuration of the type."""
     unknown = sorted(options.keys() - TypeOptions.__annotations__.keys(), key=str)
     if unknown:
-        names = ", ".join(TypeOptions.__annotations__)
-        raise BadConfig(f"a task type has no option {shown(unknown[0])}: the options are {names}")
+        names = tuple(TypeOptions.__annotations__)
+        raise BadConfig(unknown_name("a task type has no option", unknown[0], names))
     retry_choice(options)
     cron = options.get("cron")
     check_timetable("@every 1" if cron is None else spec_of(cron), options.get("timezone", "UTC"))

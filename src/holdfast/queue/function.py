@@ -44,6 +44,9 @@ class TaskFunction(Generic[P, R_co]):
         self._options: dict[str, Any] = {}
         functools.update_wrapper(self, function)
 
+    def __repr__(self) -> str:
+        return f"{TaskFunction.__name__}({self.type!r})"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function itself, here and now."""
         return self.function(*args, **kwargs)

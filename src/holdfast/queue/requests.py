@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from holdfast.core.check import check_name, shown
+from holdfast.core.check import check_name, shown, unknown_name
 from holdfast.core.submit import BATCH_MAX
 from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.queue.types import EnqueueOptions
@@ -20,8 +20,7 @@ def check_options(given: Mapping[str, object], *, allowed: tuple[str, ...] = ())
     """Raises InvalidInput if `enqueue` has no option of one of these names."""
     unknown = sorted(given.keys() - {*allowed, *_NAMES}, key=str)
     if unknown:
-        names = ", ".join((*allowed, *_NAMES))
-        raise InvalidInput(f"a task has no option {shown(unknown[0])}: the options are {names}")
+        raise InvalidInput(unknown_name("a task has no option", unknown[0], (*allowed, *_NAMES)))
 
 
 def split_request(
@@ -37,7 +36,7 @@ def split_request(
 
 def batch_of(tasks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     if not isinstance(tasks, Iterable) or isinstance(tasks, str | bytes | Mapping):
-        raise InvalidInput(f"tasks is {shown(tasks)}: pass a list of mappings")
+        raise InvalidInput(f"tasks is {shown(tasks)}: give a list of `task.request(...)`")
     items = list(tasks)
     if len(items) > BATCH_MAX:
         raise BatchTooLarge(
@@ -54,7 +53,8 @@ def types_of(items: list[Mapping[str, Any]]) -> set[str]:
         for item in items:
             if not isinstance(item, Mapping):
                 raise InvalidInput(
-                    f"a task of the batch is {shown(item)}: pass a mapping"
+                    f"a task of the batch is {shown(item)}: give `task.request(...)`, or a mapping with "
+                    "'type' and 'payload'"
                 ) from None
             if "type" not in item:
                 raise InvalidInput("a task of the batch has no type: give each a 'type'") from None

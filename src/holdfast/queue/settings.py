@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.affinity import AFFINITY_SECONDS
-from holdfast.core.check import check_id, check_number, check_whole, shown
+from holdfast.core.check import check_id, check_number, check_whole, shown, unknown_name
 from holdfast.core.intervention import FALLBACK_SECONDS
 from holdfast.core.pressure import DepthBounds
 from holdfast.core.retention import HubRetention
@@ -121,9 +121,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         names = set(self.__struct_fields__)
         unknown = sorted(set(changes) - names)
         if unknown:
-            raise BadConfig(
-                f"unknown setting '{unknown[0]}': the settings are {', '.join(sorted(names))}"
-            )
+            raise BadConfig(unknown_name("unknown setting", unknown[0], sorted(names)))
         return replace(self, **changes)
 
 

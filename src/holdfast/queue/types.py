@@ -173,6 +173,11 @@ class KnownTypes:
     async def find(self, store: Store, type_name: str) -> TypeConfig:
         """Returns the configuration of a type, from a handler of this process or from the store. Raises
         UnknownType if there is neither. Tasks for nodes (`external`) need no handler."""
+        if not isinstance(type_name, str):
+            raise InvalidInput(
+                f"the type of a task is text, not {shown(type_name)}: give its name, or call "
+                "`enqueue` of the function with @queue.task"
+            )
         check_name("type", type_name)
         handler = self.handlers.get(type_name)
         if handler is not None:

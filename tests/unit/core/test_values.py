@@ -103,6 +103,17 @@ def test_nan_inside_of_other_values_is_refused(bad: float) -> None:
     assert codec.dumps({"a": Point(None), "b": {None}}) == '{"a":{"x":null},"b":[null]}'
 
 
+def test_what_cannot_be_written_is_named() -> None:
+    with pytest.raises(
+        UnserialisablePayload, match=r"^'b' in the payload cannot be written as JSON"
+    ):
+        encode_payload({"a": 1, "b": [math.nan]})
+    with pytest.raises(
+        UnserialisablePayload, match=r"^the result cannot be .*: object is not a JSON"
+    ):
+        encode_payload([object()], what="result")
+
+
 def test_subclasses_of_str_are_written_as_strings() -> None:
     class Name(str):
         __slots__ = ()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
+import re
 import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -54,6 +57,86 @@ def test_a_refused_definition_leaves_nothing(queue: TaskQueue, options: dict[str
         queue.register_handler("f", local, **options)
     assert queue.definitions.handlers.types() == ()
     assert queue.definitions.schedules == []
+
+
+def _generator() -> Iterator[int]:
+    yield 1
+
+
+async def _async_generator() -> AsyncIterator[int]:
+    yield 1
+
+
+class Mailer:
+    """Its method and the class itself are no handlers."""
+
+    def send(self, to: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (_generator, "is a generator: return a list"),
+        (_async_generator, "is a generator: return a list"),
+        (Mailer, "not the class Mailer"),
+        (Mailer.send, "is a method, and the worker has no object"),
+        ("send", "the name of the task is given as name='send'"),
+        (functools.partial(other, None), "has no name: give the task one with name="),
+        (None, None),
+    ],
+)
+def test_what_is_no_handler_is_refused_with_what_to_do(
+    queue: TaskQueue, function: Any, why: str | None
+) -> None:
+    if why is None:
+        assert queue.task(function) is not None  # As @queue.task() does.
+        return
+    with pytest.raises(InvalidInput, match=re.escape(why)):
+        queue.task(function)
+    assert queue.definitions.handlers.types() == ()
+
+
+def test_a_bound_method_and_a_named_partial_are_handlers(queue: TaskQueue) -> None:
+    queue.task(Mailer().send)
+    queue.task(name="later")(functools.partial(other, None))
+    assert queue.definitions.handlers.types() == ("later", "send")
+
+
+def test_hooks_are_called_as_they_are_declared(queue: TaskQueue) -> None:
+    """A hook with other parameters would fail when workers start, or, unseen, when they stop."""
+
+    def with_state(state: object) -> None: ...
+
+    def without() -> None: ...
+
+    with pytest.raises(BadConfig, match="a start hook is called with no argument"):
+        queue.on_start(with_state)  # type: ignore[type-var]
+    with pytest.raises(BadConfig, match="a stop hook is called with one argument, the state"):
+        queue.on_stop(without)  # type: ignore[type-var]
+    with pytest.raises(BadConfig, match="middleware returns one value"):
+        queue.middleware(lambda ctx, call_next: (yield))
+
+
+def test_a_misspelt_option_names_the_one_that_is_near(queue: TaskQueue) -> None:
+    task = queue.task(other)
+    assert repr(task) == repr(task.options(delay=1)) == "TaskFunction('other')"
+    with pytest.raises(BadConfig, match="no option 'priorty': did you mean 'priority'"):
+        queue.task(name="x", priorty="high")(other)  # type: ignore[call-overload]
+    with pytest.raises(InvalidInput, match="no option 'dely': did you mean 'delay'"):
+        task.options(dely=1)  # type: ignore[call-arg]
+    with pytest.raises(BadConfig, match="unknown setting 'maxworkers': did you mean 'max_workers'"):
+        TaskQueue("sqlite://", maxworkers=3)
+
+
+async def test_what_is_no_task_of_a_batch_is_refused_with_what_to_give() -> None:
+    queue = TaskQueue("sqlite://")
+    task = queue.task(other)
+    async with queue.producer():
+        for given in ([task], [await task.enqueue()]):
+            with pytest.raises(InvalidInput, match=r"give `task.request\(\.\.\.\)`"):
+                await queue.enqueue_group(given)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match=r"call `enqueue` of the function with @queue\.task"):
+            await queue.enqueue(task, {})  # type: ignore[arg-type]
 
 
 def test_a_type_has_one_function(queue: TaskQueue) -> None:

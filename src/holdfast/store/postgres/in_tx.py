@@ -26,7 +26,7 @@ def checked(connection: object) -> postgres.Connection:
     pool."""
     if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
         raise InvalidInput(
-            f"a {type(connection).__name__} cannot carry the enqueue: "
+            f"{type(connection).__name__} cannot carry the enqueue: "
             "pass an asyncpg connection with an open transaction"
         )
     if not connection.is_in_transaction():

@@ -33,7 +33,7 @@ def checked(connection: object) -> apsw.Connection:
             "at once corrupt the file; open the file with apsw.Connection for your transaction"
         )
     raise InvalidInput(
-        f"a {type(connection).__name__} cannot carry the enqueue: "
+        f"{type(connection).__name__} cannot carry the enqueue: "
         "pass an apsw connection with an open transaction on the same file"
     )
 
