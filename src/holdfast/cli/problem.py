@@ -93,10 +93,15 @@ FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 MISSING: Final = re.compile(r"Parameter (\S+) requires an argument\.")
 """What the parser says of an argument or an option that is not there."""
 ELSEWHERE: Final = {
+    "dead": "use 'holdfast dlq list'",
+    "purge": "use 'holdfast op run abort -q status:queued'",
+    "requeue": "use 'holdfast dlq replay', or 'holdfast task retry' for a task that waits",
     "decide": "use 'holdfast decision answer'",
     "task intervene": "use 'holdfast task' with abort, pause, resume, retry, reassign, release or force",
 }
-"""Names that other texts have for commands, and what to use."""
+"""Names that other texts and other queues have for commands, and what to use."""
+VERBS_MAX: Final = 3
+"""Commands that are suggested for a verb without its noun, those of tasks first."""
 
 
 def unknown_command(tokens: list[str]) -> Usage:
@@ -106,7 +111,9 @@ def unknown_command(tokens: list[str]) -> Usage:
     from holdfast.cli.tree import BY_PATH, NOUNS
 
     given = " ".join(tokens[:2] if tokens[0] in NOUNS else tokens[:1])
-    close = difflib.get_close_matches(given, [*BY_PATH, *NOUNS], n=1)
-    guess = f"did you mean 'holdfast {close[0]}'?" if close else "see holdfast --help"
+    close = [path for path in BY_PATH if path.endswith(f" {given}")][:VERBS_MAX]
+    close = close or difflib.get_close_matches(given, [*BY_PATH, *NOUNS], n=1)
+    names = " or ".join(f"'holdfast {path}'" for path in close)
+    guess = f"did you mean {names}?" if close else "see holdfast --help"
     guess = ELSEWHERE.get(given, guess)
     return Usage(f"'{given}' is not a command of holdfast: {guess}")

@@ -26,3 +26,21 @@ def test_a_value_that_begins_with_a_dash_is_not_called_missing(
 ) -> None:
     assert main(["block", "add", "--hosts", "*", "-m", "swap", "--expires", "-5m"]) == 2
     assert "--expires has no value: write --expires=-5" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (["why", "@last"], "did you mean 'holdfast task why' or 'holdfast job why'?"),
+        (["cancel"], "did you mean 'holdfast task cancel' or 'holdfast task-group cancel' or"),
+        (["purge"], "use 'holdfast op run abort -q status:queued'"),
+        (["migrate"], "did you mean 'holdfast db migrate'?"),
+        (["stat"], "did you mean 'holdfast stats'?"),
+        (["frobnicate"], "see holdfast --help"),
+    ],
+)
+def test_a_verb_without_its_noun_names_its_commands(
+    given: list[str], wanted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(given) == 2
+    assert wanted in capsys.readouterr().err
