@@ -71,7 +71,10 @@ async def test_the_lease_of_a_blocked_loop_is_kept(shared_url: str, tmp_path: Pa
         handle = await other.enqueue("hold", {"pipe": pipe})
         line = await said(process, "has been blocked for")
         assert f"by the handler of task {handle} (hold)" in line
-        await said(process, "Path(pipe).read_text()")  # the stack
+        assert "blocking_app.py" in await said(
+            process, "File "
+        )  # The stack begins with the handler.
+        await said(process, "Path(pipe).read_text()")
         await kept_for(other, handle, 2 * LEASE_SECONDS)
         assert "the node is alive, but its event loop has been blocked" in str(
             await other.why(handle)

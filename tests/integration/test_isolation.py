@@ -204,6 +204,30 @@ async def test_sys_exit_in_a_handler_fails_the_attempt_and_nothing_else(
         assert queue.is_running()
 
 
+@pytest.mark.parametrize("isolation", ["loop", "thread", "process"])
+async def test_a_traceback_begins_with_the_handler(url: str, isolation: str) -> None:
+    """The frames of the engine are the same for all handlers. Those below the handler are its own."""
+    queue = TaskQueue(url)
+    given: dict[str, Any] = {"isolation": isolation}
+    queue.task(name="fail", **given)(fails_async if isolation == "loop" else fails)
+    async with queue:
+        ended = await (await queue.enqueue("fail", {}, max_attempts=1)).wait(30)
+    assert ended.failure is not None
+    head, first, *rest = ended.failure.traceback.splitlines()
+    assert head == "Traceback (most recent call last):"
+    assert __file__ in first
+    assert rest[-1] == "LookupError: gone"
+    assert ended.failure.traceback.count("Traceback") == 1
+
+
+async def fails_async() -> None:
+    fails()
+
+
+def fails() -> None:
+    raise LookupError("gone")
+
+
 async def test_a_handler_whose_own_await_was_cancelled_fails_the_attempt(url: str) -> None:
     """A CancelledError without a cancellation of the worker is an error of the handler."""
 

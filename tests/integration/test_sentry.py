@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,6 +58,34 @@ async def test_a_dead_letter_reaches_sentry_once_by_the_log(url: str, sentry: Ke
     [crumb] = [one for one in event["breadcrumbs"]["values"] if one["category"] == "holdfast.tasks"]
     assert crumb["level"] == "warning"
     assert "next attempt in" in crumb["message"]
+
+
+async def test_dead_letters_of_other_types_and_errors_are_other_issues(
+    url: str, sentry: Kept
+) -> None:
+    """Sentry groups events of the log by the template of their message."""
+    queue = TaskQueue(url, default_max_attempts=1)
+
+    @queue.task
+    async def charge(order: str) -> None:
+        raise KeyError(order) if order == "o-1" else ValueError(order)
+
+    @queue.task(name="100%s")
+    async def send(to: str) -> None:
+        raise ValueError(to)
+
+    async with queue:
+        for handle in [
+            *[await charge.enqueue(order) for order in ("o-1", "o-2", "o-3")],
+            await send.enqueue("a@example.com"),
+        ]:
+            await handle.wait(30)
+    issues = Counter(event["logentry"]["message"] for event in sentry.events)
+    assert sorted(issues.values()) == [1, 1, 2]
+    assert all("order" not in issue and "o-" not in issue for issue in issues)
+    assert any(
+        "(100%s) attempt 1 of 1" in event["logentry"]["formatted"] for event in sentry.events
+    )
 
 
 async def test_a_task_that_succeeds_sends_nothing(url: str, sentry: Kept) -> None:

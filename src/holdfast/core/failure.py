@@ -20,6 +20,7 @@ MESSAGE_CHARS_MAX: Final = 2_000
 TRACEBACK_CHARS_MAX: Final = 8_000
 BEFORE_IT: Final = "; the attempt before: "
 """Separates what a lost attempt says from the last known end."""
+_PACKAGE: Final = __file__[: __file__.rindex("core")]
 _VOLATILE: Final = re.compile(
     r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27,}|\d+|'[^']*'|\"[^\"]*\"", re.IGNORECASE
 )
@@ -53,14 +54,18 @@ def message_of(error: BaseException) -> str:
 
 
 def from_exception(
-    task_type: str, error: BaseException, *, kind: FailureKind = FailureKind.ERROR
+    task_type: str,
+    error: BaseException,
+    *,
+    kind: FailureKind = FailureKind.ERROR,
+    traceback: str = "",
 ) -> Failure:
-    """The record of an exception that a handler raised."""
+    """The record of an exception that a handler raised. `traceback`: its text, if it was raised elsewhere."""
     frames = tb.extract_tb(error.__traceback__)
     location = f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].name}" if frames else ""
     error_type = type(error).__qualname__
     message = message_of(error)
-    shown, traceback = evidence(message, "".join(tb.format_exception(error)))
+    shown, traceback = evidence(message, traceback or formatted(error))
     return Failure(
         kind=kind,
         message=shown,
@@ -68,6 +73,27 @@ def from_exception(
         traceback=traceback,
         fingerprint=fingerprint(task_type, error_type, message, location),
     )
+
+
+def formatted(error: BaseException) -> str:
+    """The traceback of an exception, from the first frame of the application: those above it, of the
+    engine, are the same for every handler."""
+    shown = tb.TracebackException.from_exception(error)
+    own = next((n for n, frame in enumerate(shown.stack) if not _is_engine(frame.filename)), None)
+    if own:
+        shown.stack = tb.StackSummary.from_list(shown.stack[own:])
+    return "".join(shown.format())
+
+
+def below_engine(stack: tb.StackSummary) -> tb.StackSummary:
+    """The frames that a handler has on the stack: those below the last one of the engine. All, if none is."""
+    engine = (n for n, frame in enumerate(stack) if _is_engine(frame.filename))
+    own = stack[max(engine, default=-1) + 1 :]
+    return tb.StackSummary.from_list(own) if own else stack
+
+
+def _is_engine(filename: str) -> bool:
+    return filename.startswith(_PACKAGE)
 
 
 def plain(task_type: str, kind: FailureKind, message: str, *, cause: str | None = None) -> Failure:

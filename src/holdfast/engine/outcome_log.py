@@ -34,17 +34,22 @@ def ended(task: Task, instruction: Instruction, ruling: Ruling) -> None:
 
 
 def failed(task: Task, failure: Failure, now: Task) -> None:
-    what = f"{_named(task)} attempt {task.attempts} of {task.max_attempts} failed: {_described(failure)}"
+    # Collectors of logs group records by their template, so it has the type and the class of the error.
+    kind = failure.error_type or failure.kind.value
+    failed = f"task %s ({_literal(task.type)}) attempt %d of %d failed: {_literal(kind)}: %s; "
+    what = (task.id, task.attempts, task.max_attempts, _short(failure.message))
     facts = {"failure": failure.kind.value, **_error(failure)}
     if now.status is Status.QUEUED:
         wait = max(0.0, now.due_at - now.updated_at)
         extra = _fields(task, "retry", next_in_seconds=wait, **facts)
-        log.warning("%s; next attempt in %.1f s", what, wait, extra=extra)
+        template = f"{failed}next attempt in %.1f s"
+        log.warning(template, *what, wait, extra=extra)
     else:
-        what += "; it is a dead letter now"
-        what += ", and so are the tasks that need its result" if now.has_dependents else ""
-        what += f"\n{lines(failure.traceback)}" if failure.traceback else ""
-        log.error("%s", what, extra=_fields(task, "dead", **facts))
+        rest = ", and so are the tasks that need its result" if now.has_dependents else ""
+        rest += f"\n{lines(failure.traceback).rstrip()}" if failure.traceback else ""
+        extra = _fields(task, "dead", **facts)
+        template = f"{failed}it is a dead letter now%s"
+        log.error(template, *what, rest, extra=extra)
 
 
 def refused(task: Task, instruction: Instruction, refusal: Refusal) -> None:
@@ -194,6 +199,6 @@ def _named(task: Task) -> str:
     return f"task {task.id} ({task.type})"
 
 
-def _described(failure: Failure) -> str:
-    kind = failure.error_type or failure.kind.value
-    return f"{kind}: {_short(failure.message)}"
+def _literal(text: str) -> str:
+    """The text as a part of a template."""
+    return _short(text).replace("%", "%%")

@@ -18,7 +18,6 @@ import pickle
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -27,7 +26,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
 from holdfast.core.command import Cancel, Snooze
-from holdfast.core.failure import message_of
+from holdfast.core.failure import formatted, message_of
 from holdfast.core.steps import settled
 from holdfast.core.submit import RESULT_BYTES_MAX
 from holdfast.engine import boot, process_wire as wire
@@ -63,6 +62,8 @@ class Remote(Exception):
 
     then = USUAL
     """What follows the error. The process of the handler knows its class."""
+    traceback = ""
+    """The traceback in the process of the handler."""
 
 
 class ResultRefused(Exception):
@@ -233,7 +234,7 @@ class ProcessHost:
                     raise Reject(value)
                 case "error":
                     error_type, message, text, then = value
-                    error = type(error_type, (Remote,), {"then": then})(message)
+                    error = type(error_type, (Remote,), {"then": then, "traceback": text})(message)
                     error.add_note(text)
                     raise error
                 case _:
@@ -333,7 +334,7 @@ def serve(end: socket.socket, path: list[str], parent: int) -> None:
 
 def _said(error: BaseException, then: AfterFailure) -> tuple[str, str, str, AfterFailure]:
     """The last message of a handler that raised an error."""
-    text = "".join(traceback.format_exception(error))
+    text = formatted(error)
     shown = error.evidence if isinstance(error, Retry) else error
     return type(shown).__qualname__, message_of(shown), text, then
 

@@ -183,6 +183,10 @@ def _described(task: Task, error: BaseException, duration: float) -> Fail:
             return Fail(failures.from_exception(task.type, error), duration, final=True)
         case ProcessDied():
             return Fail(failures.plain(task.type, FailureKind.LOST, str(error)), duration)
+        case Remote():
+            return Fail(
+                failures.from_exception(task.type, error, traceback=error.traceback), duration
+            )
         case Retry():
             return Fail(failures.from_exception(task.type, error.evidence), duration)
         case _:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.clock import Clock
+from holdfast.core.failure import below_engine
 from holdfast.core.lease import renewal_interval
 from holdfast.core.loop_block import BLOCK_SECONDS_MAX, LoopBlock
 from holdfast.core.task import Task
@@ -145,15 +146,16 @@ class Watchdog:
     def _log_block(self, seconds: float) -> None:
         block = self._block(seconds)
         frame = sys._current_frames().get(self._watched)
-        stack = traceback.format_stack(frame)[-FRAMES_MAX:] if frame is not None else []
+        stack = traceback.extract_stack(frame) if frame is not None else traceback.StackSummary()
         by = "something that is not a handler of this queue"
         if block.task_id:
+            stack = below_engine(stack)
             by = f"the handler of task {block.task_id} ({block.task_type})"
         log.error(
             "the event loop of this process has been blocked for %.1f s by %s: no other task of it runs. A "
             "thread renews the leases meanwhile, of each task until its timeout, for at most %.0f s. Await "
             "long operations, or make the handler a plain function, which runs in a thread. Its stack:\n%s",
-            *(seconds, by, BLOCK_SECONDS_MAX, lines("".join(stack))),
+            *(seconds, by, BLOCK_SECONDS_MAX, lines("".join(stack.format()[-FRAMES_MAX:]))),
             extra={
                 "outcome": "blocked",
                 "blocked_seconds": round(seconds, 3),
