@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final, TypeVar
@@ -120,9 +121,13 @@ async def _next(items: AsyncIterator[T]) -> T | object:
 
 
 async def _cancel_all() -> None:
-    """Cancels every other task of this loop and waits for them."""
+    """Cancels every other task of this loop and waits for them, then closes the iterators that callers left
+    open, with the connections that they hold."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     if others:
         await asyncio.wait(others, timeout=CLOSE_SECONDS)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await asyncio.get_running_loop().shutdown_asyncgens()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,22 @@ def test_closing_a_portal_ends_every_call(threads: ThreadPoolExecutor) -> None:
             call.result(10)
     with pytest.raises(NotRunning):
         portal.call(forever)
+
+
+def test_closing_a_portal_closes_iterators_that_callers_left_open() -> None:
+    portal, ended = Portal("test"), threading.Event()
+
+    async def items() -> AsyncIterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            ended.set()
+
+    left_open = portal.iterate(items)
+    assert next(left_open) == 1
+    portal.close()
+    assert ended.is_set()
 
 
 def test_an_interrupted_finish_returns_the_answer_with_the_interrupt() -> None:
