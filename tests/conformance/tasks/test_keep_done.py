@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort
+from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.store.store import Store
 from tests.backends import Bench
 from tests.conformance.tasks.helpers import (
@@ -59,6 +62,31 @@ async def test_each_task_is_kept_as_its_type_says(store: Store, clock: VirtualCl
     clock.set(clock.now() + 23 * DAY)
     await prune(store)
     assert await left(store) == set()
+    await check_counters(store)
+
+
+@pytest.mark.parametrize("keep", [1.0, None])
+async def test_a_parent_stays_while_a_dependent_waits_or_runs(
+    store: Store, clock: VirtualClock, keep: float | None
+) -> None:
+    """The dependent reads its result."""
+    await put(store, "early", keep_done_seconds=keep)
+    await complete_all(store)
+    await put(store, "late", queue="unserved")
+    edges = (Edge("early", DependencyPolicy.FAIL), Edge("late", DependencyPolicy.FAIL))
+    await put(store, "child", depends_on=edges, keep_done_seconds=keep)
+    clock.set(clock.now() + 8 * DAY)
+    await prune(store)
+    assert await left(store) == {"early", "late", "child"}
+    [late] = await claim(store, queues=["unserved"])
+    await complete(store, late)
+    [child] = await claim(store)
+    assert child.id == "child"
+    await prune(store)
+    assert "early" in await left(store)
+    await complete(store, child)
+    await prune(store)
+    assert await left(store) == {"late", "child"}
     await check_counters(store)
 
 

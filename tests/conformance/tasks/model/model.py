@@ -19,11 +19,13 @@ class Model:
         self.attempts: dict[str, int] = {}
         self.deaths: dict[str, int] = {}
         self.waits: dict[str, dict[str, DependencyPolicy]] = {}
+        self.parents: dict[str, frozenset[str]] = {}
         """By child: the parents that have not ended as it needs them."""
         self.fell: set[str] = set()
         """Who failed with a parent."""
 
     def add(self, task_id: str, parents: dict[str, DependencyPolicy]) -> None:
+        self.parents[task_id] = frozenset(parents)
         self.waits[task_id] = {p: x for p, x in parents.items() if not self.is_met(p, x)}
         self.status[task_id] = Status.BLOCKED if self.waits[task_id] else Status.QUEUED
         if self.dead(task_id):
@@ -37,9 +39,16 @@ class Model:
         return status is Status.COMPLETED or (policy is DependencyPolicy.IGNORE and status in ENDED)
 
     def forget(self, task_id: str) -> None:
-        for part in (self.status, self.attempts, self.deaths, self.waits):
+        for part in (self.status, self.attempts, self.deaths, self.waits, self.parents):
             part.pop(task_id)
         self.fell.discard(task_id)
+
+    def is_read(self, task_id: str) -> bool:
+        """Whether a task that has not ended reads its result."""
+        return any(
+            task_id in parents and self.status[child] not in ENDED
+            for child, parents in self.parents.items()
+        )
 
     # -- running -----------------------------------------------------------------------------------
 

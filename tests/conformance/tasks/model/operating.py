@@ -130,7 +130,7 @@ class Operating(Hands):
         )
         ended = {Status.COMPLETED, Status.ABORTED, *([Status.FAILED] if dead else [])}
         for task_id, status in list(self.model.status.items()):
-            if status in ended:
+            if status in ended and not self.model.is_read(task_id):
                 self.model.forget(task_id)
                 self.claims.pop(task_id, None)
         if gone:

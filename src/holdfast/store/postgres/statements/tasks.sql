@@ -129,8 +129,9 @@ SELECT history FROM holdfast_task WHERE id = :id::text;
 
 -- name: prune_tasks
 -- Deletes ended tasks with the rows that belong to them, and subtracts them from the counters. Tasks that nodes know
--- by a name are left to `prunable_named`, executions of jobs to the retention of the fleet.
--- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task, holdfast_output_pkey, holdfast_task_metric_pkey, holdfast_unique_task, holdfast_member_task, holdfast_task_tag_task
+-- by a name are left to `prunable_named`, executions of jobs to the retention of the fleet. A parent stays while one of
+-- its latest dependents has not ended, because that reads its result; at most 1,000 are looked at.
+-- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task, holdfast_output_pkey, holdfast_task_metric_pkey, holdfast_unique_task, holdfast_member_task, holdfast_task_tag_task, holdfast_edge_parent, holdfast_task_pkey
 -- returns: gone through
 WITH gone AS (
     DELETE FROM holdfast_task WHERE id IN (
@@ -140,6 +141,9 @@ WITH gone AS (
           AND (status <> 'failed' OR finished_at < :dead_before::float8)
           AND NOT EXISTS (SELECT FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
           AND NOT EXISTS (SELECT FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)
+          AND (holdfast_task.has_dependents = 0 OR (SELECT 1 FROM (SELECT e.child_id FROM holdfast_edge e
+                WHERE e.parent_id = holdfast_task.id ORDER BY e.child_id DESC LIMIT 1000) e JOIN holdfast_task w ON w.id = e.child_id
+                WHERE w.finished_at IS NULL LIMIT 1) IS NULL)
           AND NOT EXISTS (SELECT FROM holdfast_sync_task s WHERE s.task_id = holdfast_task.id)
         ORDER BY finished_at LIMIT :limit::int FOR UPDATE SKIP LOCKED)
     RETURNING id, project, queue, type, priority, status, finished_at

@@ -1,8 +1,8 @@
 -- Retention of what the exchange with nodes keeps.
 
 -- name: prunable_named
--- Ended tasks that nodes know by a name. They leave a tombstone.
--- index: holdfast_task_finished, holdfast_sync_task_of, holdfast_cascade (primary key), holdfast_cascade_held (primary key)
+-- Ended tasks that nodes know by a name, without dependents that wait or run. They leave a tombstone.
+-- index: holdfast_task_finished, holdfast_sync_task_of, holdfast_cascade (primary key), holdfast_cascade_held (primary key), holdfast_edge_parent, holdfast_task (primary key)
 -- returns: id project type version client_id
 SELECT t.id, t.project, t.type, t.version, s.client_id
 FROM holdfast_task t JOIN holdfast_sync_task s ON s.task_id = t.id
@@ -11,11 +11,14 @@ WHERE t.finished_at IS NOT NULL AND t.finished_at < :before
   AND (t.status <> 'failed' OR t.finished_at < :dead_before)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = t.id)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = t.id)
+  AND (t.has_dependents = 0 OR (SELECT 1 FROM (SELECT e.child_id FROM holdfast_edge e
+        WHERE e.parent_id = t.id ORDER BY e.child_id DESC LIMIT 1000) e JOIN holdfast_task w ON w.id = e.child_id
+        WHERE w.finished_at IS NULL LIMIT 1) IS NULL)
 ORDER BY t.finished_at LIMIT :limit;
 
 -- name: kept_named
 -- As `prunable_named`, of tasks with a retention of their type.
--- index: holdfast_task_kept, holdfast_sync_task_of, holdfast_cascade (primary key), holdfast_cascade_held (primary key)
+-- index: holdfast_task_kept, holdfast_sync_task_of, holdfast_cascade (primary key), holdfast_cascade_held (primary key), holdfast_edge_parent, holdfast_task (primary key)
 -- returns: id project type version client_id
 SELECT t.id, t.project, t.type, t.version, s.client_id
 FROM holdfast_task t JOIN holdfast_sync_task s ON s.task_id = t.id
@@ -23,17 +26,23 @@ WHERE t.keep_done_seconds IS NOT NULL AND t.status IN ('completed', 'aborted')
   AND t.finished_at + t.keep_done_seconds < :now
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = t.id)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = t.id)
+  AND (t.has_dependents = 0 OR (SELECT 1 FROM (SELECT e.child_id FROM holdfast_edge e
+        WHERE e.parent_id = t.id ORDER BY e.child_id DESC LIMIT 1000) e JOIN holdfast_task w ON w.id = e.child_id
+        WHERE w.finished_at IS NULL LIMIT 1) IS NULL)
 ORDER BY t.finished_at + t.keep_done_seconds LIMIT :limit;
 
 -- name: ended_kept
--- Tasks with a retention of their type that has passed. Those that nodes know by a name are left to `kept_named`.
--- index: holdfast_task_kept, holdfast_cascade (primary key), holdfast_cascade_held (primary key)
+-- Tasks with a retention of their type that has passed, without dependents that wait or run. Those that nodes know by a name are left to `kept_named`.
+-- index: holdfast_task_kept, holdfast_cascade (primary key), holdfast_cascade_held (primary key), holdfast_edge_parent, holdfast_task (primary key)
 -- returns: id
 SELECT id FROM holdfast_task
 WHERE keep_done_seconds IS NOT NULL AND status IN ('completed', 'aborted')
   AND finished_at + keep_done_seconds < :now
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)
+  AND (holdfast_task.has_dependents = 0 OR (SELECT 1 FROM (SELECT e.child_id FROM holdfast_edge e
+        WHERE e.parent_id = holdfast_task.id ORDER BY e.child_id DESC LIMIT 1000) e JOIN holdfast_task w ON w.id = e.child_id
+        WHERE w.finished_at IS NULL LIMIT 1) IS NULL)
   AND NOT EXISTS (SELECT 1 FROM holdfast_sync_task s WHERE s.task_id = holdfast_task.id)
 ORDER BY finished_at + keep_done_seconds LIMIT :limit;
 

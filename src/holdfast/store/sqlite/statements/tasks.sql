@@ -113,8 +113,9 @@ JOIN holdfast_task t ON t.type = r.type AND t.idempotency_key = r.key AND t.proj
 SELECT history FROM holdfast_task WHERE id = :id;
 
 -- name: prune_tasks
--- Executions of jobs are left to the retention of the fleet.
--- index: holdfast_task_finished, holdfast_cascade (primary key), holdfast_cascade_held (primary key)
+-- Executions of jobs are left to the retention of the fleet. A parent stays while one of its latest dependents has
+-- not ended, because that reads its result; at most 1,000 are looked at.
+-- index: holdfast_task_finished, holdfast_cascade (primary key), holdfast_cascade_held (primary key), holdfast_edge_parent, holdfast_task (primary key)
 -- returns: id project queue type priority status
 DELETE FROM holdfast_task WHERE id IN (
     SELECT id FROM holdfast_task
@@ -122,6 +123,9 @@ DELETE FROM holdfast_task WHERE id IN (
       AND (status <> 'failed' OR finished_at < :dead_before)
       AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
       AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)
+      AND (holdfast_task.has_dependents = 0 OR (SELECT 1 FROM (SELECT e.child_id FROM holdfast_edge e
+            WHERE e.parent_id = holdfast_task.id ORDER BY e.child_id DESC LIMIT 1000) e JOIN holdfast_task w ON w.id = e.child_id
+            WHERE w.finished_at IS NULL LIMIT 1) IS NULL)
       AND NOT EXISTS (SELECT 1 FROM holdfast_sync_task s WHERE s.task_id = holdfast_task.id)
     ORDER BY finished_at LIMIT :limit)
 RETURNING id, project, queue, type, priority, status;
