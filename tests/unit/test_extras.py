@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
+from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -42,3 +47,39 @@ def test_all_has_every_extra() -> None:
 def test_errors_name_extras_that_exist() -> None:
     named = set(re.findall(r"holdfast\[([\w,]+)\]", SOURCE))
     assert {part for text in named for part in text.split(",")} <= EXTRAS.keys()
+
+
+def brought(requirement: Requirement, seen: set[tuple[str, str]]) -> set[str]:
+    """The distributions that an installation of the requirement brings."""
+    found: set[str] = {canonicalize_name(requirement.name)}
+    for extra in ("", *requirement.extras):
+        if (requirement.name, extra) not in seen:
+            seen.add((requirement.name, extra))
+            for line in distribution(requirement.name).requires or ():
+                needed = Requirement(line)
+                if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+                    found |= brought(needed, seen)
+    return found
+
+
+@pytest.mark.parametrize("extra", sorted(EXTRAS.keys() - {"all", "uvloop"}))
+def test_an_extra_brings_all_that_its_modules_import(extra: str) -> None:
+    """With `holdfast[celery]` alone, the Redis broker of Celery could not be imported: a package that it
+    needs comes with another extra of Celery only."""
+    needed = [Requirement(text) for text in (*PROJECT["dependencies"], *EXTRAS[extra])]
+    seen: set[tuple[str, str]] = set()
+    there: set[str] = set()
+    for each in needed:
+        if each.marker is None or each.marker.evaluate():
+            there |= brought(each, seen)
+    tops = packages_distributions()
+    absent = {
+        top
+        for top, owners in tops.items()
+        if not there & {canonicalize_name(owner) for owner in owners} and top != "holdfast"
+    }
+    wanted = [MODULES.get(each.name, each.name) for each in map(Requirement, EXTRAS[extra])]
+    wanted = [module for module in wanted if module.split(".")[0] in tops]
+    wanted += ["kombu.transport.redis"] if extra == "celery" else []
+    program = f"import sys; sys.modules.update(dict.fromkeys({sorted(absent)})); import {', '.join(wanted)}"
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60)

@@ -28,6 +28,7 @@ from holdfast.core.search import (
     order_by,
     rows_after,
 )
+from holdfast.core.search.sql_json import postgres_document
 from holdfast.core.search.tree import And, Clause, Exact, Term
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.core.wire import PREVIEW_BYTES, preview
@@ -51,8 +52,7 @@ _COLUMNS: Final = {
 }  # fmt: skip
 _FAILURE: Final = {
     SqlDialect.SQLITE: "json_extract(failure_json, '$.{0}')",
-    SqlDialect.POSTGRES: "(CASE WHEN pg_input_is_valid(failure_json, 'jsonb') "
-    "THEN failure_json::jsonb ->> '{0}' END)",
+    SqlDialect.POSTGRES: f"({postgres_document('failure_json')} ->> '{{0}}')",
 }
 """A field of the latest failure."""
 _NOTHING: Final = {SqlDialect.SQLITE: "NULL", SqlDialect.POSTGRES: "NULL::text"}

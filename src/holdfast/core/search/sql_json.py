@@ -3,7 +3,7 @@
 Strings, numbers and booleans are tested by their type. The type is checked in a CASE, because PostgreSQL may
 evaluate the parts of an AND in any order.
 PostgreSQL cannot read some JSON that a task may hold, e.g. a string with U+0000: in such a document no value
-is present. The check for it needs PostgreSQL 16 or later.
+is present (`postgres_document`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from holdfast.core.search.values import limits, number
 
 ANY: Final = Glob(("", ""))
 BOOLEANS: Final = ("true", "false")
+_UNREADABLE: Final = r"(?<!\\)(\\\\)*\\u(0000|[dD][89a-fA-F])"
+"""An escape, behind an even number of backslashes, that PostgreSQL may refuse."""
 
 
 class JsonPlace(NamedTuple):
@@ -39,12 +41,21 @@ def place(document: str, path: tuple[str, ...], params: Params) -> JsonPlace:
         steps = params.add("$" + "".join(f'."{name}"' for name in path), TEXT)
         value, kind = f"json_extract({document}, {steps})", f"json_type({document}, {steps})"
         return JsonPlace(kind, value, value, kind, "'text'", "'integer', 'real'")
-    whole = f"CASE WHEN pg_input_is_valid({document}, 'jsonb') THEN ({document})::jsonb END"
-    inner = f"(({whole}){''.join(f' -> {params.add(name, TEXT)}' for name in path)})"
+    inner = f"({postgres_document(document)}{''.join(f' -> {params.add(name, TEXT)}' for name in path)})"
     text = f"({inner} #>> '{{}}')"
     return JsonPlace(
         f"jsonb_typeof({inner})", text, f"{text}::numeric", text, "'string'", "'number'"
     )
+
+
+def postgres_document(text: str) -> str:
+    r"""The JSON text of a column as a value, null if PostgreSQL cannot read it.
+
+    Stored JSON is valid, with numbers as Python has. What PostgreSQL refuses in it are escapes: U+0000,
+    and halves of surrogate pairs, which no encoder of the product writes. The text decides, because
+    `pg_input_is_valid` needs PostgreSQL 16. Most documents have no escape `\u` and are not looked through.
+    """
+    return rf"(CASE WHEN strpos({text}, '\u') = 0 OR {text} !~ '{_UNREADABLE}' THEN ({text})::jsonb END)"
 
 
 def json_test(at: JsonPlace, key: Key, test: Test, now: float, params: Params) -> str:
