@@ -12,7 +12,6 @@ from holdfast.agent.agent import Agent
 from holdfast.core.fleet.agents import rules as agent_rules
 from holdfast.core.fleet.agents.journal import Finding, recover
 from holdfast.core.fleet.rollout import reducer as rollout
-from holdfast.fleet.agents.parts import NoBlocks
 from holdfast.fleet.agents.sources import StoredBlocks
 from holdfast.fleet.jobs import control
 from holdfast.fleet.jobs.approvals import Approvals
@@ -92,7 +91,11 @@ def _slot() -> list[Swap]:
 
 
 def _blocks() -> list[Swap]:
-    return [(StoredBlocks, "verdicts", NoBlocks.verdicts)]
+    def none(self: Any, runs: Any, epochs: Any, now: float) -> Any:
+        yield from ()
+        return lambda run: None
+
+    return [(StoredBlocks, "verdicts", none)]
 
 
 def _verdict() -> list[Swap]:

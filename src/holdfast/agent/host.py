@@ -30,10 +30,6 @@ def journal_path(folder: str, token: int) -> str:
     return os.path.join(folder, f"{token:0{TOKEN_DIGITS}d}{SUFFIX}")  # noqa: PTH118
 
 
-def run_folder(folder: str, name: str) -> str:
-    return os.path.join(folder, name)  # noqa: PTH118
-
-
 def tokens(folder: str) -> list[int]:
     """The tokens that have a journal."""
     names = [name[: -len(SUFFIX)] for name in os.listdir(folder) if name.endswith(SUFFIX)]  # noqa: PTH208

@@ -16,7 +16,7 @@ from holdfast.core.fleet.model import Block, BlockEffect
 from holdfast.core.intervention import InterventionState, InterventionType, NewIntervention
 from holdfast.core.task import FailureKind, Priority, Status
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.fleet.agents.parts import NoBlocks
+from holdfast.fleet.agents.sources import StoredBlocks
 from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.store.script import Script
 from holdfast.store.store import Store
@@ -334,7 +334,7 @@ async def test_blocks_are_judged_with_the_offer(store: Store) -> None:
     hold = replace(refuse, id="blk_2", effect=BlockEffect.HOLD)
     verdicts: dict[str, Block] = {}
 
-    class Blocks(NoBlocks):
+    class Blocks(StoredBlocks):
         def verdicts(
             self, runs: Sequence[Run], epochs: Mapping[str, int], now: float
         ) -> Script[BlockVerdict]:

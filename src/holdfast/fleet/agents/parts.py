@@ -47,22 +47,6 @@ class BlockSource(Protocol):
         ...
 
 
-class NoBlocks:
-    """A fleet without blocks."""
-
-    def verdicts(
-        self, runs: Sequence[Run], epochs: Mapping[str, int], now: float
-    ) -> Script[BlockVerdict]:
-        yield from ()
-        return lambda run: None
-
-    def lists(
-        self, agents: Mapping[str, str], epochs: Mapping[str, int], now: float
-    ) -> Script[dict[str, list[AgentBlock]]]:
-        yield from ()
-        return {host: [] for host in agents}
-
-
 class SyncParts(msgspec.Struct, frozen=True, kw_only=True):
     """What a batch needs of other parts."""
 

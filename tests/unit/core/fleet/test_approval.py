@@ -15,7 +15,6 @@ from holdfast.core.errors import (
     ApprovalVoid,
     CommandRefused,
     Forbidden,
-    JobRejected,
     SelfApproval,
 )
 from holdfast.core.fleet.approvals.approval import (
@@ -31,7 +30,6 @@ from holdfast.core.fleet.approvals.approval import (
     eligible_text,
     excluded_of,
     rule_of,
-    start_problem,
     tally,
     vote,
     withdraw,
@@ -413,26 +411,6 @@ def test_the_laws_of_a_poll(rule: ApprovalRule, moves: list[tuple[str, str, floa
 def test_every_state_of_a_request_is_one_of_the_job() -> None:
     assert set(JOB_STATES) == set(RequestState)
     assert set(JOB_STATES.values()) == set(ApprovalState) - {ApprovalState.NOT_REQUIRED}
-
-
-@pytest.mark.parametrize(
-    ("state", "approved", "error"),
-    [
-        (ApprovalState.NOT_REQUIRED, None, None),
-        (ApprovalState.APPROVED, DIGEST, None),
-        (ApprovalState.APPROVED, "d1:b", ApprovalVoid),
-        (ApprovalState.APPROVED, None, ApprovalVoid),
-        (ApprovalState.VOID, DIGEST, ApprovalVoid),
-        (ApprovalState.WAIT_APPROVAL, None, ApprovalNeeded),
-        (ApprovalState.EXPIRED, None, ApprovalNeeded),
-        (ApprovalState.REJECTED, None, JobRejected),
-    ],
-)
-def test_what_may_start(
-    state: ApprovalState, approved: str | None, error: type[HoldfastError] | None
-) -> None:
-    found_ = start_problem(state, job_id="job_1", approved=approved, digest=DIGEST)
-    assert (None if found_ is None else type(found_)) is error
 
 
 # -- break-glass -------------------------------------------------------------------------------------

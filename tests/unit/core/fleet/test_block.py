@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from holdfast.core.fleet.blocks.block import (
-    BlockAction,
     Held,
     LiftAction,
     Refused,
-    action_on,
     after_lift,
     block_text,
     by_host,
@@ -35,9 +33,7 @@ from holdfast.core.fleet.model import (
     HostDriver,
     HostState,
     OnLift,
-    OnRunning,
 )
-from holdfast.core.pinned_rules import PinnedStage
 from holdfast.errors import InvalidInput
 
 NOW = 1_800_000_000.0
@@ -152,23 +148,6 @@ def test_of_several_blocks_the_one_that_ends_last_is_named() -> None:
     assert verdict([found[0], found[2]], host(), "exec", NOW) == Held(found[2], NOW + 99)
 
 
-@pytest.mark.parametrize("on_running", OnRunning)
-@pytest.mark.parametrize("effect", BlockEffect)
-@pytest.mark.parametrize("stage", PinnedStage)
-def test_what_a_block_does_to_an_execution(
-    on_running: OnRunning, effect: BlockEffect, stage: PinnedStage
-) -> None:
-    action = action_on(block(on_running=on_running, effect=effect), stage)
-    match stage:
-        case PinnedStage.NOT_ADMITTED | PinnedStage.BEFORE_GO:
-            assert action.value == effect.value
-        case PinnedStage.AFTER_GO:
-            is_abort = on_running is OnRunning.ABORT
-            assert action is (BlockAction.ABORT if is_abort else BlockAction.LET_FINISH)
-        case _:
-            assert action is BlockAction.NOTHING
-
-
 @pytest.mark.parametrize(
     ("on_lift", "others", "now", "action"),
     [
@@ -252,7 +231,6 @@ def test_drift_is_named() -> None:
     found = drift(pinned, known, ["hst_web-1", "hst_web-3", "hst_web-5"])
     assert (found.new, found.gone) == (("web-5",), ("web-2", "web-9"))
     assert found.changed == ("web-3", "web-4")
-    assert not found.is_none
     named = drift(pinned, known, None)
     assert (named.new, named.changed) == ((), ("web-3",))
 

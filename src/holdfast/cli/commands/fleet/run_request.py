@@ -19,8 +19,6 @@ from holdfast.cli.problem import Usage
 from holdfast.core.fleet.commands.command_type import OnRestart
 from holdfast.core.fleet.rollout.policy import BUDGETS, GateMode, HaltMode, HostOrder
 
-Pairs = Annotated[list[str] | None, Parameter(negative="", help="")]
-
 
 @Parameter(name="*")
 @dataclass(frozen=True)

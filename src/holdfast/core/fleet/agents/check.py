@@ -30,7 +30,6 @@ from holdfast.core.wire import WHOLE_MAX
 from holdfast.errors import BatchTooLarge, InvalidInput
 
 STATES: Final = ("exited", "never_started", "refused", "unknown")
-SIZES_MAX: Final = len(StreamName)
 _LISTS: Final = ("accepts", "refuses", "running", "chunks", "results", "command_acks")
 _CODE_MAX: Final = 2**31 - 1
 

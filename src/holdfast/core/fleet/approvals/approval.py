@@ -18,10 +18,10 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core import codec
-from holdfast.core.errors import ApprovalNeeded, ApprovalVoid, Forbidden, JobRejected, SelfApproval
+from holdfast.core.errors import ApprovalVoid, Forbidden, SelfApproval
 from holdfast.core.fleet.approvals.rules import ApprovalRule, VoterGroup
 from holdfast.core.fleet.model import ApprovalRequest, ApprovalState, Vote
-from holdfast.errors import AlreadyDecided, HoldfastError, IllegalTransition, InvalidInput, NotFound
+from holdfast.errors import AlreadyDecided, IllegalTransition, InvalidInput, NotFound
 
 
 class RequestState(StrEnum):
@@ -309,20 +309,3 @@ def already(request: ApprovalRequest) -> AlreadyDecided:
     return AlreadyDecided(
         f"the approval of job {request.job_id} has ended: it is {request.state}", decision=request
     )
-
-
-def start_problem(
-    state: ApprovalState, *, job_id: str, approved: str | None, digest: str
-) -> HoldfastError | None:
-    """Why the job may not start. `approved` is the digest that the votes were for."""
-    match state:
-        case ApprovalState.NOT_REQUIRED:
-            return None
-        case ApprovalState.APPROVED if approved == digest:
-            return None
-        case ApprovalState.APPROVED | ApprovalState.VOID:
-            return ApprovalVoid(f"job {job_id} is not what was approved: it needs another approval")
-        case ApprovalState.REJECTED:
-            return JobRejected(f"job {job_id} was rejected")
-        case _:
-            return ApprovalNeeded(f"job {job_id} waits for an approval ({state})")

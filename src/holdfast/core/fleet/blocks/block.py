@@ -21,7 +21,6 @@ from holdfast.core.fleet.blocks import window as windows
 from holdfast.core.fleet.hosts import selector as selectors
 from holdfast.core.fleet.hosts.selector_parse import Selector, glob_pattern, parse
 from holdfast.core.fleet.model import Block, BlockEffect, Host, OnLift, OnRunning
-from holdfast.core.pinned_rules import PinnedStage
 from holdfast.core.wire import time_text
 from holdfast.errors import InvalidInput
 
@@ -41,18 +40,6 @@ class Held(msgspec.Struct, frozen=True):
 
     block: Block
     until: float | None = None
-
-
-class BlockAction(StrEnum):
-    """What a block does to an execution that it matches."""
-
-    REFUSE = "refuse"
-    """It ends: status BLOCKED."""
-    HOLD = "hold"
-    LET_FINISH = "let_finish"
-    """Its command runs, and goes on."""
-    ABORT = "abort"
-    NOTHING = "nothing"
 
 
 class LiftAction(StrEnum):
@@ -204,20 +191,6 @@ def verdict_of(blocks: Sequence[Block], now: float) -> Refused | Held | None:
 def _end(block: Block, now: float) -> float:
     until = ends_at(block, now)
     return math.inf if until is None else until
-
-
-def action_on(block: Block, stage: PinnedStage) -> BlockAction:
-    """What a block in force does to an execution. A command that has got its go cannot be paused: with
-    `pause` it finishes, and nothing starts after it."""
-    match stage:
-        case PinnedStage.NOT_ADMITTED | PinnedStage.BEFORE_GO:
-            refuses = block.effect is BlockEffect.REFUSE
-            return BlockAction.REFUSE if refuses else BlockAction.HOLD
-        case PinnedStage.AFTER_GO:
-            aborts = block.on_running is OnRunning.ABORT
-            return BlockAction.ABORT if aborts else BlockAction.LET_FINISH
-        case _:
-            return BlockAction.NOTHING
 
 
 def after_lift(

@@ -3,9 +3,8 @@
 A job names a secret; the value is looked up when a run is offered, and passed to the command in a variable of
 its environment. Promises: no struct here has the value of a secret, so a job, an approval and an event cannot
 show one. Each byte of an occurrence of a secret becomes a star, so offsets and sizes of output stay; the
-length of a secret can be seen. Redacted output does not depend on how it was cut: a stream holds back bytes
-that may be the start of a secret until the next chunk shows what they are, and a part of an output is
-redacted with the bytes around it.
+length of a secret can be seen. Redacted output does not depend on how it was cut: a part of an output is
+redacted with the bytes around it, and one that may go on ends before what may be the start of a secret.
 Never: hides a value of less than `SECRET_BYTES_MIN` bytes, which would hide common text. Such a value is
 refused where it is stored.
 """
@@ -80,33 +79,6 @@ def versions(refs: Mapping[str, SecretRef]) -> dict[str, list[int]]:
     return {name: sorted(numbers) for name, numbers in found.items()}
 
 
-class StreamRedactor:
-    """Removes secrets from one stream of output."""
-
-    __slots__ = ("_buffer", "_patterns", "_starred")
-
-    def __init__(self, values: Iterable[str]) -> None:
-        self._patterns = _patterns(values)
-        self._buffer = b""
-        """What is held back, and in `_starred` the same with stars for the secrets that are known."""
-        self._starred = b""
-
-    def feed(self, data: bytes) -> bytes:
-        """The bytes that are certain now, without secrets."""
-        if not self._patterns:
-            return data
-        buffer = self._buffer + data
-        starred = _starred(buffer, self._patterns, self._starred + data)
-        held = _open(buffer, self._patterns)
-        self._buffer, self._starred = buffer[held:], starred[held:]
-        return starred[:held]
-
-    def flush(self) -> bytes:
-        """The bytes that were held back, at the end of the stream."""
-        rest, self._buffer, self._starred = self._starred, b"", b""
-        return rest
-
-
 def redacted(
     data: bytes,
     values: Iterable[str],
@@ -120,7 +92,7 @@ def redacted(
     them where there are any. `is_cut_before`, `is_cut_after`: what came beyond these is missing, so a part of
     a secret at that edge is hidden too."""
     patterns, whole = _patterns(values), before + data + after
-    starred = _starred(whole, patterns, whole)
+    starred = _starred(whole, patterns)
     if is_cut_after:
         end = _open(whole, patterns)
         starred = starred[:end] + STAR * (len(whole) - end)
@@ -137,7 +109,7 @@ def settled(
     secret may start that is not there whole."""
     patterns, whole = _patterns(values), before + data + after
     end = min(len(before) + len(data), _open(whole, patterns))
-    return _starred(whole, patterns, whole)[len(before) : max(len(before), end)]
+    return _starred(whole, patterns)[len(before) : max(len(before), end)]
 
 
 def context(values: Iterable[str]) -> int:
@@ -167,14 +139,13 @@ def _closed(buffer: bytes, patterns: Sequence[bytes]) -> int:
     return 0
 
 
-def _starred(data: bytes, patterns: Sequence[bytes], known: bytes) -> bytes:
-    """`known`, which is the data with some stars, with more of them: for every byte of every occurrence, also
-    of those that overlap."""
+def _starred(data: bytes, patterns: Sequence[bytes]) -> bytes:
+    """The data with a star for every byte of every occurrence, also of those that overlap."""
     hidden: bytearray | None = None
     for pattern in patterns:
         at, period = data.find(pattern), 0
         while at >= 0:
-            hidden = bytearray(known) if hidden is None else hidden
+            hidden = bytearray(data) if hidden is None else hidden
             period = period or _period(pattern)
             end = at + len(pattern)
             # Occurrences that follow as near as can be: the cost of a repetitive secret in repetitive output
@@ -183,7 +154,7 @@ def _starred(data: bytes, patterns: Sequence[bytes], known: bytes) -> bytes:
                 end += period
             hidden[at:end] = STAR * (end - at)
             at = data.find(pattern, end - len(pattern) + 1)
-    return known if hidden is None else bytes(hidden)
+    return data if hidden is None else bytes(hidden)
 
 
 def _period(pattern: bytes) -> int:

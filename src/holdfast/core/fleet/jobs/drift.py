@@ -38,10 +38,6 @@ class HostDrift(msgspec.Struct, frozen=True, kw_only=True):
     gone_count: int = 0
     changed_count: int = 0
 
-    @property
-    def is_none(self) -> bool:
-        return not (self.new_count or self.gone_count or self.changed_count)
-
 
 def drift(
     pinned: Iterable[PinnedHost], known: Mapping[str, Host], selected: Iterable[str] | None

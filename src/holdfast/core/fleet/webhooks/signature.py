@@ -40,7 +40,6 @@ SECRET_BYTES: Final = 32
 """Bytes of a new secret."""
 KEY_BYTES_MIN: Final = 24
 KEY_BYTES_MAX: Final = 64
-SECRETS_AT_ONCE: Final = 2
 TOLERANCE_SECONDS: Final = 300.0
 SIGNATURES_MAX: Final = 10
 ID_CHARS_MAX: Final = 200
