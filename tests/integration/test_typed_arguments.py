@@ -194,6 +194,7 @@ def nested(depth: int) -> list[Any]:
         ("builtin", {"n": True}, "n"),
         ("builtin", {"n": 1, "names": [1]}, "names"),
         ("builtin", {"n": NAIVE}, "n"),
+        ("builtin", {"n": 1, "ratio": Decimal("1.5")}, "ratio"),
         ("builtin", {"n": nested(1_000)}, "n"),
         ("builtin", {"n": nested(100_000)}, "n"),
         ("loose", {"value": NAIVE}, "value"),
@@ -265,6 +266,32 @@ def test_a_moment_is_compared_as_a_moment() -> None:
     odd = timezone(timedelta(minutes=57, seconds=44))
     with pytest.raises(Exception, match="it would arrive as"):
         Declared(datetime).write(datetime(1900, 1, 1, tzinfo=odd))
+
+
+def test_unknown_keys_of_a_typed_dict_are_refused() -> None:
+    """As objects and as JSON, at every depth."""
+    fits = {"text": "a", "at": "2026-01-01T00:00:00"}
+    for kind, wrap in ((app.Note, lambda x: x), (dict[str, list[app.Note]], lambda x: {"a": [x]})):
+        declared = Declared(kind)
+        assert declared.write(wrap(fits)) == wrap(fits)
+        for note in ({**fits, "txt": "b"}, {"at": NAIVE, "txt": "b"}):
+            with pytest.raises(Misfit, match="it would arrive as"):
+                declared.write(wrap(note))
+
+
+async def test_subclasses_of_numbers_arrive_as_their_base(queue: TaskQueue) -> None:
+    class Count(int): ...
+
+    class Share(float): ...
+
+    builtin, loose = queue.task(app.builtin.function), queue.task(app.loose.function)
+    async with harness(queue) as h:
+        first = await builtin.enqueue(Count(3), Share(0.5))
+        second = await loose.enqueue([Count(4)], Share(0.25))
+        await h.run_until_idle()
+        assert await first.result() == 3
+        assert (await first.get()).payload == {"n": 3, "ratio": 0.5}
+        assert await second.result() == [[4], 0.25]
 
 
 def test_what_json_cannot_hold_inside_a_declared_type_is_refused() -> None:

@@ -23,10 +23,11 @@ _BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 def plain(value: object) -> object:
-    """Encoder hook: subclasses of str (e.g. a task handle) are written as strings, Pydantic models as their
-    fields."""
-    if isinstance(value, str):
-        return str(value)
+    """Encoder hook: subclasses of str (e.g. a task handle), int and float are written as their base, Pydantic
+    models as their fields."""
+    for base in (str, int, float):
+        if isinstance(value, base):
+            return base(value)
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump(mode="json", by_alias=True)

@@ -15,8 +15,17 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 import msgspec
 
 from holdfast.core.check import shown
+from holdfast.core.codec import plain
 from holdfast.core.command import Cancel, Snooze
-from holdfast.engine.declared import SCALARS, Declared, Misfit, Needs, is_plain, needs_of
+from holdfast.engine.declared import (
+    SCALARS,
+    Declared,
+    Misfit,
+    Needs,
+    is_plain,
+    is_same,
+    needs_of,
+)
 from holdfast.engine.retry_choice import Retry
 from holdfast.errors import InvalidInput, UnserialisablePayload
 
@@ -100,9 +109,12 @@ class Arguments:
         reads = self.reads if self.reads is not None else self._examined()
         if self._checked is not None:
             try:
-                msgspec.convert(payload, self._checked)
+                made = msgspec.convert(payload, self._checked)
             except (msgspec.ValidationError, RecursionError):
                 self._check_one_by_one(payload)
+            else:
+                if not SCALARS.issuperset(map(type, payload.values())):
+                    self._compare(made, payload)
         if self._has_loose and not SCALARS.issuperset(map(type, payload.values())):
             for name, value in payload.items():
                 if name in self._looked_at or name not in self._annotations:
@@ -139,12 +151,22 @@ class Arguments:
                 continue
             value = payload[name]
             try:
-                plain = msgspec.to_builtins(value) if is_plain(value) else value
-                msgspec.convert({name: plain}, self._checked)
+                given = msgspec.to_builtins(value, enc_hook=plain) if is_plain(value) else value
+                msgspec.convert({name: given}, self._checked)
             except (msgspec.ValidationError, TypeError, RecursionError) as error:
                 self._look(name, value)
                 why = str(error).replace(f" - at `$.{name}`", "").replace(f"$.{name}", "$")
                 raise self._misfit(name, value, why) from None
+
+    def _compare(self, made: msgspec.Struct, payload: dict[str, Any]) -> None:
+        """Refuses what fits a declared type, and is written as another: a Decimal for a `float`."""
+        for name in made.__struct_fields__:
+            value = payload.get(name)
+            if value is None or is_plain(value):
+                continue
+            wire = msgspec.to_builtins(value, enc_hook=plain)
+            if not is_same(getattr(made, name), wire):
+                raise self._misfit(name, value, f"it would arrive as {wire!r:.200}")
 
     def _look(self, name: str, value: object) -> None:
         if is_plain(value):
