@@ -44,8 +44,6 @@ BODIES: dict[str, Any] = {
     "/webhook/jobs": {"command_type": "noop", "selector": "*"},
     "/webhook/jobs/{source}": {"command_type": "noop", "selector": "*"},
     "/jobs/{job_id}/break-glass": {"ticket": "T-1"},
-    "/task-groups": {"tasks": [{"type": "mail"}]},
-    "/types/{name}/weights": {"key": "acme", "weight": 2},
 }
 QUERIES: dict[str, dict[str, Any]] = {
     "/hosts/select": {"selector": "*"},

@@ -36,7 +36,6 @@ NOT_SHOWN: Final[dict[str, str]] = {
     "failure_json": "shown as `failure`",
     "checkpoint_json": "shown as `checkpoint`",
     "progress_json": "shown as `progress`",
-    "fair_key": "the key, if the type is fair",
     "has_dependents": "shown as `dependents`",
     "request_hash": "it tells repeats apart inside the store",
     "lease_seconds": "`lease_until` is what counts: each renewal sets it",
