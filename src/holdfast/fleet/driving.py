@@ -21,24 +21,18 @@ from holdfast.agent.ports import Executor, Journal
 from holdfast.agent.settings import AgentSettings
 from holdfast.bus.port import FEED, Bus
 from holdfast.clock import Clock
-from holdfast.core import codec
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.fleet.agents.wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
 from holdfast.core.fleet.model import Host
-from holdfast.core.ids import Ids
 from holdfast.errors import StoreUnavailable, WaitTimeout
 from holdfast.fleet.agents.door import AgentDoor
-from holdfast.fleet.agents.enrol import LOST_HEARTBEATS
+from holdfast.fleet.agents.local import add_local_agents
 from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs.outbox import DRIVE
 from holdfast.fleet.jobs.waiting import open_execution
-from holdfast.fleet.rows import own
 from holdfast.primitives.locks import Locks
 from holdfast.queue.by import By
-from holdfast.store.port import Dialect
-from holdfast.store.script import Script, call_rows
 from holdfast.store.store import Store
-from holdfast.sync.nodes import scripts as node_scripts
 
 LEASE_SECONDS: Final = 20.0
 LOOK_SECONDS: Final = 1.0
@@ -113,7 +107,10 @@ class HostDrive:
             log.debug("host %s is served by another process", host.name)
 
     async def _serve(self, host: Host) -> None:
-        await self._store.run(_add_node(host, self._door.agents.heartbeat_seconds))
+        heartbeat_seconds = self._door.agents.heartbeat_seconds
+        await self._store.run(
+            lambda _dialect, _ids, now: add_local_agents([host], heartbeat_seconds, now)
+        )
         try:
             await self._session(host)
         except HostGone:
@@ -167,22 +164,3 @@ class HostDrive:
             is_due = news.due_at is not None and news.due_at <= self._store.now()
             return news.slot[1] is None and not is_due
         return False
-
-
-def _add_node(
-    host: Host, heartbeat_seconds: float
-) -> Callable[[Dialect, Ids, float], Script[None]]:
-    """The node of a host that has no credential: its agent runs in a process of the store."""
-
-    def script(_dialect: Dialect, _ids: Ids, now: float) -> Script[None]:
-        labels = codec.dumps({"host": host.name})
-        info = codec.dumps(node_scripts.rhythm(heartbeat_seconds * LOST_HEARTBEATS))
-        yield call_rows(
-            own("add_pushed_nodes"),
-            [(host.id, labels)],
-            project=host.project,
-            info_json=info,
-            now=now,
-        )
-
-    return script

@@ -34,7 +34,6 @@ PARTS = (
     "holdfast.fleet.jobs",
     "holdfast.fleet.agents",
     "holdfast.fleet.ssh",
-    "holdfast.fleet.simulated",
 )
 DIALECTS = ("sqlite", "postgres")
 OWN = {

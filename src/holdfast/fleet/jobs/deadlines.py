@@ -147,6 +147,8 @@ class Deadlines:
 def _held_by_ended(now: float) -> Script[list[tuple[str, str]]]:
     """(holder, job) of executions whose holder, a block or an approval, does not hold them any more."""
     pairs = yield call(own("held_executions"))
+    if not pairs:
+        return []
     ids = sorted({holder for holder, _ in pairs})
     blocks = {
         block.id: block for block in BLOCKS.read_all((yield call(own("blocks_by_id"), ids=ids)))

@@ -10,20 +10,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from holdfast.core import codec
 from holdfast.core.fleet.hosts.entry import HostEntry, check_entry
 from holdfast.core.fleet.model import Host, HostDriver
 from holdfast.core.ids import Ids
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.errors import Conflict
-from holdfast.fleet.agents.enrol import LOST_HEARTBEATS
+from holdfast.fleet.agents.local import add_local_agents
 from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.simulated.dice import Dice
 from holdfast.store.port import Dialect
-from holdfast.store.script import Script, call, call_rows, statements_of
+from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import Work
 from holdfast.store.store import Store
-from holdfast.sync.nodes import scripts as node_scripts
 from holdfast.sync.rows import own as sync_own
 
 BATCH: Final = 500
@@ -31,10 +29,6 @@ ACTOR: Final = "simulation"
 ROLES: Final = (*("web",) * 6, *("worker",) * 2, "db", "cache")
 RACKS: Final = 20
 ZONES: Final = ("a", "b", "c")
-
-
-own: Final = statements_of("holdfast.fleet.simulated")
-"""Names the statements of this package."""
 
 
 def entries_of(count: int, seed: int) -> list[HostEntry]:
@@ -91,11 +85,7 @@ def _register(
             )
     work = Work(now)
     put = yield from host_scripts.put(work, ids, project, entries, actor=ACTOR)
-    rows = [(host.id, codec.dumps({"host": host.name})) for host in put.hosts]
-    info = codec.dumps(node_scripts.rhythm(heartbeat_seconds * LOST_HEARTBEATS))
-    yield call_rows(
-        own("add_simulated_nodes"), sorted(rows), project=project, info_json=info, now=now
-    )
+    yield from add_local_agents(put.hosts, heartbeat_seconds, now)
     yield call(sync_own("add_project"), id=project, now=now)
     yield from work.save(dialect, ids.record(now))
     return put.hosts

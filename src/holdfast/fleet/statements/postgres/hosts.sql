@@ -107,14 +107,14 @@ SELECT id FROM holdfast_block WHERE project = :project::text AND lifted_at IS NU
 -- returns: id block_epoch
 SELECT id, block_epoch FROM holdfast_project WHERE id = ANY(:ids::text[]);
 
--- name: add_pushed_nodes
+-- name: add_local_agents
 -- They have no credential, and name one that does not exist: their agents run in a process of the store.
 -- index: holdfast_node_pkey
 INSERT INTO holdfast_node (id, project, kind, state, incarnation, started_at, registered_at, seen_at, info_json,
     labels_json, token_id, token_at)
-SELECT r.id, :project::text, 'agent', 'live', 1, :now::float8, :now::float8, :now::float8, :info_json::text,
-    r.labels_json, 'pushed', :now::float8
-FROM {rows: id text, labels_json text}
+SELECT r.id, r.project, 'agent', 'live', 1, :now::float8, :now::float8, :now::float8, :info_json::text,
+    r.labels_json, 'local', :now::float8
+FROM {rows: id text, project text, labels_json text}
 ON CONFLICT (id) DO NOTHING;
 
 -- name: hold_project

@@ -107,13 +107,13 @@ SELECT id FROM holdfast_block WHERE project = :project AND lifted_at IS NULL AND
 -- returns: id block_epoch
 SELECT id, block_epoch FROM holdfast_project WHERE id IN (SELECT value FROM json_each(:ids));
 
--- name: add_pushed_nodes
+-- name: add_local_agents
 -- They have no credential, and name one that does not exist: their agents run in a process of the store.
 -- index: holdfast_node (primary key)
 INSERT INTO holdfast_node (id, project, kind, state, incarnation, started_at, registered_at, seen_at, info_json,
     labels_json, token_id, token_at)
-SELECT r.id, :project, 'agent', 'live', 1, :now, :now, :now, :info_json, r.labels_json, 'pushed', :now
-FROM {rows: id text, labels_json text} WHERE true
+SELECT r.id, r.project, 'agent', 'live', 1, :now, :now, :now, :info_json, r.labels_json, 'local', :now
+FROM {rows: id text, project text, labels_json text} WHERE true
 ON CONFLICT (id) DO NOTHING;
 
 -- name: hold_project
