@@ -1,8 +1,9 @@
 """The size of a worker pool, and how many tasks to prefetch for it.
 
 Promises: the size stays between minimum and maximum; it grows at once when work waits and shrinks only
-after a quiet time; prefetched tasks are worth at most `PREFETCH_SECONDS` of work, so a process that dies
-delays few of them. Pure.
+after a quiet time; prefetched tasks are worth at most `PREFETCH_SECONDS` of work, by the mean duration of a
+task and by the rate at which tasks end, so a process that dies delays few of them, and leaves the others to
+processes that are free; large payloads make claims smaller. Pure.
 """
 
 from __future__ import annotations
@@ -11,9 +12,15 @@ import math
 from typing import Final, NamedTuple
 
 PREFETCH_SECONDS: Final = 0.05
-CLAIM_MAX: Final = 100
-"""Larger batches were slower on PostgreSQL."""
-PREFETCH_MAX: Final = 200
+CLAIM_MAX: Final = 400
+"""Tasks of one claim. With fewer, round trips and commits cost more than the tasks."""
+LARGE_CLAIM_MAX: Final = 100
+"""The same while payloads are of unknown size, or however large they are."""
+PREFETCH_MAX: Final = 800
+LARGE_PREFETCH_MAX: Final = 200
+"""The same as for claims, and while the rate at which tasks end is not known."""
+CLAIM_CHARS: Final = 16 * 1024 * 1024
+"""Payloads of one claim, in characters, and half of those that are prefetched."""
 QUIET_SECONDS: Final = 10.0
 
 
@@ -50,13 +57,35 @@ def scaled(*, current: int, by: int, so_far: int, configured: WorkerBounds) -> S
     return Scaled(target, so_far, bounds)
 
 
-def prefetch(workers: int, mean_seconds: float) -> int:
-    """How many tasks to claim beyond the free workers, given the mean duration of a task."""
+def prefetch(
+    workers: int, mean_seconds: float, *, ends_per_second: float | None, payload_chars: float | None
+) -> int:
+    """How many tasks to claim beyond the free workers, given the mean duration of a task, the rate at which
+    tasks ended lately, and the mean size of a payload. None: not known. Handlers that compute in the event
+    loop run one after the other, whatever the number of workers: only the rate shows that."""
     if workers <= 0:
         return 0
     if mean_seconds <= 0.0:
-        return min(workers, PREFETCH_MAX)
-    return math.floor(min(PREFETCH_MAX, workers * PREFETCH_SECONDS / mean_seconds))
+        return min(workers, LARGE_PREFETCH_MAX)
+    worth = workers * PREFETCH_SECONDS / mean_seconds
+    if ends_per_second is None:
+        most = LARGE_PREFETCH_MAX
+    else:
+        worth = min(worth, ends_per_second * PREFETCH_SECONDS)
+        most = _fitting(PREFETCH_MAX, LARGE_PREFETCH_MAX, 2 * CLAIM_CHARS, payload_chars)
+    return math.floor(min(most, worth))
+
+
+def claim_max(payload_chars: float | None) -> int:
+    """How many tasks one claim may take, given the mean size of a payload. None: not known."""
+    return _fitting(CLAIM_MAX, LARGE_CLAIM_MAX, CLAIM_CHARS, payload_chars)
+
+
+def _fitting(most: int, least: int, chars: int, payload_chars: float | None) -> int:
+    """The tasks whose payloads have this many characters together, within the bounds."""
+    if payload_chars is None:
+        return least
+    return max(least, min(most, math.floor(chars / max(1.0, payload_chars))))
 
 
 def target_workers(

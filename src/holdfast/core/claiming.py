@@ -14,7 +14,6 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.capacity import CLAIM_MAX
 from holdfast.core.priority import aged_share
 from holdfast.core.task import Priority, Task
 
@@ -99,8 +98,11 @@ class Load(msgspec.Struct, frozen=True, gc=False):
 
     free: int
     """Tasks that the pool can take."""
-    busy: int
+    waiting: int
+    """Tasks that were claimed and have not started."""
     maximum: int
+    largest: int
+    """Tasks that one claim may take."""
     is_flowing: bool
     """Tasks are ending at this moment."""
     mean_seconds: float
@@ -155,12 +157,12 @@ Step: TypeAlias = Sleep | ReadUpcoming | ClaimFirst | ClaimMany
 
 
 def room(load: Load) -> int:
-    """How many tasks to claim now. While short tasks run, a few free workers do not justify a claim: more
-    workers will be free in a moment."""
-    free = min(load.free, CLAIM_MAX)
-    enough = min(CLAIM_MAX, load.maximum) // 4
+    """How many tasks to claim now. While short tasks run and some wait for a worker, little room does not
+    justify a claim: there will be more in a moment."""
+    free = min(load.free, load.largest)
+    enough = min(load.largest, load.maximum) // 4
     is_short = load.is_flowing and load.mean_seconds < SHORT_SECONDS
-    is_too_little = load.busy > 0 and free < enough and is_short
+    is_too_little = load.waiting > 0 and free < enough and is_short
     return 0 if free < 1 or is_too_little else free
 
 

@@ -27,7 +27,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.store.port import RowHeld
 from holdfast.store.store import is_held
 
-BATCH_MAX: Final = 100
+BATCH_MAX: Final = 400
 WAITING_MAX: Final = 1_000
 IDLE_SECONDS: Final = 60.0
 OUTCOME_RETRY_SECONDS: Final = 0.1

@@ -20,6 +20,7 @@ from holdfast.core.last_chance import to_snooze
 from holdfast.core.task import Task
 from holdfast.engine.owned_run import CUT_OFF, CUT_OFF_REASON, LOST, OwnedRun
 from holdfast.engine.owned_runs import Deliver, OwnedRuns
+from holdfast.engine.pace import Pace
 from holdfast.engine.runner import TaskRunner
 from holdfast.engine.supervisor import Supervisor
 
@@ -67,6 +68,9 @@ class WorkerPool:
         self._numbers = 0
         self.workers = 0
         self.busy = 0
+        self._pace = Pace()
+        self._payload_chars: float | None = None
+        """The mean size of a payload of the last claim."""
         self._busy_at = clock.monotonic()
         self._freed_at = float("-inf")
         self._owes_signal = False
@@ -100,10 +104,23 @@ class WorkerPool:
         """How much work the pool has and can take: for workers that are free or may be started, and some
         prefetched tasks while tasks are short."""
         maximum, mean_seconds = self._bounds.maximum, self._runner.mean_seconds
-        is_flowing = self.is_flowing
-        ahead = capacity.prefetch(maximum, mean_seconds) if is_flowing else 0
-        free = maximum - self.busy - len(self._buffer) + ahead
-        return Load(free, self.busy, maximum, is_flowing, mean_seconds)
+        is_flowing, ahead = self.is_flowing, 0
+        if is_flowing:
+            ahead = capacity.prefetch(
+                maximum,
+                mean_seconds,
+                ends_per_second=self._pace.per_second(self._clock.monotonic()),
+                payload_chars=self._payload_chars,
+            )
+        waiting = len(self._buffer)
+        return Load(
+            free=maximum - self.busy - waiting + ahead,
+            waiting=waiting,
+            maximum=maximum,
+            largest=capacity.claim_max(self._payload_chars),
+            is_flowing=is_flowing,
+            mean_seconds=mean_seconds,
+        )
 
     def rescale(self) -> None:
         """Adds workers while tasks wait, and removes them after a quiet time."""
@@ -153,12 +170,15 @@ class WorkerPool:
             if any(task.deaths for task in tasks):
                 tasks = self._start_apart(tasks)
             self._runs.lose_older({task.id for task in tasks})
+        self._busy_at = now = self._clock.monotonic()
+        if self.is_empty:
+            self._pace.begin(now)
         runs = self._runs.by_id
         for task in tasks:
             owned = OwnedRun(task)
             runs[owned.run] = owned
             self._buffer.append(owned)
-        self._busy_at = self._clock.monotonic()
+        self._payload_chars = sum([len(task.payload_json) for task in tasks]) / max(1, len(tasks))
         self._hand_out()
         if len(self._buffer) > self._woken and self.workers < self.maximum:
             self.rescale()
@@ -227,7 +247,10 @@ class WorkerPool:
             finally:
                 self.busy -= 1
                 owned.worker = None
-                self._busy_at = self._freed_at = self._clock.monotonic()
+                self._busy_at = self._freed_at = now = self._clock.monotonic()
+                self._pace.ends += 1
+                if not (self.busy or self._buffer):
+                    self._pace.end(now)
             if owned.cancelled == CUT_OFF and not owned.is_given_up:
                 command = Release(CUT_OFF_REASON)
             if command is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from holdfast.core import claiming
-from holdfast.core.capacity import CLAIM_MAX
+from holdfast.core.capacity import CLAIM_MAX, LARGE_CLAIM_MAX
 from holdfast.core.claiming import (
     Claimed,
     ClaimFirst,
@@ -37,8 +37,9 @@ states = st.builds(
 loads = st.builds(
     Load,
     free=st.integers(0, 1_000),
-    busy=st.integers(0, 500),
+    waiting=st.integers(0, 500),
     maximum=st.integers(1, 500),
+    largest=st.integers(LARGE_CLAIM_MAX, CLAIM_MAX),
     is_flowing=st.booleans(),
     mean_seconds=st.floats(0.0, 10.0),
 )
@@ -51,12 +52,12 @@ def claimed(count: int, **fields: object) -> Claimed:
 
 @given(loads)
 def test_a_claim_is_no_larger_than_the_free_workers(load: Load) -> None:
-    assert 0 <= claiming.room(load) <= min(load.free, CLAIM_MAX)
+    assert 0 <= claiming.room(load) <= min(load.free, load.largest)
 
 
 @given(loads)
-def test_free_workers_claim_unless_short_tasks_flow(load: Load) -> None:
-    if load.free and not (load.busy and load.is_flowing):
+def test_free_workers_claim_unless_short_tasks_flow_and_wait(load: Load) -> None:
+    if load.free and not (load.waiting and load.is_flowing):
         assert claiming.room(load) > 0
 
 

@@ -319,12 +319,33 @@ def test_the_number_of_workers_stays_within_its_bounds(
         assert target >= min(current, busy + waiting), "it does not shrink below its load"
 
 
-@given(workers=st.integers(-1, 1000), mean=st.floats(0, 100))
-def test_prefetched_tasks_are_bounded(workers: int, mean: float) -> None:
-    assert 0 <= capacity.prefetch(workers, mean) <= capacity.PREFETCH_MAX
+@given(
+    workers=st.integers(-1, 1000),
+    mean=st.floats(0, 100),
+    rate=st.none() | st.floats(0, 1e6),
+    chars=st.none() | st.floats(2, 262_144),
+)
+def test_prefetched_tasks_are_bounded(
+    workers: int, mean: float, rate: float | None, chars: float | None
+) -> None:
+    ahead = capacity.prefetch(workers, mean, ends_per_second=rate, payload_chars=chars)
+    assert 0 <= ahead <= capacity.PREFETCH_MAX
     if mean > 0 and workers > 0:
-        worth = capacity.prefetch(workers, mean) * mean / workers
-        assert worth <= capacity.PREFETCH_SECONDS + 1e-9
+        assert ahead * mean / workers <= capacity.PREFETCH_SECONDS + 1e-9
+        if rate is None or chars is None:
+            assert ahead <= capacity.LARGE_PREFETCH_MAX
+        if rate is not None:
+            assert ahead <= rate * capacity.PREFETCH_SECONDS
+
+
+@given(chars=st.none() | st.floats(2, 262_144))
+def test_large_payloads_make_claims_smaller(chars: float | None) -> None:
+    largest = capacity.claim_max(chars)
+    assert capacity.LARGE_CLAIM_MAX <= largest <= capacity.CLAIM_MAX
+    if chars is None or chars > capacity.CLAIM_CHARS / capacity.LARGE_CLAIM_MAX:
+        assert largest == capacity.LARGE_CLAIM_MAX
+    else:
+        assert largest * chars <= capacity.CLAIM_CHARS
 
 
 def test_a_moving_average() -> None:

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from holdfast.clock import Clock
 from holdfast.core import claiming
-from holdfast.core.capacity import CLAIM_MAX
 from holdfast.core.check import check_id, check_name
 from holdfast.core.claiming import Claimed, ClaimRequest, ClaimState
 from holdfast.core.gate import of_reserved
@@ -32,6 +31,8 @@ from holdfast.store.store import Store
 from holdfast.sync.speaking import heard
 from holdfast.sync.worker.live_rows import own
 
+SLOTS_MAX: Final = 100
+"""Tasks of one claim, which are one message to the worker."""
 RESERVED_SECONDS: Final = 1.0
 """How often the claims of a node look for tasks that are reserved for it."""
 HELD_SECONDS: Final = 1.0
@@ -114,7 +115,7 @@ class WorkerClaims:
         node = self._nodes.get(named.node, NodeClaims())
         monotonic = self._clock.monotonic()
         plan = Plan(
-            limit=min(max(named.slots, 1), CLAIM_MAX),
+            limit=min(max(named.slots, 1), SLOTS_MAX),
             has_reserved=monotonic >= node.reserved_at,
             has_aged=True,
             state=node.state,
