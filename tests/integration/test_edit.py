@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import TaskQueue
 from holdfast.core.submit import PAYLOAD_BYTES_MAX
-from holdfast.errors import InvalidInput, PayloadTooLarge
+from holdfast.errors import IllegalTransition, InvalidInput, NotFound, PayloadTooLarge
 
 
 async def test_a_merge_keeps_the_rest_and_the_event_the_old_values(url: str) -> None:
@@ -37,3 +37,37 @@ async def test_an_impossible_merge_is_refused_and_changes_nothing(url: str) -> N
     assert task is not None
     assert task.payload == {"a": half}
     await queue.stop()
+
+
+async def test_a_payload_that_the_type_does_not_take_is_refused(shared_url: str) -> None:
+    """The next run would make a dead letter of the task. Elsewhere the stored schema says so."""
+    queue, elsewhere = TaskQueue(shared_url, default_max_attempts=1), TaskQueue(shared_url)
+
+    @queue.task
+    async def fetch(customer: str, tries: int = 1) -> str:
+        if not tries:
+            raise ValueError(customer)
+        return customer
+
+    async with queue, elsewhere.producer():
+        dead = await fetch.enqueue("ann", 0)
+        await dead.wait(30)
+        for operator in (queue, elsewhere):
+            for refused in (
+                operator.edit_task(dead, {"tries": 2}),
+                operator.edit_task(dead, {"custmer": "bob"}, merge=True),
+                operator.edit_task(dead, {"tries": "2"}, merge=True),
+                operator.replay_dead_task(dead, payload={"customer": 5}),
+            ):
+                with pytest.raises(InvalidInput, match="task 'fetch'"):
+                    await refused
+        assert (await dead.get()).payload == {"customer": "ann", "tries": 0}
+        await elsewhere.edit_task(dead, {"tries": 2}, merge=True)
+        await elsewhere.replay_dead_task(dead)
+        assert await dead.result(30) == "ann"
+    gone = TaskQueue(shared_url)
+    async with gone.producer():
+        with pytest.raises(IllegalTransition):
+            await gone.edit_task(dead, {"tries": 3}, merge=True)
+        with pytest.raises(NotFound):
+            await gone.edit_task("nowhere", {"tries": 3})

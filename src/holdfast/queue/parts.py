@@ -48,7 +48,7 @@ class Parts:
         self.settings = SettingsInForce(settings)
         self.sessions = Sessions(make_resources, hindrance)
         types = KnownTypes(handlers, self.settings)
-        self.tasks = Tasks(self.sessions, self.settings)
+        self.tasks = Tasks(self.sessions, types, self.settings)
         self.queues = Queues(self.sessions, handlers)
         self.weights = Weights(self.sessions, types)
         self.schedules = Schedules(self.sessions, types)

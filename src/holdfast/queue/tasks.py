@@ -8,10 +8,12 @@ expected. A task is named by its id, or by the name that a node gave it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from holdfast import errors
 from holdfast.bus.port import FEED, WORK, of_node
+from holdfast.core import codec, edits
 from holdfast.core.affinity import Affinity
 from holdfast.core.check import (
     PAGE_MAX,
@@ -22,7 +24,7 @@ from holdfast.core.check import (
     check_page,
     check_text,
 )
-from holdfast.core.command import Abort, Edit, Instruction, OperatorCommand, Pause, Resume
+from holdfast.core.command import Abort, Edit, Instruction, OperatorCommand, Pause, Replay, Resume
 from holdfast.core.decide import Refusal
 from holdfast.core.event import Event
 from holdfast.core.search import Query, narrowed, parse
@@ -33,9 +35,11 @@ from holdfast.queue.by import By
 from holdfast.queue.details import TaskDetails
 from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.settings import SettingsInForce
+from holdfast.queue.types import KnownTypes
 from holdfast.queue.why import Why, explain
 from holdfast.store.rows import Dependency
 from holdfast.store.search import After, search
+from holdfast.store.store import Store
 
 T = TypeVar("T")
 
@@ -63,8 +67,9 @@ def by_id(q: str) -> Query:
 class Tasks:
     """The use cases of tasks."""
 
-    def __init__(self, sessions: Sessions, settings: SettingsInForce) -> None:
+    def __init__(self, sessions: Sessions, types: KnownTypes, settings: SettingsInForce) -> None:
         self._sessions = sessions
+        self._types = types
         self._settings = settings
 
     # -- reading -----------------------------------------------------------------------------------
@@ -208,6 +213,8 @@ class Tasks:
 
     async def _apply(self, task_id: str, command: OperatorCommand, by: By) -> Task:
         resources = await self._sessions.open()
+        if isinstance(command, Edit | Replay) and command.payload_json is not None:
+            await self._check_payload(resources.store, task_id, command, command.payload_json)
         instruction = Instruction(task_id, command, version=by.expected_version)
         ruling = (await resources.store.apply([instruction], beside=by.beside))[0]
         if isinstance(ruling, Refusal):
@@ -220,6 +227,19 @@ class Tasks:
         # A runner in this process notices the change at once, one elsewhere with its next heartbeat.
         self._sessions.call_engine(lambda engine: engine.heartbeat.wake())
         return ruling.after
+
+    async def _check_payload(
+        self, store: Store, task_id: str, command: Edit | Replay, payload_json: str | None
+    ) -> None:
+        """InvalidInput for a payload that the type does not take, as at an enqueue: the next run would make a
+        dead letter of the task. A type that no node has registered takes any."""
+        task = (await store.reads.get([task_id])).get(task_id)
+        if task is not None and isinstance(command, Edit) and command.merge:
+            payload_json = edits.merged(task.payload_json, payload_json or "")
+        if task is None or payload_json is None:
+            return  # The core refuses it.
+        with suppress(errors.UnknownType):
+            await self._types.check(store, task.type, codec.loads(payload_json))
 
 
 def _name(field: str, given: str | None) -> str | None:

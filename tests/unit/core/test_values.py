@@ -103,6 +103,10 @@ def test_nan_inside_of_other_values_is_refused(bad: float) -> None:
     assert codec.dumps({"a": Point(None), "b": {None}}) == '{"a":{"x":null},"b":[null]}'
 
 
+def test_json_in_json_is_written_as_it_is() -> None:
+    assert codec.dumps({"a": msgspec.Raw(b'{"b":null}'), "c": None}) == '{"a":{"b":null},"c":null}'
+
+
 def test_what_cannot_be_written_is_named() -> None:
     with pytest.raises(
         UnserialisablePayload, match=r"^'b' in the payload cannot be written as JSON"
