@@ -346,7 +346,11 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
                 "holdfast_execution_job",
             ),
             ("target_labels", {"job_id": "j"}, "holdfast_execution_job"),
-            ("open_standings", {"job_id": "j", "since": 1.0}, "holdfast_execution_open"),
+            (
+                "open_standings",
+                {"job_id": "j", "since": 1.0, "made_at": 1.0},
+                "holdfast_execution_open",
+            ),
             ("window_executions", {"job_id": "j"}, "holdfast_execution_open"),
             (
                 "open_facts",

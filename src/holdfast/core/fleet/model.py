@@ -74,6 +74,13 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
     unreachable_at: float | None = None
     """When the server could not reach a host that it drives. None: it could, or has not tried."""
+    returned_at: float | None = None
+    """When it was added again after it had been removed. None: it never was."""
+
+    def is_gone_since(self, at: float) -> bool:
+        """Whether the machine that had the name at this time was removed since. Another one may have it."""
+        returned = self.returned_at is not None and self.returned_at > at
+        return returned or self.state is HostState.GONE
 
     @property
     def labels(self) -> dict[str, str]:

@@ -269,7 +269,7 @@ class _Batch:
             offered = next_offer(
                 some,
                 effects.slot,
-                host=self._agents[host_id].host,
+                standing=self._standing(host_id),
                 blocked_by=blocked_by,
                 environment_of=self._parts.environment_of,
                 lease_seconds=self._parts.rules.lease_seconds,

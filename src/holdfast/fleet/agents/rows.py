@@ -30,6 +30,7 @@ class AgentRow(NamedTuple):
     node_state: NodeState
     host: str
     host_state: HostState
+    host_returned_at: float | None
 
     def standing(self, slot: LeaseRow | None, now: float) -> AgentStanding:
         """What the rules judge by. A host without a row of its slot has never had an execution."""
@@ -37,7 +38,13 @@ class AgentRow(NamedTuple):
             slot = LeaseRow(SLOT + self.agent.host_id)
         slot = replace(slot, clock_at=max(slot.clock_at, now))
         return AgentStanding(
-            self.agent, self.node_state, self.incarnation, self.host, self.host_state, slot
+            self.agent,
+            self.node_state,
+            self.incarnation,
+            self.host,
+            self.host_state,
+            slot,
+            self.host_returned_at,
         )
 
 
@@ -51,9 +58,10 @@ def lock_agents(ids: Collection[str]) -> Script[tuple[dict[str, AgentRow], dict[
 
 
 def _agent_row(row: Sequence[Any]) -> AgentRow:
-    incarnation, node_state, host, host_state = row[_AGENT_COLUMNS:]
+    incarnation, node_state, host, host_state, returned_at = row[_AGENT_COLUMNS:]
     agent = AGENTS.read(row[:_AGENT_COLUMNS])
-    return AgentRow(agent, incarnation, NodeState(node_state), host, HostState(host_state))
+    states = NodeState(node_state), host, HostState(host_state)
+    return AgentRow(agent, incarnation, *states, returned_at)
 
 
 def read_slots(hosts: Iterable[str], *, lock: bool) -> Script[dict[str, LeaseRow]]:

@@ -10,7 +10,7 @@ command only when it returns. A change after which a block may match other hosts
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -314,7 +314,7 @@ def _merged(old: Host, entry: HostEntry, now: float) -> Host:
         blank = HostEntry(name=old.name, driver="agent", address="", labels={}, state="active")
         given = {name: value for name, value in asdict(entry).items() if value is not None}
         entry = replace(blank, **given)
-        old = replace(old, facts_json=NO_FACTS)
+        old = replace(old, facts_json=NO_FACTS, returned_at=now)
     host = replace(
         old,
         driver=old.driver if entry.driver is None else HostDriver(entry.driver),
@@ -345,13 +345,8 @@ def _insert(hosts: Sequence[Host]) -> Script[None]:
 
 
 def _write(hosts: Sequence[Host]) -> Script[None]:
-    names = ("id", "driver", "address", "labels_json", "state", "updated_at", "version")
-    rows: list[tuple[Any, ...]] = []
-    for host in hosts:
-        columns = HOSTS.columns(host)
-        rows.append(tuple(columns[name] for name in names))
-    if rows:
-        yield call_rows(own("write_hosts"), rows)
+    if hosts:
+        yield call_rows(own("write_hosts"), [HOSTS.row(host) for host in hosts])
 
 
 def _note_blocks(

@@ -20,11 +20,10 @@ from holdfast.core.command import Admit, Instruction, Pause
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet.blocks.block import Refused
 from holdfast.core.fleet.jobs.spec import read_spec
-from holdfast.core.fleet.jobs.unstarted import halts, unstarted_end
+from holdfast.core.fleet.jobs.unstarted import REMOVED, halts, unstarted_end
 from holdfast.core.fleet.model import (
     Execution,
     Host,
-    HostState,
     Job,
     OutboxKind,
 )
@@ -155,6 +154,7 @@ class JobStep:
         back = self.rollout.back - len(self.moves.returned)
         self.rollout = replace(self.rollout, state=state, back=back)
         yield from self._admit(admitted)
+        self.reasons |= self.moves.end_gone(self.work, ROLLOUT_ACTOR)
         known = {execution.task_id for execution in ended}
         self._end([*ended, *(one for one in halting if one.task_id not in known)])
         is_full = len(ended) == most
@@ -197,7 +197,7 @@ class JobStep:
         if now - rollout.looked_at < look_seconds(self.job.hosts) and not rollout.back:
             return
         since = now - self.rules.silent_seconds
-        unknown = yield from self.moves.look(self.job.id, since)
+        unknown = yield from self.moves.look(self.job, since)
         back = len(self.moves.back)
         self.rollout = replace(rollout, unknown=unknown, back=back, looked_at=now)
 
@@ -264,9 +264,8 @@ class JobStep:
     def _admit_one(self, execution: Execution, host: Host | None, blocks: BlocksInForce) -> bool:
         """Returns whether a block holds it."""
         task_id = execution.task_id
-        if host is None or host.state is HostState.GONE:
-            gone = Reason(ExecutionKind.UNDELIVERABLE, "the host was removed")
-            self._abort(execution, gone, ROLLOUT_ACTOR)
+        if host is None or host.is_gone_since(self.job.created_at):
+            self._abort(execution, Reason(*REMOVED), ROLLOUT_ACTOR)
             return False
         verdict = blocks.verdict(host)
         if isinstance(verdict, Refused):

@@ -9,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from holdfast.core.fleet.model import Execution
+from holdfast.core.command import Abort, Instruction
+from holdfast.core.fleet.jobs.unstarted import REMOVED
+from holdfast.core.fleet.model import Execution, Job
 from holdfast.core.fleet.rollout.state import AdmitHosts, ReturnHosts, RolloutAction
+from holdfast.core.fleet.status import ends_as
 from holdfast.core.task import Status, Task
+from holdfast.fleet.jobs.ending import Reason
 from holdfast.fleet.jobs.job_rows import executions
 from holdfast.fleet.jobs.rows import own
 from holdfast.store.script import Script, call
+from holdfast.store.scripts import apply
+from holdfast.store.scripts.work import Work
 
 _NOT_BEGUN: Final = frozenset({Status.QUEUED, Status.PAUSED})
 LOOK_SECONDS: Final = 1.0
@@ -36,24 +42,40 @@ class WindowMoves:
         """They are in the window and cannot run."""
         self.back: dict[int, str] = {}
         """They have left it and could run."""
+        self.gone: list[str] = []
+        """Their hosts were removed since the job was made."""
         self.returned: list[str] = []
         """Those of them that are let in."""
 
-    def look(self, job_id: str, since: float) -> Script[int]:
-        """Finds both. Agents that were not seen since cannot run anything. Returns the number of hosts whose
-        outcome is unknown."""
+    def look(self, job: Job, since: float) -> Script[int]:
+        """Finds all three. Agents that were not seen since cannot run anything. Returns the number of hosts
+        whose outcome is unknown."""
         unknown = 0
-        rows = yield call(own("open_standings"), job_id=job_id, since=since)
-        for nth, task_id, status, is_away in sorted(rows):
+        given = {"job_id": job.id, "since": since, "made_at": job.created_at}
+        rows = yield call(own("open_standings"), **given)
+        for nth, task_id, status, is_away, is_gone in sorted(rows):
             if status == Status.STUCK:
                 unknown += 1
+            elif is_gone:
+                self.gone.append(task_id)
             else:
                 (self.back if is_away else self.leaving)[nth] = task_id
         return unknown
 
     def touched(self, actions: Sequence[RolloutAction]) -> list[str]:
         """The tasks that a step with these actions changes."""
-        return [*self.leaving.values(), *self._let_in(actions)]
+        return [*self.leaving.values(), *self.gone, *self._let_in(actions)]
+
+    def end_gone(self, work: Work, actor: str) -> dict[str, Reason]:
+        """Ends what waits for hosts that were removed. Returns why, by task."""
+        reasons: dict[str, Reason] = {}
+        for task_id in self.gone:
+            task = work.tasks[task_id]
+            if task.status in _NOT_BEGUN:
+                reason = Reason(*ends_as(task, *REMOVED))
+                apply.carry_out(work, Instruction(task_id, Abort(actor, reason.detail)))
+                reasons[task_id] = reason
+        return reasons
 
     def keep_begun(self, tasks: Mapping[str, Task]) -> bool:
         """Leaves in the window what has begun since the look. Returns whether there is any."""

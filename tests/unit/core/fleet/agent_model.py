@@ -218,7 +218,7 @@ class Server:
         offered = next_offer(
             due,
             self.slot,
-            host="web-1",
+            standing=self.standing,
             blocked_by=lambda run: None,
             environment_of=lambda command: {},
             lease_seconds=LEASE,

@@ -417,7 +417,7 @@ def test_a_block_refuses_or_holds_and_the_next_execution_is_offered() -> None:
     answer = next_offer(
         runs,
         server.slot,
-        host="web-1",
+        standing=server.standing,
         blocked_by=blocked_by,
         environment_of=lambda command: {},
         lease_seconds=60.0,

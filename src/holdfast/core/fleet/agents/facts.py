@@ -90,6 +90,12 @@ class AgentStanding(msgspec.Struct, frozen=True):
     host: str
     host_state: HostState
     slot: LeaseRow
+    host_returned_at: float | None = None
+    """When the host was added again after a removal. What was made before is not for this machine."""
+
+    def is_other_than(self, job: Job) -> bool:
+        """Whether the job may mean another machine."""
+        return self.host_returned_at is not None and self.host_returned_at > job.created_at
 
 
 class PlacedChunk(msgspec.Struct, frozen=True):

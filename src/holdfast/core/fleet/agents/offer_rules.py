@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from holdfast.core import decide
 from holdfast.core.command import Abort, Instruction, Pause, Report
 from holdfast.core.errors import CommandRefused
-from holdfast.core.fleet.agents.facts import Run, RunCommand, claim_id
+from holdfast.core.fleet.agents.facts import AgentStanding, Run, RunCommand, claim_id
 from holdfast.core.fleet.agents.wire import AgentOffer
 from holdfast.core.fleet.blocks.block import block_text
-from holdfast.core.fleet.jobs.unstarted import UnstartedEnd, unstarted_end
+from holdfast.core.fleet.jobs.unstarted import OTHER_MACHINE, UnstartedEnd, unstarted_end
 from holdfast.core.fleet.model import (
     ApprovalState,
     Block,
@@ -86,6 +86,21 @@ def may_start(
     return None if block is None else Waits(block_text(block, now))
 
 
+def why_not(standing: AgentStanding, run: Run, now: float, blocked_by: BlockVerdict) -> str | None:
+    """Why a run that was offered may not start now."""
+    if not is_in_service(standing.node_state, standing.host_state):
+        return "the host is out of service"
+    if standing.is_other_than(run.job.job):
+        return OTHER_MACHINE.detail
+    match may_start(run, now, blocked_by):
+        case Waits(reason):
+            return reason
+        case UnstartedEnd(detail=detail):
+            return detail
+        case None:
+            return None
+
+
 def may_be_offered(node_state: NodeState, host_state: HostState, slot: LeaseRow) -> bool:
     """Whether a host gets new executions: it is in service, and its slot is free."""
     is_free = slot.claim_id is None and slot.free_at <= slot.clock_at
@@ -101,18 +116,21 @@ def next_offer(
     candidates: Sequence[Run],
     slot: LeaseRow,
     *,
-    host: str,
+    standing: AgentStanding,
     blocked_by: BlockVerdict,
     environment_of: EnvironmentOf,
     lease_seconds: float,
     now: float,
 ) -> Offered:
-    """Offers the first candidate that may start. `candidates`: due executions of the host, in order."""
+    """Offers the first candidate that may start. `candidates`: due executions of the host, in order. `slot`:
+    as the sync has left it."""
     rulings: list[Ruling] = []
     executions: list[Execution] = []
     ended: list[str] = []
     for run in candidates:
         verdict: Waits | UnstartedEnd | None = may_start(run, now)
+        if verdict is None and standing.is_other_than(run.job.job):
+            verdict = OTHER_MACHINE
         if isinstance(verdict, Waits):
             continue
         block = blocked_by(run) if verdict is None else None
@@ -138,7 +156,7 @@ def next_offer(
             )
             ended.append(verdict.kind.value)
             continue
-        taken = _taken(slot, run, host, now)
+        taken = _taken(slot, run, standing.host, now)
         moves, granted = _claim(run, taken.fence, lease_seconds, now)
         rulings += moves
         executions.append(granted.execution)

@@ -31,11 +31,9 @@ from holdfast.core.fleet.agents.facts import (
 )
 from holdfast.core.fleet.agents.offer_rules import (
     BlockVerdict,
-    Waits,
-    is_in_service,
     may_be_offered,
-    may_start,
     reported,
+    why_not,
 )
 from holdfast.core.fleet.agents.proofs import has_no_go, is_of_copy, proves_end, proves_no_start
 from holdfast.core.fleet.agents.result_rules import NO_START, command_of, late_json, with_outcome
@@ -342,12 +340,7 @@ class _Judge:
         return run.job.command.is_idempotent and self._why_not(run) is None
 
     def _why_not(self, run: Run) -> str | None:
-        """Why the run may not start now."""
-        standing = self._standing
-        if not is_in_service(standing.node_state, standing.host_state):
-            return "the host is out of service"
-        refusal = may_start(run, self._now, self._blocked_by)
-        return refusal.reason if isinstance(refusal, Waits) else refusal and refusal.detail
+        return why_not(self._standing, run, self._now, self._blocked_by)
 
     # -- changes ---------------------------------------------------------------------------------------
 

@@ -36,6 +36,11 @@ NOT_REACHED: Final = UnstartedEnd(
 NOT_TAKEN: Final = UnstartedEnd(
     ExecutionKind.TIMEOUT_DELIVERY, "the host did not take it up in time: it never started"
 )
+REMOVED: Final = UnstartedEnd(ExecutionKind.UNDELIVERABLE, "the host was removed")
+OTHER_MACHINE: Final = UnstartedEnd(
+    ExecutionKind.UNDELIVERABLE,
+    "the host was removed and added again since the job was made: it may be another machine",
+)
 _BY_CAUSE: Final = {
     HaltCause.BUDGET: ExecutionKind.SKIPPED,
     HaltCause.OPERATOR: ExecutionKind.CANCELLED_BEFORE_START,

@@ -31,7 +31,7 @@ ORDER BY name LIMIT :limit::bigint;
 -- index: holdfast_host_name
 -- returns: {host}
 SELECT id, project, name, driver, address, labels_json, :no_facts::text AS facts_json, state, created_at, updated_at, version,
-    unreachable_at
+    unreachable_at, returned_at
 FROM holdfast_host WHERE project = :project::text AND name > :after::text AND state <> 'gone'
 ORDER BY name LIMIT :limit::bigint;
 
@@ -60,9 +60,8 @@ ON CONFLICT DO NOTHING RETURNING id;
 -- Facts are written apart, by the agent.
 -- index: holdfast_host_pkey
 UPDATE holdfast_host AS h SET driver = r.driver, address = r.address, labels_json = r.labels_json, state = r.state,
-    updated_at = r.updated_at, version = r.version
-FROM {rows: id text, driver text, address text, labels_json text, state text, updated_at double precision,
-    version bigint}
+    updated_at = r.updated_at, version = r.version, returned_at = r.returned_at
+FROM {rows: @host}
 WHERE h.id = r.id;
 
 -- name: write_facts

@@ -4,13 +4,13 @@
 -- With the node, whose registration and state cannot change until the commit, and the host. Agents that another
 -- transaction holds are left out.
 -- index: holdfast_agent_pkey, holdfast_node_pkey, holdfast_host_pkey
--- returns: {agent} node_incarnation node_state host_name host_state
+-- returns: {agent} node_incarnation node_state host_name host_state host_returned_at
 WITH n AS MATERIALIZED (
     SELECT id, incarnation, state FROM holdfast_node WHERE id = ANY(:ids::text[]) ORDER BY id FOR KEY SHARE
     SKIP LOCKED
 )
 SELECT {agent:a}, n.incarnation AS node_incarnation, n.state AS node_state, h.name AS host_name,
-    h.state AS host_state
+    h.state AS host_state, h.returned_at AS host_returned_at
 FROM holdfast_agent a JOIN n ON n.id = a.host_id JOIN holdfast_host h ON h.id = a.host_id
 WHERE a.host_id = ANY(:ids::text[]) ORDER BY a.host_id FOR NO KEY UPDATE OF a SKIP LOCKED;
 

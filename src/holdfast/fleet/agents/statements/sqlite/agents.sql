@@ -4,12 +4,12 @@
 -- With the node, whose registration and state cannot change until the commit, and the host. Agents that another
 -- transaction holds are left out.
 -- index: holdfast_agent (primary key), holdfast_node (primary key), holdfast_host (primary key)
--- returns: {agent} node_incarnation node_state host_name host_state
+-- returns: {agent} node_incarnation node_state host_name host_state host_returned_at
 WITH n AS MATERIALIZED (
     SELECT id, incarnation, state FROM holdfast_node WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id
 )
 SELECT {agent:a}, n.incarnation AS node_incarnation, n.state AS node_state, h.name AS host_name,
-    h.state AS host_state
+    h.state AS host_state, h.returned_at AS host_returned_at
 FROM holdfast_agent a JOIN n ON n.id = a.host_id JOIN holdfast_host h ON h.id = a.host_id
 WHERE a.host_id IN (SELECT value FROM json_each(:ids)) ORDER BY a.host_id;
 

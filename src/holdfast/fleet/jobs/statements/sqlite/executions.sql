@@ -47,19 +47,22 @@ FROM {rows: task_id text, outcome text, detail text, block_id text}
 WHERE e.task_id = r.task_id;
 
 -- name: open_standings
--- Admitted executions whose outcome is unknown, or that change sides: in the window and not able to run, or away and
--- able to run. Hosts that the server drives need no agent; one that it has not reached a short while ago is away.
+-- Admitted executions whose outcome is unknown, whose host was removed since the job was made, or that change sides: in
+-- the window and not able to run, or away and able to run. Hosts that the server drives need no agent; one that it has
+-- not reached a short while ago is away.
 -- index: holdfast_execution_open
--- returns: nth task_id status away
-SELECT e.nth, e.task_id, t.status, e.away
+-- returns: nth task_id status away is_gone
+SELECT e.nth, e.task_id, t.status, e.away,
+    coalesce(h.state = 'gone' OR h.returned_at > :made_at, h.id IS NULL) AS is_gone
 FROM holdfast_execution e
 JOIN holdfast_task t ON t.id = e.task_id
 LEFT JOIN holdfast_host h ON h.id = e.host_id
 LEFT JOIN holdfast_agent a ON a.host_id = e.host_id
 WHERE e.job_id = :job_id AND e.wave IS NOT NULL AND e.ended_at IS NULL
-  AND (t.status = 'stuck' OR (t.status IN ('queued', 'paused') AND (e.away = 1) = (
+  AND (t.status = 'stuck' OR (t.status IN ('queued', 'paused') AND (
+    coalesce(h.state = 'gone' OR h.returned_at > :made_at, h.id IS NULL) OR (e.away = 1) = (
     t.status = 'queued' AND t.held_by IS NULL AND coalesce(h.state = 'active', 0)
-    AND CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since, 1) ELSE coalesce(a.seen_at >= :since, 0) END)));
+    AND CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since, 1) ELSE coalesce(a.seen_at >= :since, 0) END))));
 
 -- name: pinned_hosts
 -- index: holdfast_execution_job
