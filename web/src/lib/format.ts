@@ -77,7 +77,7 @@ export const percent = (share: number): string => {
 };
 
 export const short = (id: string): string => id.slice(-8);
-export const person = (actor: string | null | undefined): string => (actor ?? "").replace(/^user:/, "");
+export const person = (actor: string | null | undefined): string => (actor ?? "").replace(/^user:/, "").replace(/^block:.*/, "a block");
 export const initials = (name: string): string => {
   const words = person(name).split(/[^\p{L}\p{N}]+/u).filter(Boolean);
   return ((words[0]?.[0] ?? "?") + (words[1]?.[0] ?? words[0]?.[1] ?? "")).toUpperCase();

@@ -125,7 +125,7 @@ export function about(event: Event): string {
     case "checkpoint.created": return [text(data.type), text(data.note)].filter(Boolean).join(": ");
     case "checkpoint.hitl_required": return text(data.question);
     case "decision.decided": return `“${text(data.choice)}”`;
-    case "node.state": return [text(data.node), text(data.state), text(data.reason)].filter(Boolean).join(", ");
+    case "node.state": return [nodeName(text(data.node)), text(data.state), text(data.reason)].filter(Boolean).join(", ");
     case "conflict.recorded": return [text(data.kind), text(data.state)].join(", ");
     case "lock.revoked": case "lock.taken_over": return `${text(data.resource)}, fence ${text(data.fence)}`;
     case "intervention.issued": case "intervention.delivered": case "intervention.applied": case "intervention.refused": case "intervention.expired":
@@ -145,7 +145,7 @@ export function by(event: Event): string {
 
 /** What an event is about, if it is no task. */
 export const subject = (event: Event): string =>
-  event.task_id ? `${event.type ?? "task"} ${short(event.task_id)}` : text(event.data.schedule ?? event.data.queue ?? event.data.node ?? event.data.resource ?? event.data.name ?? event.data.operation_id ?? (typeof event.data.job === "string" ? `job ${short(event.data.job)}` : ""));
+  event.task_id ? `${event.type ?? "task"} ${short(event.task_id)}` : text(event.data.schedule ?? event.data.queue ?? (event.data.node ? nodeName(text(event.data.node)) : undefined) ?? event.data.resource ?? event.data.name ?? event.data.group ?? event.data.operation_id ?? (typeof event.data.block === "string" ? `block ${short(event.data.block)}` : undefined) ?? (event.data.job ? event.data.external_id && `job ${text(event.data.external_id)}` : undefined) ?? (typeof event.data.job === "string" ? `job ${short(event.data.job)}` : ""));
 
 export function markOf(kind: string): [string, "person" | "work" | "good" | "hold" | "warn" | "bad" | "doubt" | "idle" | "off" | "dim"] {
   if (kind === "task.completed" || kind === "schedule.fired") return ["completed", "good"];

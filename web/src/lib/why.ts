@@ -23,7 +23,7 @@ export function line(task: TaskRow): string {
     case "paused": return task.gate?.startsWith("!decision:") ? "Waits for a decision" : task.held_by ? `Paused by ${person(task.held_by)}` : "Paused";
     case "failed": return task.error ?? "Failed";
     case "completed": return task.result_preview ? task.result_preview : "Done";
-    case "aborted": return task.error ?? "Ended by a person";
+    case "aborted": return task.error ?? (task.type === EXECUTION ? "Ended by its job or by a block" : "Ended by a person");
     default: return "";
   }
 }

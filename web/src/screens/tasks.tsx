@@ -67,7 +67,7 @@ export function Tasks(): JSX.Element {
     <div class="page tasks">
       <h1 class="vh">Tasks</h1>
       <div class="views">{VIEWS.map(([name, text]) => <a href={url(withParams("/tasks", { q: text }))} aria-current={text === query ? "page" : undefined}>{name}{text === "" && inStore !== null ? <span class="c">{tight(inStore)}</span> : null}</a>)}
-        {saved.map((one) => <a class="own" href={url(withParams("/tasks", { q: String(one.body.q) }))} aria-current={one === own ? "page" : undefined} title={`${String(one.body.q)} · kept by ${one.changed_by.replace(/^user:/, "")}`}><Text>{one.name}</Text>{one === own && facets ? <span class="c">{num(facets.count)}{facets.capped ? "+" : ""}</span> : null}</a>)}
+        {saved.map((one) => <a class="own" href={url(withParams("/tasks", { q: String(one.body.q) }))} aria-current={one === own ? "page" : undefined} title={`${String(one.body.q)} · kept by ${one.changed_by.replace(/^user:/, "")}`}><span class="cut"><Text>{one.name}</Text></span>{one === own && facets ? <span class="c">{num(facets.count)}{facets.capped ? "+" : ""}</span> : null}</a>)}
         {own && may("presets.write") && <button type="button" class="x" aria-label={`Remove the view ${own.name}`} title="Remove this view" onClick={() => dropPreset(own)}><Icon is="close" size={12} /></button>}
         {isNew && !isBadQuery && <Button small rank="gho" right="presets.write" name="Save view" onClick={() => setSaving(true)}><Icon is="plus" />Save view</Button>}</div>
       {saving && <SavePreset kind="view" body={{ q: query }} known={saved} onClose={() => setSaving(false)} />}
