@@ -282,7 +282,7 @@ class BlockingJobs:
         reason: str = "",
         project: str | None = None,
     ) -> JobAnswer:
-        """A new job for the hosts that ended so."""
+        """A new job for the hosts that ended so: `blocked` by a block, `cancelled` e.g. by a halt."""
         return self._bridge.call(
             lambda: self._inner.retry(
                 job, only=only, external_id=external_id, reason=reason, project=project

@@ -31,7 +31,7 @@ from holdfast.client.watch import OnReset, Watch, WatchItem
 from holdfast.errors import WaitTimeout
 
 AbortMode = Literal["drain", "kill"]
-RetryOf = Literal["failed", "timeout", "lost", "unreachable"]
+RetryOf = Literal["failed", "timeout", "lost", "unreachable", "blocked", "cancelled"]
 FINISHED: Final = "job.finished"
 SNAPSHOT: Final = "snapshot"
 
@@ -282,7 +282,7 @@ class Jobs(OfProject):
         reason: str = "",
         project: str | None = None,
     ) -> JobAnswer:
-        """A new job for the hosts that ended so."""
+        """A new job for the hosts that ended so: `blocked` by a block, `cancelled` e.g. by a halt."""
         body = given(external_id=external_id)
         body |= {"only": list(only), "reason": reason}
         query = given(project=self._of(project))

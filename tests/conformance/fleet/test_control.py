@@ -217,6 +217,21 @@ async def test_a_retry_is_a_new_job_for_the_hosts_that_failed(store: Store) -> N
     assert (await AuditStore(store).head()).seq == 1
 
 
+async def test_a_retry_of_what_a_halt_left_out_goes_on_with_these_hosts(store: Store) -> None:
+    fleet = FleetBench(store)
+    job_id = await started(fleet)
+    first = {task.id for task in await fleet.queued(job_id)}
+    await control_of(fleet).abort(job_id, BY)
+    await fleet.run_out(job_id)
+    left = [e.host for e in await fleet.executions(job_id) if e.task_id not in first]
+    control = control_of(fleet)
+    with pytest.raises(EmptySelection, match=r"others ended as \d cancelled: name those in only"):
+        await control.retry(job_id, BY)
+    again = await control.retry(job_id, BY, only=["cancelled"])
+    assert set(left) <= {e.host for e in await fleet.executions(again.job.id)}
+    assert (await fleet.run_out(again.job.id)).status is JobStatus.SUCCESS
+
+
 async def test_the_audit_is_in_the_transaction_of_an_order(store: Store) -> None:
     fleet = FleetBench(store)
     job_id = await started(fleet)

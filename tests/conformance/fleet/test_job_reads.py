@@ -5,18 +5,21 @@ from __future__ import annotations
 import pytest
 
 from holdfast.clock import VirtualClock
+from holdfast.core.fleet.approvals.approval import Person
 from holdfast.core.fleet.hosts.entry import HostEntry
 from holdfast.core.fleet.model import HostState, JobStatus
-from holdfast.core.fleet.rollout.policy import BudgetName, HostOrder, RolloutRequest
+from holdfast.core.fleet.rollout.policy import BudgetName, GateMode, HostOrder, RolloutRequest
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.errors import NotFound
 from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.hosts.details import HostReads
 from holdfast.fleet.hosts.hosts import Hosts
+from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.control import JobControl
 from holdfast.fleet.jobs.matrix import KINDS, LETTERS, JobMatrix
 from holdfast.fleet.jobs.reads import JobReads
-from holdfast.fleet.jobs.why import ExecutionReasons
+from holdfast.fleet.jobs.why import Cause, ExecutionReasons
+from holdfast.queue.by import By
 from holdfast.store.store import Store
 from tests.conformance.fleet.job_support import FleetBench
 from tests.conformance.fleet.support import BY, PROJECT
@@ -205,10 +208,7 @@ async def test_why_names_what_an_execution_waits_for(store: Store, clock: Virtua
     await fleet.plan(job_id)
 
     async def codes(nth: int) -> list[str]:
-        job = await fleet.job(job_id)
-        page = await reads_of(fleet).executions(job, host=names[nth])
-        why = await ExecutionReasons(store, fleet.rules).why(job, page.items[0])
-        return [cause.code for cause in why.causes]
+        return [cause.code for cause in await causes_of(fleet, job_id, names[nth])]
 
     assert await codes(4) == ["wave"]
     assert await codes(0) == ["queued"]
@@ -220,6 +220,32 @@ async def test_why_names_what_an_execution_waits_for(store: Store, clock: Virtua
     assert await codes(0) == ["halt", "block", "host_cordoned"]
     clock.pause(fleet.rules.silent_seconds + 1.0)
     assert await codes(1) == ["halt", "host_unreachable"]
+
+
+async def test_why_says_how_to_go_on(store: Store) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(2)
+    rollout = RolloutRequest(waves=(1, "rest"), order=HostOrder.NAME, gate=GateMode.ASK)
+    created = await fleet.create(names, command_type="shell", command="true", rollout=rollout)
+    job_id = created.job.id
+    approval, wave = await causes_of(fleet, job_id, names[1])
+    assert (approval.code, wave.code) == ("approval", "wave")
+    assert f"`holdfast job show {job_id}` says who" in approval.text
+    assert wave.text.endswith("no wave is open yet")
+    bob = Person("user:bob", frozenset({"role:approver"}))
+    await Approvals(store, fleet.rules, fleet.bus).approve(job_id, bob, By("user:bob", "yes"))
+    await fleet.plan(job_id)
+    for task in await fleet.queued(job_id):
+        await fleet.succeed(task)
+    await fleet.plan(job_id)
+    [asked] = await causes_of(fleet, job_id, names[1])
+    assert f"`holdfast job promote {job_id}`" in asked.text
+
+
+async def causes_of(fleet: FleetBench, job_id: str, host: str) -> list[Cause]:
+    job = await fleet.job(job_id)
+    [view] = (await reads_of(fleet).executions(job, host=host)).items
+    return (await ExecutionReasons(fleet.store, fleet.rules).why(job, view)).causes
 
 
 async def test_the_plan_says_wave_and_whether_a_host_would_run(store: Store) -> None:

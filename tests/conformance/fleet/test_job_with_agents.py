@@ -87,6 +87,8 @@ async def test_a_busy_host_waits_its_turn_and_spends_nothing(store: Store) -> No
     [view] = (await reads.executions(job)).items
     why = await ExecutionReasons(store, fleet.rules).why(job, view)
     assert [cause.code for cause in why.causes] == ["host_busy"]
+    other = second.id if waiting == first.id else first.id
+    assert f"`holdfast job show {other}`" in why.causes[0].text
     [offer] = (await agent.sync(results=[exited(*run)])).offers
     assert offer.execution == view.task.id
     assert (await fleet.tasks(waiting))[offer.execution].attempts == 1

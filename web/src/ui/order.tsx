@@ -83,7 +83,7 @@ export const OrderDialog = (): JSX.Element | null => asked.value && <Ask key={`$
 
 const TYPED_FROM = 100;
 const BUDGETS: [string, string][] = [["failed", "Failed"], ["timeout", "Timed out"], ["lost", "Lost"], ["unreachable", "Out of reach"]];
-const RETRIES: [string, string, string][] = [["failed", "failed", "FAILED"], ["timeout", "timed out", "TIMEOUT"], ["lost", "lost: may have run", "FAILED"], ["unreachable", "out of reach: never started", "TIMEOUT"]];
+const RETRIES: [string, string, string][] = [["failed", "failed", "FAILED"], ["timeout", "timed out", "TIMEOUT"], ["lost", "lost: may have run", "FAILED"], ["unreachable", "out of reach: never started", "TIMEOUT"], ["blocked", "blocked: never started", "BLOCKED"], ["cancelled", "cancelled, or left out by a halt", "CANCELLED"]];
 const readAmount = (text: string): number | string | null => (text.trim() === "" ? null : /^\d+$/.test(text.trim()) ? Number(text.trim()) : text.trim().replace(/\s+/g, ""));
 
 function Ask({ verb, job, onClose }: { verb: Order; job: Job; onClose: () => void }): JSX.Element {
@@ -154,7 +154,7 @@ function Ask({ verb, job, onClose }: { verb: Order; job: Job; onClose: () => voi
         {verb === "change" && <>
           <div class="two"><Field label="Hosts at the same time" help="A number, or a share as 5%"><input class="inp" value={inFlight} autoFocus onInput={(event) => setInFlight(event.currentTarget.value)} /></Field><Field label="Hosts per second" help="Empty: no limit"><input class="inp" type="number" min="0.01" step="any" value={rate} onInput={(event) => setRate(event.currentTarget.value)} /></Field></div>
           <fieldset class="four"><legend class="lab">Budgets: one more halts the job</legend>{BUDGETS.map(([key, word]) => <Field label={word} help={`used ${num(job.budget[key]?.used ?? 0)}`}><input class="inp" value={budget[key]} placeholder="no limit" onInput={(event) => { const { value } = event.currentTarget; setBudget((old) => ({ ...old, [key]: value })); }} /></Field>)}</fieldset></>}
-        {verb === "retry" && <fieldset class="ticks"><legend class="lab">Hosts that ended</legend>{RETRIES.map(([key, word]) => <label><input type="checkbox" checked={only.includes(key)} onChange={() => setOnly((old) => (old.includes(key) ? old.filter((one) => one !== key) : [...old, key]))} /><span>{word}</span><span class="sp" /><b>{num(failed[key as "failed"])}</b></label>)}</fieldset>}
+        {verb === "retry" && <fieldset class="ticks"><legend class="lab">Hosts that ended</legend>{RETRIES.map(([key, word]) => <label><input type="checkbox" checked={only.includes(key)} onChange={() => setOnly((old) => (old.includes(key) ? old.filter((one) => one !== key) : [...old, key]))} /><span>{word}</span><span class="sp" /><b>{num(failed[key === "cancelled" ? "skipped" : (key as "failed")])}</b></label>)}</fieldset>}
         {kind.effect(job).length > 0 && <ul class="dry" aria-label="What happens">{kind.effect(job).map(([sign, of, what, n]) => <li><Icon is={sign} of={of} /><span>{what}</span><b>{n}</b></li>)}
           {verb === "abort" && stands.running > 0 && <li><Icon is="host-running" of="work" /><span>{mode === "kill" ? "run now and are ended" : "run now and finish"}</span><b>{num(stands.running)}</b></li>}</ul>}
         {verb === "approve" && approval && <ul class="dry" aria-label="What happens"><li><Icon is="decision" of="person" /><span>votes with yours</span><b>{have + 1} of {need}</b></li><li><Icon is="key" of="idle" /><span>bound to the digest</span><b class="m">{digestShort(approval.digest)}</b></li></ul>}

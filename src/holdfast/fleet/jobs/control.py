@@ -8,6 +8,7 @@ than what was approved. A retry is a new job: what has ended stays as it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
@@ -75,6 +76,13 @@ class RetryOf(StrEnum):
     TIMEOUT = Bucket.TIMEOUT.value
     LOST = Bucket.LOST.value
     UNREACHABLE = Bucket.UNREACHABLE.value
+    BLOCKED = Bucket.BLOCKED.value
+    CANCELLED = Bucket.CANCELLED.value
+    """Among them the hosts that a halt left out."""
+
+
+BAD_ENDS: Final = (RetryOf.FAILED, RetryOf.TIMEOUT, RetryOf.LOST, RetryOf.UNREACHABLE)
+"""What a retry takes unless it says otherwise."""
 
 
 class RolloutChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -161,7 +169,7 @@ class JobControl:
         job_id: str,
         by: By,
         *,
-        only: Sequence[str] = tuple(RetryOf),
+        only: Sequence[str] = BAD_ENDS,
         external_id: str | None = None,
         excluded_voters: Sequence[str] = (),
     ) -> Created:
@@ -177,12 +185,9 @@ class JobControl:
             made = await self._jobs.made_before(job.project, external_id, asked)
             if made is not None:
                 return made
-        hosts = await self._store.read(lambda: _hosts_that(job, wanted))
+        hosts, ends = await self._store.read(lambda: _hosts_that(job, wanted))
         if not hosts:
-            names = ", ".join(sorted(wanted))
-            raise EmptySelection(
-                f"job {job_id} has no host that ended so ({names}) and still exists"
-            )
+            raise EmptySelection(_none_ended(job_id, wanted, ends))
         spec = replace(
             _again(job, hosts, by.reason, self._rules), external_id=external_id, request_hash=asked
         )
@@ -331,9 +336,21 @@ def _was_aborted(state: RolloutState) -> bool:
 # -- retry -------------------------------------------------------------------------------------------
 
 
-def _hosts_that(job: Job, wanted: set[RetryOf]) -> Script[list[str]]:
-    """The hosts that ended so and were not removed since."""
+def _none_ended(job_id: str, wanted: set[RetryOf], ends: Counter[str]) -> str:
+    """Why a retry has no hosts, and which ends it may name."""
+    names = ", ".join(each for each in RetryOf if each in wanted)
+    others = {name: ends[name] for name in RetryOf if ends[name] and name not in wanted}
+    text = f"job {job_id} has no host that ended so ({names}) and still exists"
+    if not others:
+        return text
+    counts = ", ".join(f"{count} {name}" for name, count in others.items())
+    return f"{text}; others ended as {counts}: name those in only, e.g. {next(iter(others))}"
+
+
+def _hosts_that(job: Job, wanted: set[RetryOf]) -> Script[tuple[list[str], Counter[str]]]:
+    """The hosts that ended so and were not removed since, and how many hosts ended how."""
     hosts: list[str] = []
+    ends: Counter[str] = Counter()
     after = -1
     while True:
         rows = yield call(
@@ -343,11 +360,13 @@ def _hosts_that(job: Job, wanted: set[RetryOf]) -> Script[list[str]]:
         tasks = yield from tasks_of(found)
         for execution in found:
             ended = bucket(tasks[execution.task_id], execution)
-            if ended is not None and ended.value in wanted:
-                hosts.append(execution.host_id)
+            if ended is not None:
+                ends[ended.value] += 1
+                if ended.value in wanted:
+                    hosts.append(execution.host_id)
         if len(found) < PAGE:
             known = yield from host_scripts.pinned(hosts)
-            return [h for h in hosts if h in known and known[h].state is not HostState.GONE]
+            return [h for h in hosts if h in known and known[h].state is not HostState.GONE], ends
         after = found[-1].nth
 
 

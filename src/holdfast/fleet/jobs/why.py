@@ -11,6 +11,7 @@ from holdfast.core.fleet.blocks import block as rules_of_blocks
 from holdfast.core.fleet.jobs.spec import read_spec
 from holdfast.core.fleet.model import Execution, HostState, Job
 from holdfast.core.fleet.rollout.policy import place_of, size_of, wave_of
+from holdfast.core.fleet.rollout.state import RolloutState
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.core.wire import time_text
@@ -18,6 +19,7 @@ from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs.job_rows import GRANTED, rollout_of
 from holdfast.fleet.jobs.reads import ExecutionView, HostStanding, standings
 from holdfast.fleet.jobs.verdicts import read_blocks
+from holdfast.fleet.jobs.waiting import read_execution
 from holdfast.store.script import Script
 from holdfast.store.store import Store
 
@@ -67,7 +69,10 @@ def _causes(job: Job, view: ExecutionView, now: float, since: float) -> Script[l
         causes += _of_blocks(blocks.explain(host))
     if task.held_by is not None and not (causes and causes[-1].code == "block"):
         causes.append(Cause("held", f"held by {task.held_by}"))
-    causes += _of_host(execution, found.get(execution.host_id), since)
+    standing = found.get(execution.host_id)
+    causes += _of_host(execution, standing, since)
+    if standing is not None and standing.holder not in (None, execution.task_id):
+        causes.append((yield from _of_slot(execution, standing.holder)))
     if execution.away and task.held_by is None:
         causes.append(_of_turn(job))
     if task.status is Status.QUEUED and task.due_at > now:
@@ -83,7 +88,9 @@ def _of_job(job: Job, execution: Execution, task: Task) -> list[Cause]:
     rollout = rollout_of(job)
     state, policy = rollout.state, rollout.policy
     if job.approval_state not in GRANTED:
-        causes.append(Cause("approval", f"the job waits for an approval ({job.approval_state})"))
+        voters = f"`holdfast job show {job.id}` says who may give it"
+        text = f"the job waits for an approval ({job.approval_state}): {voters}"
+        causes.append(Cause("approval", text))
     if state.halt is not None:
         causes.append(
             Cause("halt", f"the job is halted by {state.halt.actor}: {state.halt.reason}")
@@ -92,14 +99,19 @@ def _of_job(job: Job, execution: Execution, task: Task) -> list[Cause]:
         return causes
     wave = wave_of(policy, job.hosts, execution.nth)
     if wave > state.wave:
-        waits = "it waits for a person to open it" if state.asked else f"wave {state.wave} is open"
-        causes.append(Cause("wave", f"the host is in wave {wave}; {waits}"))
+        causes.append(Cause("wave", f"the host is in wave {wave}; {_open_wave(job, state)}"))
     else:
         ahead = place_of(policy, job.hosts, execution.nth) - state.admitted
         window = size_of(policy.max_in_flight, job.hosts)
         text = f"{state.in_flight} of at most {window} hosts run; {max(0, ahead)} come before it"
         causes.append(Cause("window", text))
     return causes
+
+
+def _open_wave(job: Job, state: RolloutState) -> str:
+    if state.asked:
+        return f"it waits for a person to open it: `holdfast job promote {job.id}`"
+    return f"wave {state.wave} is open" if state.wave else "no wave is open yet"
 
 
 def _of_turn(job: Job) -> Cause:
@@ -134,8 +146,13 @@ def _of_host(execution: Execution, host: HostStanding | None, since: float) -> l
             else f"was last heard at {time_text(host.seen_at)}"
         )
         causes.append(Cause("host_unreachable", f"the agent of {execution.host} {seen}"))
-    if host.holder not in (None, execution.task_id):
-        causes.append(
-            Cause("host_busy", f"execution {host.holder} has the slot of {execution.host}")
-        )
     return causes
+
+
+def _of_slot(execution: Execution, holder: str) -> Script[Cause]:
+    """What has the slot of the host. Its job may be pruned."""
+    text = f"execution {holder} has the slot of {execution.host}"
+    other = yield from read_execution(holder)
+    if other is not None:
+        text += f": `holdfast job show {other.job_id}`"
+    return Cause("host_busy", text)

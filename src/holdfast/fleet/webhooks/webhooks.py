@@ -273,7 +273,7 @@ class Webhooks:
         if signed is None:
             raise BadSignature("the request has no signature: send a token, or sign it as a source")
         sources = await self._store.read(lambda: scripts.active(WebhookDirection.IN, source))
-        refusal = BadSignature("no signature of the webhook fits a secret of its source")
+        refusal = BadSignature(signature.UNSIGNED)
         missing: MissingExtra | None = None
         for candidate in sources:
             try:

@@ -200,6 +200,22 @@ def test_a_wrong_line_of_ansible_is_a_problem(text: str, line: int, message: str
     assert "ok" in named(found)
 
 
+def test_a_variable_that_is_no_label_is_one_problem_whatever_the_number_of_hosts() -> None:
+    """An inventory may have a thousand hosts in a group whose variables are templates."""
+    found = read_inventory("[web]\nw[001:900] own={{y}}\n[web:vars]\nall={{x}}\n", "ansible")
+    assert problems(found) == [
+        (2, "variable 'all' of host 'w001' and 899 more hosts is a template: it is left out"),
+        (2, "variable 'own' of host 'w001' and 899 more hosts is a template: it is left out"),
+    ]
+    assert (len(named(found)), found.more_problems) == (900, 0)
+
+
+def test_an_object_of_another_type_says_how_one_is_written() -> None:
+    found = read_inventory('{"name": "a", "labels": {"rack": 7}}', "jsonl")
+    [(line, text)] = problems(found)
+    assert (line, text[-54:]) == (1, 'write e.g. {"name": "web-01", "labels": {"rack": "7"}}')
+
+
 def test_the_list_of_ansible() -> None:
     document = {
         "_meta": {

@@ -120,7 +120,10 @@ def retry(
     /,
     *,
     only: Annotated[
-        str, Parameter(help="Which ends: failed, timeout, lost, unreachable, with commas.")
+        str,
+        Parameter(
+            help="Which ends, with commas: failed, timeout, lost, unreachable, blocked, cancelled."
+        ),
     ] = "failed,timeout,lost,unreachable",
     external_id: Annotated[str | None, Parameter(help="Your name of the new job.")] = None,
     reason: Reason = "",
@@ -129,8 +132,8 @@ def retry(
     dry_run: DryRun = False,
     common: Common = COMMON,
 ) -> int:
-    """Make a new job for the hosts of an ended one that did not succeed. Exit code 8 if it waits for an
-    approval."""
+    """Make a new job for the hosts of an ended one that failed, timed out, were lost or unreachable, or that
+    ended as --only says. Exit code 8 if it waits for an approval."""
     body = _body(reason, expect_version) | {"only": only, "external_id": external_id}
     made = of_job(common, job, "POST", "retry", body=body, project=project, dry_run=dry_run)
     if not dry_run:

@@ -58,11 +58,11 @@ def _exited(run: Run, result: AgentResult) -> RunnerCommand:
 
 def _refused(run: Run, result: AgentResult) -> Fail:
     """The agent will never run it. A command that has run in an earlier attempt ends as that one did."""
-    reason = f"refused: {result.reason}"
+    reason = result.reason or "the agent gave no reason"
     before = run.task.failure
     if before is None:
         return _failed(run, result, FailureKind.REJECTED, reason, final=True)
-    message = f"{before.message}; it was not tried again: {reason}"
+    message = f"{before.message}; it was not tried again: refused: {reason}"
     return _failed(run, result, before.kind, message, final=True)
 
 

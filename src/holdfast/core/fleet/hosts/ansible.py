@@ -230,11 +230,7 @@ def _list(tree: _Tree, lister: Lister) -> None:
     for group in (ALL, *(each for each in order if each != ALL)):
         for host in below[group]:
             groups_of[host].append(group)
-    for name, own in tree.hosts.items():
-        found: dict[str, str] = {}
-        for group in groups_of[name]:
-            found |= tree.vars.get(group, {})
-        lister.add(tree.lines[name], _entry(name, found | own, tree.lines[name], lister))
+    _add_hosts(tree, groups_of, lister)
     for group in order:
         if group not in IMPLICIT:
             lister.add_group(tree.group_lines[group], group, below[group])
@@ -253,6 +249,25 @@ def _hosts_below(tree: _Tree, order: list[str]) -> dict[str, dict[str, None]] | 
         for hosts in inner:
             below[group] |= hosts
     return below | {ALL: dict.fromkeys(tree.hosts)}
+
+
+def _add_hosts(tree: _Tree, groups_of: Mapping[str, list[str]], lister: Lister) -> None:
+    """Adds each host with its variables and those of its groups.
+
+    A variable that is no label is one problem, whatever the number of its hosts."""
+    left_out: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for name, own in tree.hosts.items():
+        found: dict[str, str] = {}
+        for group in groups_of[name]:
+            found |= tree.vars.get(group, {})
+        found |= own
+        lister.add(tree.lines[name], _entry(name, found))
+        for key, reason in _unusable(found):
+            left_out.setdefault((key, reason), []).append((tree.lines[name], name))
+    for (key, reason), hosts in left_out.items():
+        line, first = hosts[0]
+        others = f" and {len(hosts) - 1} more hosts" if len(hosts) > 1 else ""
+        lister.problem(line, f"variable '{key}' of host '{first}'{others} {reason}")
 
 
 def _ordered(tree: _Tree, lister: Lister) -> list[str]:
@@ -282,20 +297,23 @@ def _ordered(tree: _Tree, lister: Lister) -> list[str]:
     return sorted(depths, key=lambda group: (depths[group], group))
 
 
-def _entry(name: str, found: Mapping[str, str], line: int, lister: Lister) -> HostEntry:
-    labels = {}
+def _unusable(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The variables that are no labels, and why."""
     for key, value in found.items():
         if key.startswith(OWN):
             continue
         if "{{" in value:
-            lister.problem(line, f"variable '{key}' of host '{name}' is a template: it is left out")
+            yield key, "is a template: it is left out"
             continue
         try:
             check_labels({key: value})
         except InvalidInput as error:
-            lister.problem(line, f"variable '{key}' of host '{name}' is left out: {error}")
-        else:
-            labels[key] = value
+            yield key, f"is left out: {error}"
+
+
+def _entry(name: str, found: Mapping[str, str]) -> HostEntry:
+    unusable = {key for key, _ in _unusable(found)}
+    labels = {k: v for k, v in found.items() if not k.startswith(OWN) and k not in unusable}
     connection = found.get("ansible_connection", "")
     return HostEntry(
         name=name, driver=_DRIVERS.get(connection), address=_address(found), labels=labels

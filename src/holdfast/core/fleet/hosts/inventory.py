@@ -29,6 +29,7 @@ from holdfast.errors import InvalidInput
 
 _FIELDS: Final = ("address", "driver", "state")
 _YAML: Final = ("yaml", "yml", "ansible-yaml")
+OBJECT: Final = 'write e.g. {"name": "web-01", "labels": {"rack": "7"}}'
 _json: Final = msgspec.json.Decoder(HostEntry)
 
 
@@ -57,6 +58,8 @@ def _read_jsonl(text: str, lister: Lister) -> None:
     for number, line in _lines(text):
         try:
             entry = _json.decode(line)
+        except msgspec.ValidationError as error:
+            lister.problem(number, f"{error}; {OBJECT}")
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
             lister.problem(number, f"{error}")
         else:

@@ -43,6 +43,10 @@ KEY_BYTES_MAX: Final = 64
 TOLERANCE_SECONDS: Final = 300.0
 SIGNATURES_MAX: Final = 10
 ID_CHARS_MAX: Final = 200
+UNSIGNED: Final = (
+    "no signature of the webhook fits a secret of its source: check the name of the source in the path and "
+    "its secret, and sign id.timestamp.body with the body as it is sent, byte for byte"
+)
 SYMMETRIC: Final = "v1"
 ASYMMETRIC: Final = "v1a"
 _TIMESTAMP: Final = re.compile(r"[0-9]{1,12}")
@@ -204,10 +208,10 @@ def verify(
         elif version == ASYMMETRIC:
             is_valid |= _fits(text, content, verifiers)
     if not is_valid:
-        raise BadSignature("no signature of the webhook fits a secret of its source")
+        raise BadSignature(UNSIGNED)
     late = now - signed.timestamp
     if abs(late) > tolerance_seconds:
-        what = "old" if late > 0 else "far in the future"
+        what = "old" if late > 0 else "in the future"
         raise BadSignature(
             f"the time of the webhook is {abs(late):.0f} s {what}: at most {tolerance_seconds:g} s are "
             "accepted; check the clocks"

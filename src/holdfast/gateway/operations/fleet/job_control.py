@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.core.fleet.rollout.policy import Amount, BudgetName
 from holdfast.core.rights import Operation
-from holdfast.fleet.jobs.control import AbortMode, Ordered, RetryOf, RolloutChange
+from holdfast.fleet.jobs.control import BAD_ENDS, AbortMode, Ordered, RolloutChange
 from holdfast.fleet.views import jobs as views
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.fleet.jobs import job_answer, new_job_by, readable, token_owners
@@ -43,7 +43,7 @@ class JobChange(OrderBody, frozen=True, kw_only=True, forbid_unknown_fields=True
 class RetryBody(OrderBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which ends are tried again: names with commas between them, or a list."""
 
-    only: str | list[str] = ",".join(RetryOf)
+    only: str | list[str] = ",".join(BAD_ENDS)
     external_id: str | None = None
 
 

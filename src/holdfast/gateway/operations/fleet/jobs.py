@@ -323,7 +323,9 @@ async def readable_execution(
     if view is None or view.execution.job_id != job.id or own not in (None, view.execution.host_id):
         error = missing("execution", execution_id)
         if own is None:
-            error.args = (f"job {job_id} has no host and no execution '{execution_id}'",)
+            error.args = (
+                f"job {job_id} has no host and no execution '{execution_id}': see the executions of the job",
+            )
         raise error
     return job, view
 
