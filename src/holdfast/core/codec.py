@@ -17,7 +17,7 @@ Json: TypeAlias = Any
 """A JSON value: None, bool, number, string, list or dict."""
 DEPTH_MAX: Final = 32
 """How deep a value of a caller may be nested: a payload, a result, a checkpoint. Every reader can read it."""
-_READ: Final = (str, int, float, type(None), dict, list, tuple)
+_READ: Final = (str, int, float, type(None), dict, list, tuple, msgspec.Raw)
 """What needs no conversion to be looked at."""
 _BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 

@@ -1,23 +1,28 @@
 """Group commit: items that wait at the same time are written together.
 
-Promises: each caller gets the answer to its item. No item waits for a timer: the first one is written at
-once, and those that arrive meanwhile form the next batch. Callers that put one item after the other stay
-together: those that return at once after a batch are all in the next one. Never: more than `size` items in a
-batch.
+Promises: each caller gets the answer to its item; one that is refused does not fail the others. No item
+waits for a timer: the first one is written at once, and those that arrive meanwhile form the next batch.
+Callers that put one item after the other stay together: those that return at once after a batch are all in
+the next one. Never: more than `size` items in a batch.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from holdfast.core.errors import Forbidden
+from holdfast.errors import Conflict, InvalidInput, NotFound, NotSupported, QueueFull
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 WriteOne: TypeAlias = Callable[[Item], Awaitable[Answer]]
 """Writes a single item."""
 WriteMany: TypeAlias = Callable[[list[Item]], Awaitable[list[Answer]]]
-"""Writes a batch. Returns an answer for each item, in order."""
+"""Writes a batch, or nothing. Returns an answer for each item, in order."""
+REFUSALS: Final = (InvalidInput, Conflict, NotFound, NotSupported, QueueFull, Forbidden)
+"""Errors about an item. The batch has changed nothing, and others in it may be fine."""
 
 
 class Batcher(Generic[Item, Answer]):
@@ -58,16 +63,32 @@ class Batcher(Generic[Item, Answer]):
 
     async def _send(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:
-            answers = await self._many([item for item, _ in batch])
-        except Exception as error:
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(error)
-        else:
-            for (_, future), answer in zip(batch, answers, strict=True):
-                if not future.done():
-                    future.set_result(answer)
+            await self._write(batch)
         finally:
             # After the callers of this batch, which run in the next turn of the event loop. Without this turn
             # the few items that wait now would be a batch, and so would those of the many callers after it.
             asyncio.get_running_loop().call_soon(self._next)
+
+    async def _write(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
+        """Writes a batch. If one is refused, the halves go apart, until the refused items are alone."""
+        try:
+            answers = await self._many([item for item, _ in batch])
+        except REFUSALS as error:
+            if len(batch) > 1:
+                half = len(batch) // 2
+                await self._write(batch[:half])
+                await self._write(batch[half:])
+            else:
+                _fail(batch, error)
+        except Exception as error:
+            _fail(batch, error)
+        else:
+            for (_, future), answer in zip(batch, answers, strict=True):
+                if not future.done():
+                    future.set_result(answer)
+
+
+def _fail(batch: list[tuple[Item, asyncio.Future[Answer]]], error: Exception) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(error)

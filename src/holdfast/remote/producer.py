@@ -72,7 +72,7 @@ class RemoteProducer:
         batcher = self._batchers.get(loop)
         if batcher is None:
             kept = {one: each for one, each in self._batchers.items() if not one.is_closed()}
-            batcher = Batcher(self._insert_one, self._insert_alike, GROUP_MAX)
+            batcher = Batcher(self._insert_one, self._insert_many, GROUP_MAX)
             self._batchers = {**kept, loop: batcher}
         return batcher.put(body)
 
@@ -222,15 +222,6 @@ class RemoteProducer:
         task = answer["task"]
         inserted = Inserted(task["id"], Status(task["status"]), answer["created"])
         return inserted, Pressure(answer["pressure"])
-
-    async def _insert_alike(self, bodies: list[dict[str, Any]]) -> list[Answered]:
-        """Tasks of several callers. One that is refused must not fail the others: then each goes alone."""
-        try:
-            return await self._insert_many(bodies)
-        except InvalidInput:
-            if len(bodies) == 1:
-                raise
-            return [await self._insert_one(body) for body in bodies]
 
     async def _insert_many(self, bodies: list[dict[str, Any]]) -> list[Answered]:
         answer = (await self._http.call("POST", path_of("tasks", "batch"), {"tasks": bodies})).body

@@ -169,6 +169,22 @@ async def test_limits_hold_and_many_tasks_end(gateway: Server) -> None:
         assert await queue.get_queue_size() == 0
 
 
+async def test_a_refused_enqueue_does_not_fail_those_of_other_callers(gateway: Server) -> None:
+    """They share a request."""
+    async with queue_with_handlers(gateway.address) as queue:
+        await queue.enqueue("add", {"a": 1, "b": 2}, id="mine")
+        asked: list[Any] = [queue.enqueue("add", {"a": n, "b": 0}) for n in range(8)]
+        asked.insert(2, queue.enqueue("add", {"a": 2, "b": 2}, id="mine"))
+        asked.insert(5, queue.enqueue("no-such-type", {}))
+        asked.insert(6, queue.enqueue("add", {"a": 1, "b": 2}, depends_on=["none"]))
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        refused = [type(each).__name__ for each in answers if isinstance(each, Exception)]
+        assert refused == ["DuplicateTask", "UnknownType", "UnknownDependency"]
+        made = [each for each in answers if not isinstance(each, BaseException)]
+        assert [await each.result(SECONDS) for each in made] == list(range(8))
+        assert (await queue.get_stats()).completed == 9
+
+
 async def test_a_process_of_the_command_line_runs_tasks(gateway: Server, tmp_path: Path) -> None:
     queue = queue_with_handlers(gateway.address)
     async with worker(tmp_path, gateway.address, await gateway.joining()) as process:

@@ -101,6 +101,7 @@ def test_nan_inside_of_other_values_is_refused(bad: float) -> None:
         with pytest.raises(ValueError, match="not a JSON number"):
             codec.dumps(value)
     assert codec.dumps({"a": Point(None), "b": {None}}) == '{"a":{"x":null},"b":[null]}'
+    assert codec.dumps([None, msgspec.Raw(b"1")]) == "[null,1]"
 
 
 def test_json_in_json_is_written_as_it_is() -> None:

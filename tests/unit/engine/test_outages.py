@@ -12,7 +12,7 @@ from holdfast import Status, Task, TaskQueue
 from holdfast.bus.local import LocalBus
 from holdfast.clock import VirtualClock
 from holdfast.engine.loop import OUTAGE_SECONDS, Loop
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import DuplicateTask, StoreUnavailable
 from holdfast.queue.batcher import Batcher
 from holdfast.testing import harness
 
@@ -150,6 +150,25 @@ async def test_a_failed_batch_raises_only_for_its_callers() -> None:
     assert failed == [False, True, True, False, False, False]
     assert [answers[0], *answers[3:]] == [0, 3, 4, 5]
     assert await batcher.put(8) == 8
+
+
+@pytest.mark.parametrize("wrong", [set(), {5}, {1, 2, 8}, set(range(1, 9))])
+async def test_a_refused_item_does_not_fail_the_others(wrong: set[int]) -> None:
+    """A batch is written whole or not at all."""
+    written: list[int] = []
+
+    async def flush(items: list[int]) -> list[int]:
+        await asyncio.sleep(0)
+        if found := wrong.intersection(items):
+            raise DuplicateTask(f"item {min(found)}")
+        written.extend(items)
+        return items
+
+    batcher: Batcher[int, int] = Batcher(one_of(flush), flush, 100)
+    answers = await asyncio.gather(*(batcher.put(n) for n in range(9)), return_exceptions=True)
+    assert written == [n for n in range(9) if n not in wrong]
+    for n, answer in enumerate(answers):
+        assert str(answer) == (f"item {n}" if n in wrong else str(n))
 
 
 @pytest.mark.parametrize("turns", range(6))
