@@ -116,11 +116,12 @@ def test_code_without_an_event_loop(shared_url: str) -> None:
     others = queue.sync.enqueue_many([greeting.request("bob"), greeting.request("eve")])
     assert queue.sync.get_queue_size() == 3
     assert queue.sync.cancel(others[1], reason="enough").status is Status.ABORTED
+    assert greeting.options(delay=60).enqueue_sync("late").cancel().status is Status.ABORTED
     queue.sync.pause_queue(reason="test")
     assert [view.is_paused for view in queue.sync.get_queues()] == [True]
     queue.sync.resume_queue()
     kinds = [event.kind for event in queue.sync.events(follow=False)]
-    assert kinds.count("task.enqueued") == 3
+    assert kinds.count("task.enqueued") == 4
     found: list[str] = []
 
     def work() -> None:

@@ -19,6 +19,8 @@ async def in_loop(ctx: Context, name: str) -> list[str]:
     first = await ctx.enqueue(greet, name, mark="?")
     second = await ctx.enqueue("greet", {"name": name}, depends_on=[first], priority="high")
     third = await ctx.enqueue(greet.options(priority=Priority.LOW, depends_on=[first]), name)
+    later = await ctx.enqueue(greet.options(delay=600), name)
+    assert (await later.cancel(actor="ann", reason="not needed")).status == "aborted"
     return [first.id, second.id, third.id]
 
 
@@ -28,6 +30,8 @@ def followed(ctx: BlockingContext, name: str) -> list[str]:
     third = ctx.enqueue(greet.options(priority=Priority.LOW, depends_on=[first]), name)
     assert first.result(30) == f"hello {name}?"
     assert (first.created, first.get().status) == (True, "completed")
+    later = ctx.enqueue(greet.options(delay=600), name)
+    assert later.cancel(actor="ann", reason="not needed").status == "aborted"
     return [first.id, second.id, third.id]
 
 

@@ -22,7 +22,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class BlockingSource(Protocol):
-    """The reads that a handle needs."""
+    """The calls that a handle needs."""
 
     def get(self, task_id: str) -> Task:
         """Returns the task. Raises NotFound if it does not exist."""
@@ -32,10 +32,14 @@ class BlockingSource(Protocol):
         """Returns the task when it has ended."""
         ...
 
+    def cancel_task(self, task_id: str, *, actor: str, reason: str) -> Task:
+        """Aborts the task and cancels its running handler."""
+        ...
+
 
 class BlockingTaskHandle(str, Generic[R_co]):
-    """The id of a task, as a `str` with methods that read the task and wait for it. `R_co` is the type of
-    the result."""
+    """The id of a task, as a `str` with methods that read the task, wait for it and cancel it. `R_co` is the
+    type of the result."""
 
     __slots__ = ("declared", "inserted", "pressure", "source")
     source: BlockingSource
@@ -93,6 +97,11 @@ class BlockingTaskHandle(str, Generic[R_co]):
             raise TaskFailed(no_result(task), task)
         result: R_co = read_result(task, self.declared)
         return result
+
+    def cancel(self, *, actor: str = "api", reason: str = "") -> Task:
+        """Aborts the task and cancels its running handler. Raises IllegalTransition if it has completed or
+        was aborted."""
+        return self.source.cancel_task(self.id, actor=actor, reason=reason)
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         """Another process gets the id: a handle belongs to its queue."""

@@ -49,6 +49,9 @@ class _NoSource:
     async def wait(self, task_id: str, timeout: float | None = None) -> NoReturn:
         raise NotRunning("this engine has no queue to read tasks from")
 
+    async def cancel_task(self, task_id: str, *, actor: str, reason: str) -> NoReturn:
+        raise NotRunning("this engine has no queue to cancel tasks of")
+
 
 async def _no_queue(_: Mapping[str, Any]) -> NoReturn:
     raise NotRunning("this engine has no queue to enqueue into")
@@ -76,7 +79,7 @@ def request_of(task: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> T
 
 
 class BlockingReads:
-    """Reads tasks for callers that block. `wait` runs an awaitable elsewhere and waits for it."""
+    """Reads and cancels tasks for callers that block. `wait` runs an awaitable elsewhere and waits for it."""
 
     def __init__(
         self, wait: Callable[[Callable[[], Awaitable[Task]]], Task], source: Source
@@ -89,6 +92,9 @@ class BlockingReads:
 
     def wait(self, task_id: str, timeout: float | None = None) -> Task:
         return self._wait(lambda: self.source.wait(task_id, timeout))
+
+    def cancel_task(self, task_id: str, *, actor: str, reason: str) -> Task:
+        return self._wait(lambda: self.source.cancel_task(task_id, actor=actor, reason=reason))
 
 
 def blocking(

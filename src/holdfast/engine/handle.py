@@ -19,7 +19,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Source(Protocol):
-    """The reads that a handle needs."""
+    """The calls that a handle needs."""
 
     async def get(self, task_id: str) -> Task:
         """Returns the task. Raises NotFound if it does not exist."""
@@ -27,6 +27,10 @@ class Source(Protocol):
 
     async def wait(self, task_id: str, timeout: float | None = None) -> Task:
         """Returns the task when it has ended."""
+        ...
+
+    async def cancel_task(self, task_id: str, *, actor: str, reason: str) -> Task:
+        """Aborts the task and cancels its running handler."""
         ...
 
 
@@ -50,8 +54,8 @@ def read_result(task: Task, declared: Declared | None) -> Any:
 
 
 class TaskHandle(str, Generic[R_co]):
-    """The id of a task, as a `str` with methods that read the task and wait for it. `R_co` is the type of
-    the result."""
+    """The id of a task, as a `str` with methods that read the task, wait for it and cancel it. `R_co` is the
+    type of the result."""
 
     __slots__ = ("declared", "inserted", "pressure", "source")
     source: Source
@@ -109,6 +113,11 @@ class TaskHandle(str, Generic[R_co]):
             raise TaskFailed(no_result(task), task)
         result: R_co = read_result(task, self.declared)
         return result
+
+    async def cancel(self, *, actor: str = "api", reason: str = "") -> Task:
+        """Aborts the task and cancels its running handler. Raises IllegalTransition if it has completed or
+        was aborted."""
+        return await self.source.cancel_task(self.id, actor=actor, reason=reason)
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         """Another process gets the id: a handle belongs to its queue."""

@@ -65,7 +65,7 @@ def portable_request(request: TaskRequest[Any]) -> dict[str, Any]:
 
 
 class PipeReads:
-    """Reads tasks through the parent process."""
+    """Reads and cancels tasks through the parent process."""
 
     def __init__(self, ask: Callable[[str, object], Any]) -> None:
         self._ask = ask
@@ -76,6 +76,10 @@ class PipeReads:
 
     def wait(self, task_id: str, timeout: float | None = None) -> Task:
         task: Task = self._ask("wait_task", (task_id, timeout))
+        return task
+
+    def cancel_task(self, task_id: str, *, actor: str, reason: str) -> Task:
+        task: Task = self._ask("cancel_task", (task_id, actor, reason))
         return task
 
 

@@ -29,11 +29,13 @@ from holdfast.core.command import Cancel, Snooze
 from holdfast.core.failure import formatted, message_of
 from holdfast.core.steps import settled
 from holdfast.core.submit import RESULT_BYTES_MAX
+from holdfast.core.task import Task
 from holdfast.engine import boot, process_wire as wire
 from holdfast.engine.arguments import ArgumentsRefused, declared_result
 from holdfast.engine.around import ImportPath, through
 from holdfast.engine.context import Context
 from holdfast.engine.declared import Declared, Misfit
+from holdfast.engine.handle import Source
 from holdfast.engine.handlers import Handler, Reject, import_path
 from holdfast.engine.parameters import Parameters, call_with_arguments, parameters_of
 from holdfast.engine.pipe_context import PipeContext, plain_value
@@ -268,6 +270,18 @@ async def _served(kind: str, value: Any, context: Context) -> tuple[str, object]
         return "raise", wire.portable(error)
 
 
+async def _of_task(kind: str, value: Any, source: Source) -> Task:
+    """The call of a handle."""
+    match kind:
+        case "get_task":
+            return await source.get(value)
+        case "wait_task":
+            return await source.wait(*value)
+        case _:
+            task_id, actor, reason = value
+            return await source.cancel_task(task_id, actor=actor, reason=reason)
+
+
 async def _serve(kind: str, value: Any, context: Context) -> object:
     match kind:
         case "progress":
@@ -289,10 +303,8 @@ async def _serve(kind: str, value: Any, context: Context) -> object:
         case "enqueue":
             handle = await context.enqueue(value.pop("type"), value.pop("payload"), **value)
             return handle.inserted, handle.pressure
-        case "get_task":
-            return await context.source.get(value)
-        case "wait_task":
-            return await context.source.wait(*value)
+        case "get_task" | "wait_task" | "cancel_task":
+            return await _of_task(kind, value, context.source)
         case "step_request":
             return context.step_request(*value)
         case "step":

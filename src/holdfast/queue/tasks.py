@@ -182,6 +182,10 @@ class Tasks:
         """Aborts the task. A running handler is cancelled."""
         return await self.apply(task_id, Abort(by.actor, by.reason), by)
 
+    async def cancel_task(self, task_id: str, *, actor: str, reason: str) -> Task:
+        """As `cancel`, for the handle of a task."""
+        return await self.cancel(task_id, By(actor, reason))
+
     async def pause(self, task_id: str, by: By) -> Task:
         """Stops the running task until it is resumed. The interrupted attempt does not count."""
         return await self.apply(task_id, Pause(by.actor, by.reason), by)

@@ -118,6 +118,10 @@ class RemoteTasks:
         """Aborts the task. A running handler is cancelled."""
         return await self._intervene(task_id, InterventionType.ABORT, by)
 
+    async def cancel_task(self, task_id: str, *, actor: str, reason: str) -> Task:
+        """As `cancel`, for the handle of a task. The actor is the principal of the token."""
+        return await self.cancel(task_id, By(actor, reason))
+
     async def pause(self, task_id: str, by: By) -> Task:
         return await self._intervene(task_id, InterventionType.PAUSE, by)
 

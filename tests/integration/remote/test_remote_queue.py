@@ -205,7 +205,7 @@ async def test_operators_calls(sqlite_gateway: Server) -> None:
         assert (await queue.why(waiting)).status is Status.QUEUED
         edited = await queue.edit_task(waiting, {"a": 5}, merge=True)
         assert edited.payload == {"a": 5, "b": 1}
-        assert (await queue.cancel(waiting, reason="no")).status is Status.ABORTED
+        assert (await waiting.cancel(reason="no")).status is Status.ABORTED
         with pytest.raises(IllegalTransition):
             await queue.cancel(waiting)
         assert await queue.get_task("missing") is None
