@@ -146,22 +146,21 @@ def _deltas(j: _Judge) -> Iterator[Bar]:
 def _drains(j: _Judge) -> Iterator[Bar]:
     pg, lite = j.drain("holdfast-pg"), j.drain("holdfast-sqlite")
     fastest, fastest_rate = j.best(_peers("redis"), j.drain)
-    yield _ratio("drain, PostgreSQL", "PgQueuer tuned", pg, j.drain("pgqueuer"), 2)
+    yield _ratio("drain, PostgreSQL", "PgQueuer tuned", pg, j.drain("pgqueuer"), 3)
     yield _ratio("drain, PostgreSQL", f"fastest Redis peer ({fastest})", pg, fastest_rate, 1.5)
-    yield _ratio("drain, PostgreSQL", "asyncpg batch floor", pg, j.drain("floor-pg"), 0.4)
+    yield _ratio("drain, PostgreSQL", "asyncpg loop, batches of 400", pg, j.drain("floor-pg"), 0.65)
     yield _ratio("drain, SQLite FULL", "Huey on SQLite", lite, j.drain("huey-sqlite"), 10)
-    yield _ratio("drain, SQLite FULL", "SQLite batch floor", lite, j.drain("floor-sqlite"), 0.2)
 
 
 def _enqueues(j: _Judge) -> Iterator[Bar]:
     one, many = "enqueue one by one", "enqueue, 64 callers"
     pg, lite = j.rate("enqueue", "holdfast-pg"), j.rate("enqueue", "holdfast-sqlite")
     yield _ratio(f"{one}, PostgreSQL", "asyncpg insert", pg, j.rate("enqueue", "floor-pg"), 0.8)
-    yield _ratio(f"{one}, SQLite", "bare commits", lite, j.rate("enqueue", "floor-sqlite"), 0.6)
-    yield _ratio(f"{many}, PostgreSQL", "one caller", j.rate("enqueue64", "holdfast-pg"), pg, 5)
-    yield _ratio(f"{many}, SQLite", "one caller", j.rate("enqueue64", "holdfast-sqlite"), lite, 8)
+    yield _ratio(f"{one}, SQLite", "bare commits", lite, j.rate("enqueue", "floor-sqlite"), 0.7)
+    yield _ratio(f"{many}, PostgreSQL", "one caller", j.rate("enqueue64", "holdfast-pg"), pg, 20)
+    yield _ratio(f"{many}, SQLite", "one caller", j.rate("enqueue64", "holdfast-sqlite"), lite, 9)
     bulk, pgq = j.rate("bulk", "holdfast-pg"), j.rate("bulk", "pgqueuer")
-    yield _ratio("bulk enqueue, PostgreSQL", "PgQueuer", bulk, pgq, 1.5)
+    yield _ratio("bulk enqueue, PostgreSQL", "PgQueuer", bulk, pgq, 2)
 
 
 def _latencies(j: _Judge) -> Iterator[Bar]:
@@ -183,7 +182,7 @@ def _latencies(j: _Judge) -> Iterator[Bar]:
     apart = j.results.median("latency2", "holdfast-sqlite", "p50")
     yield _at_most("pick-up p50, SQLite, two processes", apart, 3.0, "ms")
     for name, store in (("holdfast-pg", "PostgreSQL"), ("holdfast-sqlite", "SQLite")):
-        yield _at_most(f"idle worker, {store}", j.results.median("idle", name, "cpu"), 0.5, "% CPU")
+        yield _at_most(f"idle worker, {store}", j.results.median("idle", name, "cpu"), 0.2, "% CPU")
     lite = j.results.median("latency", "holdfast-sqlite", "p50")
     yield _at_most("pick-up p50, SQLite in process", lite, 1.0, "ms")
 

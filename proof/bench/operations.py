@@ -9,9 +9,10 @@ import inspect
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 
+from proof.bench import pickup
 from proof.bench.probe import Reader
 from proof.lab.processes import WorkerTree
 from proof.lab.subject import probe_folder, settle
@@ -112,9 +113,12 @@ async def cpu_scaling(subject: QueueSubject, n: int, limit: float = 120) -> Resu
     return {"one": one["rate"], "two": two["rate"], "ratio": two["rate"] / one["rate"]}
 
 
-async def latency(subject: QueueSubject, n: int, interval: float, *, apart: bool = False) -> Result:
+async def latency(
+    subject: QueueSubject, n: int, interval: float, *, apart: bool = False
+) -> dict[str, Any]:
     """Idle worker, a task every ``interval`` seconds: from before the enqueue to the handler. ``apart``:
-    in another process, even if the subject prefers one process."""
+    in another process, even if the subject prefers one process. With all samples: ms, ms of them in the
+    enqueue, ms of CPU stolen."""
     reader = Reader(probe_folder())
     reader.clear()
     tree = None
@@ -124,22 +128,25 @@ async def latency(subject: QueueSubject, n: int, interval: float, *, apart: bool
         tree = workers(subject, 1)
         tree.go()
     try:
+        sent = []
         for number in range(n + WARM_UP):
-            await settle(subject.enqueue("stamp", time.monotonic_ns()))
+            stolen, at = pickup.stolen_ms(pickup.STAT.read_text()), time.monotonic_ns()
+            await settle(subject.enqueue("stamp", at))
+            acknowledged_at = time.monotonic_ns()
             await asyncio.sleep(interval)
+            stolen = pickup.stolen_ms(pickup.STAT.read_text()) - stolen
+            sent.append(pickup.Sent(at, acknowledged_at, stolen))
             if number < WARM_UP:
                 warm = number + 1
                 await until(lambda warm=warm: reader.count() >= warm, 30, "the worker")  # type: ignore[misc]
         await until(lambda: reader.count() >= n + WARM_UP, 30, "the last task")
-        values = sorted(hit.value / 1e6 for hit in reader.hits()[WARM_UP:])
+        found = pickup.samples(sent, reader.hits())[WARM_UP:]
     finally:
         if tree is None:
             await settle(subject.stop_embedded())
         else:
             tree.kill()
-    assert len(values) == n, f"{len(values)} of {n} tasks ran"
-    at = [values[min(n - 1, int(n * share))] for share in (0.5, 0.95, 0.99)]
-    return {"p50": at[0], "p95": at[1], "p99": at[2]}
+    return pickup.figures(found) | {"samples": [list(astuple(sample)) for sample in found]}
 
 
 async def idle(subject: QueueSubject, seconds: float) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import time
@@ -145,6 +146,10 @@ class Runner:
                 if waiting := request.pop("fill", 0):
                     session.call({"op": "depth_fill", "waiting": waiting}, CALL_LIMIT)
                     self.stores.rest(url)
-                return session.call(request, CALL_LIMIT)
+                measured = session.call(request, CALL_LIMIT)
+                if samples := measured.pop("samples", None):
+                    with log.with_suffix(".samples.jsonl").open("a") as file:
+                        file.write(json.dumps(samples) + "\n")
+                return measured
         finally:
             self.stores.drop(url)

@@ -67,6 +67,16 @@ RATE = Metric("rate", "tasks/s")
 DRAIN = (RATE, Metric("settled_rate", "settled/s"), Metric("from_go_rate", "from start/s"),
          Metric("worker_cpu", "worker CPU %"))  # fmt: skip
 
+PICK_UP = (
+    Metric("p50", "p50", 2),
+    Metric("p95", "p95", 2),
+    Metric("p99", "p99", 2),
+    Metric("p99_calm", "p99 without steal", 2),
+    Metric("slow_enqueue", "enqueue, % of slowest"),
+    Metric("slow_stolen", "slowest with steal, %"),
+    Metric("stolen", "stolen CPU, ms"),
+)
+
 FLEET = (Metric("seconds", "s until all have ended", 2), Metric("cpu", "server CPU us/host"))
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -85,12 +95,11 @@ SCENARIOS: tuple[Scenario, ...] = (
              quick_divisor=2),
     Scenario("latency", "Pick-up latency, idle worker, one task every 50 ms (ms)", "latency",
              lambda s: s.latency, lambda _, n, __: {"n": n, "interval": 0.05},
-             (Metric("p50", "p50", 2), Metric("p95", "p95", 2), Metric("p99", "p99", 2)),
-             quick_divisor=3, rising=False),
+             PICK_UP, quick_divisor=3, rising=False),
     Scenario("latency2", "Pick-up latency, idle worker in another process (ms)", "latency",
              lambda s: s.latency if s.role == "holdfast" else 0,
              lambda _, n, __: {"n": n, "interval": 0.05, "apart": True},
-             (Metric("p50", "p50", 2), Metric("p95", "p95", 2), Metric("p99", "p99", 2)),
+             PICK_UP,
              quick_divisor=3, rising=False),
     Scenario("idle", "An idle worker process, settled for five seconds", "idle",
              lambda s: IDLE_SECONDS if s.latency else 0, lambda _, n, __: {"seconds": n},

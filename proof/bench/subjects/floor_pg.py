@@ -15,7 +15,8 @@ from proof.bench.probe import run_async as handle
 from proof.bench.subject import QueueSubject
 from proof.lab.subject import main, run_async
 
-BATCH = 100
+BATCH = 400
+"""As many as Holdfast claims at once."""
 BULK = 1_000
 SCHEMA = """
 create table job (id bigint generated always as identity primary key, kind text not null,
@@ -35,7 +36,7 @@ MARK = "update job set state = 2 where id = any($1::bigint[])"
 
 
 class PostgresFloor(QueueSubject):
-    """Insert; claim 100 with SKIP LOCKED; mark 100 in one statement."""
+    """Insert; claim 400 with SKIP LOCKED; mark 400 in one statement."""
 
     settles = True
 

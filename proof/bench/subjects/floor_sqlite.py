@@ -15,7 +15,8 @@ from proof.bench.probe import run
 from proof.bench.subject import QueueSubject
 from proof.lab.subject import main
 
-BATCH = 100
+BATCH = 400
+"""As many as Holdfast claims at once."""
 BULK = 1_000
 SCHEMA = """
 create table if not exists job (id integer primary key, kind text not null, arg integer not null,
@@ -37,7 +38,7 @@ def connect(path: str) -> apsw.Connection:
 
 
 class SqliteFloor(QueueSubject):
-    """Insert; claim 100; mark 100; one commit each."""
+    """Insert; claim 400; mark 400; one commit each."""
 
     settles = True
 
