@@ -15,6 +15,7 @@ from holdfast.store.store import Store
 from tests.conformance.fleet.agent_support import enrol, make_agents
 from tests.conformance.fleet.job_support import FleetBench
 from tests.conformance.fleet.support import BY, PROJECT
+from tests.conformance.fleet.test_statement_counts import Counted
 
 WAYS: dict[str, dict[str, Any]] = {
     "name": {"hosts": ["web-1"]},
@@ -57,6 +58,33 @@ async def test_a_block_about_facts_is_named_and_counts(store: Store, way: str) -
     await fleet.plan(made.job.id)
     assert [excluded.host for excluded in made.excluded] == ["web-1"]
     assert await fleet.outcomes(made.job.id) == {"blocked": 1}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_block_about_a_group_by_facts_counts(store: Store, way: str) -> None:
+    fleet = await site(store, FleetRules())
+    await Groups(store).add(PROJECT, "prod", "fact.env=prod", BY)
+    made = await fleet.create(command_type="noop", **WAYS[way])
+    await Blocks(store).add(PROJECT, NewBlock(selector="@prod", reason="freeze"), BY)
+    await fleet.plan(made.job.id)
+    assert await fleet.outcomes(made.job.id) == {"blocked": 1}
+
+
+async def test_facts_are_not_read_unless_a_rule_asks_for_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be most of what the store has of hosts."""
+    fleet = await site(store, FleetRules())
+    await Blocks(store).add(PROJECT, NewBlock(selector="role=db", reason="freeze"), BY)
+    counted = Counted(store, monkeypatch)
+    made = await fleet.create(selector="role=web")
+    await fleet.plan(made.job.id)
+    assert await fleet.statuses(made.job.id) == {"queued": 1}
+    read = {name for name in counted.names if name.startswith("holdfast.fleet:") and "host" in name}
+    assert read == {
+        "holdfast.fleet:hosts_without_facts",
+        "holdfast.fleet:get_hosts_without_facts",
+    }
 
 
 async def test_a_rule_about_a_group_that_the_project_has_not_is_about_all_hosts(

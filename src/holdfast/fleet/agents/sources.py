@@ -18,7 +18,7 @@ from holdfast.core.fleet.agents.offer_rules import BlockVerdict
 from holdfast.core.fleet.agents.wire import AgentBlock, reason_of
 from holdfast.core.fleet.blocks import block as rules
 from holdfast.core.fleet.commands.secrets import redacted
-from holdfast.core.fleet.hosts.selector_parse import Selector
+from holdfast.core.fleet.hosts.selector_parse import Selector, may_ask_facts
 from holdfast.core.fleet.jobs.spec import (
     JobSpec,
     argv_of,
@@ -136,8 +136,7 @@ class StoredBlocks:
         if not any(blocks.values()):
             return lambda run: None
         ids = sorted({run.execution.host_id for run in runs if blocks[run.task.project]})
-        hosts = yield from host_scripts.pinned(ids)
-        about = _about(blocks, hosts.values(), (yield from _groups(blocks)))
+        about = yield from _about_hosts(blocks, ids)
 
         def verdict(run: Run) -> Block | None:
             command_type = run.job.command.command_type
@@ -158,8 +157,7 @@ class StoredBlocks:
         blocks = yield from self._read(set(agents.values()), epochs)
         about: dict[str, list[Block]] = {}
         if any(blocks.values()):
-            hosts = yield from host_scripts.pinned(sorted(agents))
-            about = _about(blocks, hosts.values(), (yield from _groups(blocks)))
+            about = yield from _about_hosts(blocks, sorted(agents))
         return {
             host_id: [
                 _shown(block, now)
@@ -184,6 +182,15 @@ class StoredBlocks:
                 self._known[project] = known
             found[project] = known[1]
         return found
+
+
+def _about_hosts(
+    blocks: Mapping[str, Sequence[Block]], ids: Sequence[str]
+) -> Script[dict[str, list[Block]]]:
+    """The blocks about each of these hosts."""
+    with_facts = any(may_ask_facts(block.selector) for some in blocks.values() for block in some)
+    hosts = yield from host_scripts.pinned(ids, with_facts=with_facts)
+    return _about(blocks, hosts.values(), (yield from _groups(blocks)))
 
 
 def _about(

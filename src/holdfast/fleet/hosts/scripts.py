@@ -227,12 +227,16 @@ def lock(ids: Iterable[str]) -> Script[list[Host]]:
     return HOSTS.read_all((yield call(own("lock_hosts"), ids=sorted(ids))))
 
 
-def pinned(ids: Sequence[str]) -> Script[dict[str, Host]]:
+def pinned(ids: Sequence[str], *, with_facts: bool = True) -> Script[dict[str, Host]]:
     """The hosts of these ids, those that were removed too."""
     found: list[Host] = []
     for start in range(0, len(ids), IDS_PAGE):
         some = list(ids[start : start + IDS_PAGE])
-        found += HOSTS.read_all((yield call(own("get_hosts"), ids=some)))
+        if with_facts:
+            rows = yield call(own("get_hosts"), ids=some)
+        else:
+            rows = yield call(own("get_hosts_without_facts"), ids=some, no_facts=UNREAD)
+        found += HOSTS.read_all(rows)
     return {host.id: host for host in found}
 
 

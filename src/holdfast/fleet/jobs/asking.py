@@ -23,6 +23,7 @@ from holdfast.core.fleet.approvals.rules import (
     matching_in,
     rule_for,
 )
+from holdfast.core.fleet.hosts.selector_parse import may_ask_facts
 from holdfast.core.fleet.jobs.spec import JobSpec
 from holdfast.core.fleet.model import (
     APPROVAL_PREFIX,
@@ -39,6 +40,11 @@ from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.rows import APPROVALS, VOTES, own as fleet_own
 from holdfast.store.script import Script, call
 from holdfast.sync.access.scripts import related
+
+
+def ask_facts(rules: FleetRules) -> bool:
+    """Whether `find_rule` needs the facts of the targets."""
+    return any(may_ask_facts(rule.match.selector) for rule in rules.approval_rules)
 
 
 def find_rule(

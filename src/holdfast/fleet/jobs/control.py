@@ -365,7 +365,7 @@ def _hosts_that(job: Job, wanted: set[RetryOf]) -> Script[tuple[list[str], Count
                 if ended.value in wanted:
                     hosts.append(execution.host_id)
         if len(found) < PAGE:
-            known = yield from host_scripts.pinned(hosts)
+            known = yield from host_scripts.pinned(hosts, with_facts=False)
             return [h for h in hosts if h in known and known[h].state is not HostState.GONE], ends
         after = found[-1].nth
 

@@ -228,9 +228,10 @@ def _new(
     actor: str,
     excluded_voters: Sequence[str],
 ) -> Script[_New]:
-    targets = yield from resolve(spec.project, spec.hosts, spec.selector)
-    check_targets(spec, len(targets.hosts))
     blocks = yield from read_blocks(spec.project, spec.command_type, now)
+    whole = blocks.ask_facts or asking.ask_facts(rules)
+    targets = yield from resolve(spec.project, spec.hosts, spec.selector, whole=whole)
+    check_targets(spec, len(targets.hosts))
     digest = pinned_digest(spec, spec.definition, targets.hosts, blocks)
     job = Job(
         id=JOB_PREFIX + ids.task(now).replace("-", ""),

@@ -20,6 +20,7 @@ from holdfast.core.command import Abort, Instruction, Pause, Resume
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet.blocks import block as rules_of_blocks
 from holdfast.core.fleet.blocks.block import LiftAction, Refused
+from holdfast.core.fleet.hosts.selector_parse import may_ask_facts
 from holdfast.core.fleet.jobs.spec import read_spec
 from holdfast.core.fleet.jobs.unstarted import HELD_TOO_LONG
 from holdfast.core.fleet.model import (
@@ -189,8 +190,8 @@ def _release(
             return Released(count=moved)
     lift = _Lift(job, rules, now)
     yield from ending.lock_executions(lift.work, found)
-    hosts = yield from host_scripts.pinned([execution.host_id for execution in found])
     in_force = yield from read_blocks(job.project, read_spec(job.spec_json).command_type, now)
+    hosts = yield from _hosts_of(found, in_force)
     in_force.over(hosts.values())
     for execution in found:
         lift.one(execution, hosts.get(execution.host_id), in_force, blocks)
@@ -208,6 +209,11 @@ def _release(
 
     yield from apply.finish(lift.work, ids.record(now), dialect, then=then)
     return Released(lift.wake, len(found))
+
+
+def _hosts_of(found: Sequence[Execution], blocks: BlocksInForce) -> Script[dict[str, Host]]:
+    ids = [execution.host_id for execution in found]
+    return (yield from host_scripts.pinned(ids, with_facts=blocks.ask_facts))
 
 
 def _asked(
@@ -326,8 +332,10 @@ def _jobs_to_stop(now: float) -> Script[list[str]]:
         running = yield call(own("running_targets"), project=project)
         if not running:
             continue
-        hosts = yield from host_scripts.pinned(sorted({row[1] for row in running}))
         blocks = [block for block in found if block.project == project]
+        ids = sorted({row[1] for row in running})
+        with_facts = any(may_ask_facts(block.selector) for block in blocks)
+        hosts = yield from host_scripts.pinned(ids, with_facts=with_facts)
         groups = yield from named_by(project, (block.selector for block in blocks))
         about = rules_of_blocks.by_host(blocks, list(hosts.values()), groups)
         jobs |= {job_id: None for job_id, host_id in running if about.get(host_id)}
@@ -354,7 +362,7 @@ def _stop(
     found = executions(rows)
     next_after = found[-1].nth if len(found) == LOOK else None
     in_force = yield from read_blocks(job.project, read_spec(job.spec_json).command_type, now)
-    hosts = yield from host_scripts.pinned([execution.host_id for execution in found])
+    hosts = yield from _hosts_of(found, in_force)
     in_force.over(hosts.values())
     stopped: dict[str, Block] = {}
     for execution in found:

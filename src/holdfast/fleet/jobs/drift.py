@@ -45,9 +45,10 @@ def current_digest(job: Job, rules: FleetRules, now: float) -> Script[CurrentDig
     defined = rules.command_types.get(spec.command_type)
     spec = replace(spec, definition=defined or spec.definition, secrets=_newest(spec, rules))
     rows = yield call(own("pinned_hosts"), job_id=job.id)
-    found = yield from host_scripts.pinned([row[0] for row in rows])
-    hosts = [found[row[0]] for row in rows if row[0] in found]
     blocks = yield from read_blocks(job.project, spec.command_type, now)
+    with_facts = blocks.ask_facts or asking.ask_facts(rules)
+    found = yield from host_scripts.pinned([row[0] for row in rows], with_facts=with_facts)
+    hosts = [found[row[0]] for row in rows if row[0] in found]
     definition = defined or CommandType(name=spec.command_type)
     digest = pinned_digest(spec, definition, hosts, blocks)
     return CurrentDigest(digest, hosts, spec, defined is not None)

@@ -358,7 +358,8 @@ def _plan(job: Job, now: float, *, after: int, limit: int) -> Script[list[Planne
     views = yield from _views(job, found, 0.0)
     spec, policy = read_spec(job.spec_json), rollout_of(job).policy
     blocks = yield from read_blocks(job.project, spec.command_type, now)
-    hosts = yield from host_scripts.pinned([execution.host_id for execution in found])
+    ids = [execution.host_id for execution in found]
+    hosts = yield from host_scripts.pinned(ids, with_facts=blocks.ask_facts)
     blocks.over(hosts.values())
     planned: list[PlannedHost] = []
     for view in views:

@@ -45,6 +45,7 @@ from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.fleet.status import ExecutionKind
 from holdfast.core.ids import Ids
 from holdfast.core.task import Task
+from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs import ending
 from holdfast.fleet.jobs.counts import outcomes_of
 from holdfast.fleet.jobs.ending import Killed, Reason
@@ -64,7 +65,6 @@ from holdfast.fleet.jobs.planned import Planned
 from holdfast.fleet.jobs.rows import own
 from holdfast.fleet.jobs.verdicts import BlocksInForce, read_blocks
 from holdfast.fleet.jobs.window import WindowMoves, admitted_by, among, in_window, look_seconds
-from holdfast.fleet.rows import HOSTS, own as fleet_own
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import apply
@@ -242,13 +242,12 @@ class JobStep:
         ids = sorted({id for id in back.values() if id is not None} | {e.host_id for e in wanted})
         if not ids:
             return
-        rows = yield call(fleet_own("get_hosts"), ids=ids)
-        hosts: dict[str | None, Host] = {host.id: host for host in HOSTS.read_all(rows)}
+        blocks = yield from read_blocks(self.job.project, self.spec.command_type, self.now)
+        hosts = yield from host_scripts.pinned(ids, with_facts=blocks.ask_facts)
         for task_id, host_id in back.items():
-            self._wake(task_id, hosts.get(host_id))
+            self._wake(task_id, hosts.get(host_id or ""))
         if not wanted:
             return
-        blocks = yield from read_blocks(self.job.project, self.spec.command_type, self.now)
         blocks.over(hosts.values())
         held = [e for e in wanted if self._admit_one(e, hosts.get(e.host_id), blocks)]
         self.moves.hold(held)

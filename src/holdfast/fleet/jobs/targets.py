@@ -25,14 +25,16 @@ class Targets(NamedTuple):
     """Hosts that were selected and get nothing, with the reason."""
 
 
-def resolve(project: str, names: Sequence[str] | None, selector: str | None) -> Script[Targets]:
-    """The hosts of names or ids, or those that a selector selects. UnknownHost, EmptySelection."""
+def resolve(
+    project: str, names: Sequence[str] | None, selector: str | None, *, whole: bool
+) -> Script[Targets]:
+    """The hosts of names or ids, or those that a selector selects. `whole`: rules of approvals or blocks ask
+    for facts, whatever the request selects by. UnknownHost, EmptySelection."""
     if names is not None:
         found = yield from host_scripts.find(project, names)
         hosts = pick(names, list({host.id: host for host in found.hosts.values()}.values()))
     else:
-        # Rules of approvals and blocks may ask for facts, whatever the request selects by.
-        hosts = yield from groups.select(project, selector or "", whole=True)
+        hosts = yield from groups.select(project, selector or "", whole=whole)
         if not hosts:
             known = yield from host_scripts.inventory(project, with_facts=False)
             raise no_match(parse(selector or ""), known)

@@ -9,7 +9,7 @@ from holdfast.core.fleet.blocks import block as rules
 from holdfast.core.fleet.blocks.block import Held, Refused
 from holdfast.core.fleet.commands.command_type import CommandType
 from holdfast.core.fleet.commands.secrets import versions
-from holdfast.core.fleet.hosts.selector_parse import Selector
+from holdfast.core.fleet.hosts.selector_parse import Selector, may_ask_facts
 from holdfast.core.fleet.jobs.spec import JobSpec, digest_of
 from holdfast.core.fleet.model import Block, Host, HostDriver
 from holdfast.core.fleet.status import ExecutionKind
@@ -50,6 +50,11 @@ class BlocksInForce:
         if host.id not in self._by_host:
             self.over([host])
         return self._by_host[host.id]
+
+    @property
+    def ask_facts(self) -> bool:
+        """Whether the facts of hosts have to be read before their blocks are found."""
+        return any(may_ask_facts(block.selector) for block in self._blocks)
 
     @property
     def any(self) -> bool:

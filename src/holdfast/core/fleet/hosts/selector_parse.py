@@ -110,6 +110,11 @@ class Selector(msgspec.Struct, frozen=True):
         return frozenset(key for key in keys if key not in FIELDS and not key.startswith(FACT))
 
 
+def may_ask_facts(selector: str | None) -> bool:
+    """Whether a selector asks for facts of hosts, or names a group, which may."""
+    return selector is not None and (FACT in selector or GROUP in selector)
+
+
 def parse(text: str) -> Selector:
     """The selector that the text stands for. BadSelector says where it cannot be read."""
     if len(text) > SELECTOR_CHARS_MAX:

@@ -5,6 +5,13 @@
 -- returns: {host}
 SELECT {host} FROM holdfast_host WHERE id = ANY(:ids::text[]) ORDER BY id;
 
+-- name: get_hosts_without_facts
+-- index: holdfast_host_pkey
+-- returns: {host}
+SELECT id, project, name, driver, address, labels_json, :no_facts::text AS facts_json, state, created_at, updated_at, version,
+    unreachable_at, returned_at
+FROM holdfast_host WHERE id = ANY(:ids::text[]) ORDER BY id;
+
 -- name: hosts_named
 -- index: holdfast_host_name
 -- returns: {host}
