@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from holdfast.clock import VirtualClock
+from holdfast.core.command import Evidence, Force, Instruction
 from holdfast.core.fleet.approvals.approval import Person
 from holdfast.core.fleet.hosts.entry import HostEntry
 from holdfast.core.fleet.model import HostState, JobStatus
 from holdfast.core.fleet.rollout.policy import BudgetName, GateMode, HostOrder, RolloutRequest
 from holdfast.core.fleet.rules import FleetRules
+from holdfast.core.task import FailureKind, Status
+from holdfast.core.transition import Transition
 from holdfast.errors import NotFound
 from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.hosts.details import HostReads
@@ -273,3 +276,25 @@ async def test_drift_is_shown_and_never_followed(store: Store) -> None:
     await Hosts(store).remove(gone.id, BY)
     found = await reads_of(fleet).drift(job)
     assert (found.changed, found.gone) == (("web-001",), ("web-002",))
+
+
+async def test_a_late_result_that_an_operator_takes_over_is_counted_as_it_is_shown(
+    store: Store,
+) -> None:
+    fleet = FleetBench(store)
+    job_id = (await fleet.create(await fleet.add_hosts(2))).job.id
+    await fleet.plan(job_id)
+    lost, other = await fleet.queued(job_id)
+    await fleet.fail(lost, FailureKind.LOST)
+    await fleet.fail(other)
+    await fleet.plan(job_id)
+    reads = JobReads(store, fleet.rules)
+    assert (await reads.detail(job_id)).kinds == {"failed": 1, "lost": 1}
+    force = Force("user:ann", Status.COMPLETED, "its host says so", evidence=Evidence(1, "0"))
+    [ruling] = await store.apply([Instruction(lost.id, force)])
+    assert isinstance(ruling, Transition)
+    job = await fleet.plan(job_id)
+    shown = {v.shown.kind.value for v in (await reads.executions(job)).items}
+    assert shown == {"failed", "succeeded"}
+    assert (await reads.detail(job_id)).kinds == {"failed": 1, "succeeded": 1}
+    assert job_id not in await fleet.pipeline.due_jobs(), "it is not counted twice"

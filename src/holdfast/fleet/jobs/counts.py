@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from holdfast.core.fleet.model import SLOT, Execution, Job
 from holdfast.core.fleet.rollout.state import HostOutcome
 from holdfast.core.fleet.status import (
+    KINDS,
     ExecutionFacts,
     ExecutionKind,
     bucket,
@@ -25,6 +26,9 @@ from holdfast.core.task import FailureKind, Status, Task
 from holdfast.fleet.jobs.job_rows import GRANTED, Rollout, counts_of
 from holdfast.fleet.jobs.rows import own
 from holdfast.store.script import Script, call
+
+FAILURES: Final = frozenset(kind for kind in ExecutionKind if Status.FAILED in KINDS[kind].tasks)
+"""Kinds of executions whose late results operators may take over."""
 
 
 def outcomes_of(
@@ -56,6 +60,8 @@ def count_kinds(job: Job, since: float) -> Script[dict[str, int]]:
             has_go=bool(has_go),
         )
         kinds[kind_of(facts).value] += n
+    if any(kinds[kind.value] for kind in FAILURES):
+        yield from _adopted(job, kinds)
     unconfirmed, killed = ExecutionKind.CANCELLED_UNCONFIRMED, ExecutionKind.CANCELLED_KILLED
     if kinds[unconfirmed.value]:
         # An agent may confirm the end of its command after it was counted.
@@ -71,6 +77,20 @@ def count_kinds(job: Job, since: float) -> Script[dict[str, int]]:
     )
     kinds[kind_of(facts).value] += max(0, new)
     return {kind: n for kind, n in sorted(kinds.items()) if n > 0}
+
+
+def _adopted(job: Job, kinds: Counter[str]) -> Script[None]:
+    """Moves executions whose late results operators have taken over, after the rollout had counted them."""
+    rows = yield call(own("adopted_facts"), job_id=job.id)
+    for failure_kind, outcome, has_go, n in rows:
+        before = ExecutionFacts(
+            task_status=Status.FAILED,
+            failure_kind=None if failure_kind is None else FailureKind(failure_kind),
+            outcome=outcome,
+            has_go=bool(has_go),
+        )
+        kinds[kind_of(before).value] -= n
+        kinds[ExecutionKind.SUCCEEDED.value] += n
 
 
 def _open_facts(row: Sequence[Any]) -> ExecutionFacts:

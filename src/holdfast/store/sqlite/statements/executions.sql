@@ -1,8 +1,9 @@
 -- Executions of the fleet, as far as every transaction that ends a task knows them.
 
 -- name: end_executions
+-- One that its job has counted has another end now: an operator has taken over its late result.
 -- index: holdfast_execution (primary key)
-UPDATE holdfast_execution AS e SET ended_at = r.ended_at
+UPDATE holdfast_execution AS e SET ended_at = r.ended_at, tallied = CASE WHEN e.tallied = 0 THEN 0 ELSE 2 END
 FROM {rows: task_id text, ended_at real}
 WHERE e.task_id = r.task_id;
 

@@ -54,10 +54,20 @@ FROM ended e
 JOIN holdfast_task t ON t.id = e.task_id
 GROUP BY 1, 2, 3, 4;
 
+-- name: adopted_facts
+-- Executions that have completed after they were counted, by what their kind followed from before.
+-- index: holdfast_execution_job, holdfast_task_pkey
+-- returns: failure_kind outcome has_go n
+SELECT t.failure_json::jsonb ->> 'kind' AS failure_kind, e.outcome, (e.go_at IS NOT NULL)::int AS has_go, count(*) AS n
+FROM holdfast_execution e
+JOIN holdfast_task t ON t.id = e.task_id
+WHERE e.job_id = :job_id::text AND e.tallied = 2 AND t.status = 'completed'
+GROUP BY 1, 2, 3;
+
 -- name: count_outcome
 -- index: holdfast_execution_job
 -- returns: n
-SELECT count(*) AS n FROM holdfast_execution WHERE job_id = :job_id::text AND outcome = :outcome::text AND tallied = 1;
+SELECT count(*) AS n FROM holdfast_execution WHERE job_id = :job_id::text AND outcome = :outcome::text AND tallied > 0;
 
 -- name: host_standings
 -- Whether hosts answer, and what has their slots.

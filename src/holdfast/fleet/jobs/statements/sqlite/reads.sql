@@ -48,10 +48,20 @@ JOIN holdfast_task t ON t.id = e.task_id
 WHERE e.job_id = :job_id AND e.ended_at IS NOT NULL AND e.tallied = 0
 GROUP BY 1, 2, 3, 4;
 
+-- name: adopted_facts
+-- Executions that have completed after they were counted, by what their kind followed from before.
+-- index: holdfast_execution_job, holdfast_task (primary key)
+-- returns: failure_kind outcome has_go n
+SELECT json_extract(t.failure_json, '$.kind') AS failure_kind, e.outcome, e.go_at IS NOT NULL AS has_go, count(*) AS n
+FROM holdfast_execution e
+JOIN holdfast_task t ON t.id = e.task_id
+WHERE e.job_id = :job_id AND e.tallied = 2 AND t.status = 'completed'
+GROUP BY 1, 2, 3;
+
 -- name: count_outcome
 -- index: holdfast_execution_job
 -- returns: n
-SELECT count(*) AS n FROM holdfast_execution WHERE job_id = :job_id AND outcome = :outcome AND tallied = 1;
+SELECT count(*) AS n FROM holdfast_execution WHERE job_id = :job_id AND outcome = :outcome AND tallied > 0;
 
 -- name: host_standings
 -- Whether hosts answer, and what has their slots.
