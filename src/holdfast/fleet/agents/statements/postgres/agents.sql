@@ -11,8 +11,8 @@ WITH n AS MATERIALIZED (
 )
 SELECT {agent:a}, n.incarnation AS node_incarnation, n.state AS node_state, h.name AS host_name,
     h.state AS host_state, h.returned_at AS host_returned_at
-FROM holdfast_agent a JOIN n ON n.id = a.host_id JOIN holdfast_host h ON h.id = a.host_id
-WHERE a.host_id = ANY(:ids::text[]) ORDER BY a.host_id FOR NO KEY UPDATE OF a SKIP LOCKED;
+FROM n JOIN holdfast_agent a ON a.host_id = n.id JOIN holdfast_host h ON h.id = n.id
+ORDER BY a.host_id FOR NO KEY UPDATE OF a SKIP LOCKED;
 
 -- name: hosts_of_agents
 -- The names of their hosts. Without locks.
