@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import subprocess
+import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
@@ -88,6 +90,27 @@ def test_a_child_opens_its_own_store_and_outlives_that_of_its_parent(shared_url:
                 assert await fresh.get_task(task_id) is not None
 
     asyncio.run(look())
+
+
+IDLE_CHILD = """
+import gc, os, sys
+from holdfast import TaskQueue
+queue = TaskQueue(sys.argv[1])
+queue.register_handler("work", lambda task: None)
+queue.sync.enqueue("work")
+if os.fork() == 0:
+    del queue
+    gc.collect()
+    sys.exit(0)
+os.wait()
+"""
+
+
+def test_a_child_that_does_not_use_the_queue_ends_without_a_word(shared_url: str) -> None:
+    """As a process of `gunicorn --preload` that had no request."""
+    command = [sys.executable, "-W", "ignore", "-c", IDLE_CHILD, shared_url]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

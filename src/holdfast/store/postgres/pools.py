@@ -53,6 +53,9 @@ class LoopPools(PassiveFollower):
         self._inherited += [self._pools, self._keepers]
         for pool in self._pools.values():
             pool.forget()
+        for keeper in self._keepers.values():
+            # asyncio has no public switch: it would log a destroyed task when the child ends.
+            setattr(keeper, "_log_destroy_pending", False)  # noqa: B010 - typeshed does not have it
         self._pools, self._keepers = {}, {}
 
     def _made(self, loop: asyncio.AbstractEventLoop) -> ConnectionPool:
