@@ -23,10 +23,11 @@ def read_epoch(project: str) -> Script[int]:
     return (yield from read_epochs([project]))[project]
 
 
-def raise_epoch(project: str, now: float) -> Script[int]:
-    """Returns the new epoch. Holds starts and locks the project: it runs behind other rows, before audit and
-    feed."""
-    yield from hold_starts()
+def raise_epoch(project: str, now: float, *, forbids: bool = True) -> Script[int]:
+    """Returns the new epoch. `forbids`: a host may start less from now on, so starts are held. Locks the
+    project: it runs behind other rows, before audit and feed."""
+    if forbids:
+        yield from hold_starts()
     rows = yield call(own("raise_block_epoch"), id=project, now=now)
     epoch: int = rows[0][0]
     return epoch

@@ -165,7 +165,7 @@ def _locked(block_id: str) -> Script[Block]:
 def _write(blocks: Sequence[Block], now: float) -> Script[None]:
     yield call_rows(own("write_block"), [BLOCKS.row(block) for block in blocks])
     for project in sorted({block.project for block in blocks}):
-        yield from raise_epoch(project, now)
+        yield from raise_epoch(project, now, forbids=any(not b.lifted_at for b in blocks))
 
 
 def _ended(block: Block, at: float, actor: str) -> Block:

@@ -359,7 +359,7 @@ def _note_blocks(
     """Raises the epoch of the blocks if one of them may match other hosts now."""
     is_other = any(_selected_by(old) != _selected_by(host) for old, host in written)
     if (is_new or is_other) and (yield call(own("has_selector_blocks"), project=project)):
-        yield from raise_epoch(project, now)
+        yield from raise_epoch(project, now, forbids=is_other)
 
 
 def _selected_by(host: Host) -> tuple[str, ...]:
