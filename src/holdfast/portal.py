@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final, TypeVar
@@ -30,7 +31,8 @@ class Portal(PassiveFollower):
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        """A signal handler or the garbage collector may call in the thread that holds it."""
         self.is_closed = False
         self._inherited: list[object] = []
         """Loop and thread of the parent process; referenced so that they are not finalized in this one."""
@@ -39,7 +41,7 @@ class Portal(PassiveFollower):
     def start_over(self) -> None:
         self._inherited += [self._loop, self._thread]
         self._loop = self._thread = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def call(self, make: Callable[[], Awaitable[T]]) -> T:
         """Waits for the answer. An interrupt of the waiting caller cancels the call."""
@@ -72,15 +74,19 @@ class Portal(PassiveFollower):
             return asyncio.run_coroutine_threadsafe(answer(), loop)
 
     def iterate(self, make: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
-        """The items of an async iterator. Leaving the loop early closes it."""
-        items = make()
+        """The items of an async iterator. Leaving the loop early closes it. The garbage collector may do so
+        too, in any thread."""
+        items, process = make(), os.getpid()
         try:
             while (item := self.call(lambda: _next(items))) is not _END:
                 yield item  # type: ignore[misc]
         finally:
             close = getattr(items, "aclose", None)
-            if close is not None and not self.is_closed:
-                self.call(close)
+            # A child of the process inherits the iterator, but not the loop that it runs in.
+            if close is not None and not self.is_closed and os.getpid() == process:
+                # The thread of the loop, where the collector may run, cannot wait for itself.
+                is_own = threading.current_thread() is self._thread
+                (self.submit if is_own else self.call)(close)
 
     def close(self) -> None:
         with self._lock:

@@ -85,8 +85,6 @@ def _refuse_keys(value: object) -> None:
 
 def _refuse_nan(value: object) -> None:
     """JSON has no NaN. The encoder would write null in its place, which is another value."""
-    if isinstance(value, msgspec.Raw):
-        return  # It is written as it is.
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} is not a JSON number")
     if not isinstance(value, _READ):

@@ -31,13 +31,14 @@ class BlockingCalls(PassiveFollower):
         """`last` closes the connections of the event loop that it runs in."""
         self._last = last
         self._portal: Portal | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        """A signal handler may call in the thread that holds it."""
         follow(self)
 
     def start_over(self) -> None:
         """In a forked child: another thread of the parent may have held the lock. The portal starts over
         itself."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def call(self, make: Callable[[], Awaitable[T]]) -> T:
         """Waits for the answer of a call."""

@@ -45,6 +45,46 @@ def test_closing_a_portal_ends_every_call(threads: ThreadPoolExecutor) -> None:
         portal.call(forever)
 
 
+def test_the_thread_of_a_portal_may_collect_an_open_iterator() -> None:
+    """The garbage collector runs in any thread. That of the loop must not wait for itself."""
+    portal, ended, dropped = Portal("test"), threading.Event(), threading.Event()
+
+    async def items() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            ended.set()
+
+    left_open = [portal.iterate(items)]
+    assert next(left_open[0]) == 1
+
+    async def drop() -> None:
+        left_open.clear()
+        dropped.set()
+
+    threading.Thread(target=portal.call, args=(drop,), daemon=True).start()
+    assert dropped.wait(10)
+    assert ended.wait(10)
+    portal.close()
+
+
+def test_a_signal_handler_may_call_a_portal_in_the_thread_that_calls_it() -> None:
+    """Whatever that thread is doing: here, it holds the lock of the portal."""
+    portal, called = Portal("test"), threading.Event()
+
+    async def answer() -> int:
+        return 1
+
+    def interrupted() -> None:
+        with portal._lock:
+            assert portal.call(answer) == 1
+        called.set()
+
+    threading.Thread(target=interrupted, daemon=True).start()
+    assert called.wait(10)
+    portal.close()
+
+
 def test_closing_a_portal_closes_iterators_that_callers_left_open() -> None:
     portal, ended = Portal("test"), threading.Event()
 
