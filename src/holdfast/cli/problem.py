@@ -66,6 +66,11 @@ def describe(error: BaseException, tokens: Sequence[str] = ()) -> Problem:
                 message = (
                     f"{missing[1]} has no value: write {missing[1]}=-5 if it begins with a dash"
                 )
+        elif repeated := REPEATED.fullmatch(message):
+            message = (
+                f"{repeated[1]} is given more than once: give it once; where --help allows several "
+                f"values, put commas between them, e.g. {repeated[1]} a,b"
+            )
         return Problem("usage", message, InvalidInput.exit_code, InvalidInput.http_status)
     if isinstance(error, OSError) and error.errno in FULL:
         message = (
@@ -92,6 +97,7 @@ FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What a write to a file or a disk without room fails with. Stores have their own error for it."""
 MISSING: Final = re.compile(r"Parameter (\S+) requires an argument\.")
 """What the parser says of an argument or an option that is not there."""
+REPEATED: Final = re.compile(r"Parameter (\S+) specified multiple times\.")
 ELSEWHERE: Final = {
     "dead": "use 'holdfast dlq list'",
     "purge": "use 'holdfast op run abort -q status:queued'",

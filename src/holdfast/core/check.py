@@ -99,10 +99,9 @@ def check_positive(
     field: str, value: object, *, most: float = SECONDS_MAX, wrong: Wrong = InvalidInput
 ) -> float:
     """A finite number above zero."""
-    number = check_number(field, value, most=most, wrong=wrong)
-    if not number:
+    if isinstance(value, int | float) and not isinstance(value, bool) and value <= 0:
         raise wrong(f"{field} is {shown(value)}: give a number above 0")
-    return number
+    return check_number(field, value, most=most, wrong=wrong)
 
 
 def check_flag(field: str, value: object) -> bool:

@@ -28,6 +28,13 @@ def test_a_value_that_begins_with_a_dash_is_not_called_missing(
     assert "--expires has no value: write --expires=-5" in capsys.readouterr().err
 
 
+def test_an_option_that_is_given_twice_says_how_several_values_are_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["token", "create", "ann", "--role", "operator", "--role", "approver"]) == 2
+    assert "commas between them, e.g. --role a,b" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [

@@ -73,7 +73,9 @@ class Approvals:
                 await self._store.run(partial(votes.void, job_id=job_id, rules=self._rules))
                 wake_jobs(self._bus)
         raise ApprovalVoid(
-            f"job {job_id} is not what was asked: read it again, then vote on what it does now"
+            f"job {job_id} is not what was asked: a block, its hosts, its command type, a secret or its "
+            f"rollout has changed, or --expect-digest is of an earlier state; read it again "
+            f"(`holdfast job show {job_id} --drift`, `holdfast block list`), then vote on what it does now"
         )
 
     async def withdraw(self, job_id: str, person: Person, by: By) -> ApprovalView:
