@@ -103,6 +103,9 @@ async def test_a_megabyte_is_cut_and_can_be_downloaded(
         ("/fleet/jobs/job_none", "Not found"),
         ("/fleet/hosts/none", "Not found"),
         ("/nodes/none", "Not found"),
+        ("/nodes/50%25", "Not found"),
+        ("/tasks/50%25", "Not found"),
+        ("/tasks/%E0%A4%A", "Not found"),
         ("/inbox/dec_none", "Not found"),
         ("/conflicts/con_none", "Not found"),
         ("/operations/op_none", "operation"),
@@ -256,3 +259,26 @@ async def test_a_node_that_has_left_is_not_late(page: Page, site: Site) -> None:
     await page.goto(place.url)
     nodes = page.locator(".answers a").filter(has_text="Nodes")
     await expect(nodes).to_contain_text("of 1 on time")
+
+
+async def test_numbers_keep_every_digit(page: Page, site: Site) -> None:
+    """JavaScript holds whole numbers up to 2**53: what a person edits keeps those that are longer."""
+    place, to = site
+    long, text = 2**63 - 1, '12345678901234567890\\" 1234567890123456789'
+    payload = {"customer": text, "pages": long}
+    task = await to.task("invoice.render", payload, delay_seconds=3_600)
+    await page.goto(f"{place.url}/tasks/{task}")
+    await expect(page.locator("pre.json").first).to_contain_text(f'"pages": {long}')
+    await page.locator("summary[aria-label='More acts']").click()
+    await page.get_by_role("button", name="Edit the payload").click()
+    dialog = page.get_by_role("dialog")
+    field = dialog.get_by_label("Payload")
+    assert json.loads(await field.input_value()) == payload
+    await field.fill(json.dumps({**payload, "customer": f"{text}!"}))
+    await dialog.get_by_role("button", name="Change the payload").click()
+    await expect(dialog).to_be_hidden()
+    assert (await to.ask("GET", f"/tasks/{task}"))["payload"] == {
+        "customer": f"{text}!",
+        "pages": long,
+    }
+    await to.intervene(task, "ABORT", "it was a test")

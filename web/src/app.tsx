@@ -7,7 +7,7 @@ import { signal } from "@preact/signals";
 import { render, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { enter, signedIn, type Problem } from "./lib/api";
-import { named, place, url } from "./lib/place";
+import { decoded, named, place, url } from "./lib/place";
 import { clean, short } from "./lib/format";
 import { Login } from "./screens/login";
 import { ActDialog } from "./ui/act";
@@ -82,7 +82,7 @@ function App(): JSX.Element {
   };
   useEffect(begin, []);
   const [, name = "", ...parts] = place.value.path.split("/");
-  const rest = decodeURIComponent(parts.join("/"));
+  const rest = decoded(parts.join("/"));
   const screen = SCREENS[name];
   const [part = "", ...inside] = name === "fleet" ? rest.split("/") : [];
   const own = named.value.path === place.value.path ? named.value.name : "";

@@ -1,4 +1,5 @@
 // Calls of the public API. Every error is a `Problem` with the words of the server, or of what did not answer.
+import { json, parse } from "./exact";
 import { signal } from "@preact/signals";
 import { base } from "./place";
 
@@ -40,7 +41,7 @@ export async function ask<T>(method: string, path: string, body?: unknown, signa
     response = await fetch(`${base}${path}`, {
       method,
       headers,
-      body: body === undefined ? null : JSON.stringify(body),
+      body: body === undefined ? null : json(body),
       credentials: "same-origin",
       signal: signal ?? null,
     });
@@ -52,7 +53,7 @@ export async function ask<T>(method: string, path: string, body?: unknown, signa
   const text = await response.text();
   let parsed: unknown = null;
   try {
-    parsed = text ? JSON.parse(text) : null;
+    parsed = text ? parse(text) : null;
   } catch {
     throw new Problem("malformed", `The gateway answered ${response.status} with something else than JSON.`, response.status);
   }

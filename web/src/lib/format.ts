@@ -1,4 +1,5 @@
 // Numbers, durations, times and texts as the design says (section 11).
+import { unmarked } from "./exact";
 import { signal } from "@preact/signals";
 import { second } from "./live";
 import { zone } from "./prefs";
@@ -92,7 +93,7 @@ export const capital = (text: string): string => text.charAt(0).toUpperCase() + 
 const PICTURES = 0x2400;
 /** Text of a machine: control characters and those that turn the direction are shown, not obeyed. */
 export function clean(text: string, keepLines = false): string {
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/g, (c) => {
+  return unmarked(text).replace(/[\u0000-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/g, (c) => {
     const code = c.charCodeAt(0);
     if (keepLines && (code === 10 || code === 9)) return c;
     if (code < 0x20) return String.fromCharCode(PICTURES + code);

@@ -1,4 +1,5 @@
 // What the events of a task tell: the path through its statuses, its attempts by fence, its versions.
+import { json, unmarked } from "./exact";
 import { capital, clean, dur, num, person, plural, short } from "./format";
 import { nodeName } from "./hosts";
 import type { Event, Task } from "./types";
@@ -20,7 +21,7 @@ export interface Run {
   late: string | null;
 }
 
-const text = (value: unknown): string => (value == null ? "" : typeof value === "string" ? value : JSON.stringify(value));
+const text = (value: unknown): string => (value == null ? "" : typeof value === "string" ? unmarked(value) : json(value));
 
 /** The status that an event leads to. Null: it changes none. */
 export function statusAfter(event: Event): string | null {

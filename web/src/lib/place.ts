@@ -6,14 +6,24 @@ export const base = meta?.dataset.base ?? "";
 export const workerUrl = meta?.dataset.worker ?? "";
 
 export interface Place {
+  /** As the address has it: a part of it is decoded once, where it is read. */
   path: string;
   params: URLSearchParams;
 }
 
 const here = (): Place => ({
-  path: decodeURI(location.pathname).slice(base.length) || "/",
+  path: location.pathname.slice(base.length) || "/",
   params: new URLSearchParams(location.search),
 });
+
+/** A part of a path as text. What is no UTF-8 stays as it was typed. */
+export function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
 
 export const place = signal<Place>(here());
 

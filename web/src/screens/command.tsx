@@ -1,4 +1,5 @@
 // New command: where, what, how; the plan beside it is always there, and the act is bound to it.
+import { json, parse } from "../lib/exact";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, post, type Page, type Problem } from "../lib/api";
@@ -46,7 +47,7 @@ function bodyOf(form: Form): { body: Record<string, unknown>; wrong: string } {
   let wrong = "";
   if (form.args.trim())
     try {
-      args = JSON.parse(form.args);
+      args = parse(form.args);
     } catch {
       wrong = "Arguments are no JSON object.";
     }
@@ -70,7 +71,7 @@ function formOf(job: Job): Partial<Form> {
   const text = (value: unknown): string => (value === null || value === undefined ? "" : String(value));
   const known = job.command_type in TYPES;
   return {
-    selector: job.selector ?? "", type: known ? job.command_type : "other", other: known ? "" : job.command_type, command: job.command, args: Object.keys(job.args).length ? JSON.stringify(job.args) : "", timeout: text(job.exec_timeout_seconds), waves: job.rollout.waves.join(", "),
+    selector: job.selector ?? "", type: known ? job.command_type : "other", other: known ? "" : job.command_type, command: job.command, args: Object.keys(job.args).length ? json(job.args) : "", timeout: text(job.exec_timeout_seconds), waves: job.rollout.waves.join(", "),
     at_once: text(job.rollout.max_in_flight), rest: job.rollout.bake_seconds ? text(job.rollout.bake_seconds) : "", gate: job.rollout.gate, breach: job.rollout.on_breach, failed: text(job.rollout.budgets.failed), timed_out: text(job.rollout.budgets.timeout), lost: text(job.rollout.budgets.lost), unreachable: text(job.rollout.budgets.unreachable), project: job.project === "default" ? "" : job.project,
   };
 }
@@ -82,7 +83,7 @@ function formOfBody(body: Record<string, unknown>): Form {
   const type = text(body.command_type) || "exec";
   const known = type in TYPES;
   return {
-    ...DEFAULTS, selector: text(body.selector), type: known ? type : "other", other: known ? "" : type, command: text(body.command), args: body.args ? JSON.stringify(body.args) : "", timeout: text(body.exec_timeout_seconds), reason: text(body.reason), project: text(body.project),
+    ...DEFAULTS, selector: text(body.selector), type: known ? type : "other", other: known ? "" : type, command: text(body.command), args: body.args ? json(body.args) : "", timeout: text(body.exec_timeout_seconds), reason: text(body.reason), project: text(body.project),
     waves: Array.isArray(rollout.waves) ? rollout.waves.join(", ") : DEFAULTS.waves, at_once: text(rollout.max_in_flight) || DEFAULTS.at_once, rest: text(rollout.bake_seconds), gate: text(rollout.gate) || "auto", breach: text(rollout.on_breach) || "drain", failed: text(budget.failed), timed_out: text(budget.timeout), lost: text(budget.lost), unreachable: text(budget.unreachable),
   };
 }
@@ -124,7 +125,7 @@ export function NewCommand(): JSX.Element {
   const type = TYPES[form.type];
   const needsCommand = form.type !== "other" && type?.label !== "";
   const { body, wrong: malformed } = bodyOf(form);
-  const key = JSON.stringify({ ...body, reason: "" });
+  const key = json({ ...body, reason: "" });
   const isReady = form.selector.trim() !== "" && (!needsCommand || form.command.trim() !== "") && (form.type !== "other" || form.other.trim() !== "") && !malformed;
   // The address holds the form: it can be sent to someone, and back brings it again.
   useEffect(() => {

@@ -1,4 +1,5 @@
 // Conflicts: both sides of a disagreement beside each other, settled field by field.
+import { json, unmarked } from "../lib/exact";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post, type Page, type Problem } from "../lib/api";
@@ -44,7 +45,7 @@ const KINDS: Record<string, string> = { diverged: "both changed it", field: "bot
 /** The name of a field, which breaks after its dots first. */
 const broken = (name: string): JSX.Element => <>{name.split(/(?<=\.)/).map((part) => <><Text>{part}</Text><wbr /></>)}</>;
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
-const shown = (value: unknown): string => (value === undefined ? "–" : typeof value === "string" ? value : JSON.stringify(value));
+const shown = (value: unknown): string => (value === undefined ? "–" : typeof value === "string" ? unmarked(value) : json(value));
 
 function One({ id, others }: { id: string; others: ConflictRow[] }): JSX.Element {
   const loaded = useLoad((signal) => get<Conflict>(`/conflicts/${id}`, signal), `conflict ${id}`);

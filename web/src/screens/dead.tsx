@@ -1,4 +1,5 @@
 // Dead letters: grouped by cause, with examples inside, and a replay that starts with a canary.
+import { json } from "../lib/exact";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, missing, post, q, type Page, type Problem } from "../lib/api";
@@ -63,7 +64,7 @@ function Examples({ group }: { group: Group }): JSX.Element {
   return (
     <div class="ex"><Shown of={loaded} rows={3}>{(page) => (
       <><div class="scroll" ref={scrollable}><table class="t"><thead><tr><th>Task</th><th>Died</th><th class="n">Tries</th><th>Payload</th></tr></thead><tbody>
-        {page.items.map((task) => <tr><td class="m"><a href={url(`/tasks/${task.id}`)}>{short(task.id)}</a></td><td><Time at={task.finished_at} /></td><td class="n">{task.attempts} of {task.max_attempts}</td><td class="m dim whyc"><Text>{JSON.stringify(task.payload)}</Text></td></tr>)}</tbody></table></div>
+        {page.items.map((task) => <tr><td class="m"><a href={url(`/tasks/${task.id}`)}>{short(task.id)}</a></td><td><Time at={task.finished_at} /></td><td class="n">{task.attempts} of {task.max_attempts}</td><td class="m dim whyc"><Text>{json(task.payload)}</Text></td></tr>)}</tbody></table></div>
         <p class="row sm sub"><span>{page.items.length} of {num(group.count)}. {place(page.items[0])}</span><span class="sp" /><a class="strong" href={url(`/tasks?q=${q(`status:failed fingerprint:${group.fingerprint}`)}`)}>Show all {num(group.count)}</a></p></>
     )}</Shown></div>
   );

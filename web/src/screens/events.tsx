@@ -1,4 +1,5 @@
 // Events and audit: the feed by position with one event open, and the chain of what people did.
+import { json } from "../lib/exact";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, may, q, type Page } from "../lib/api";
@@ -91,7 +92,7 @@ function EventSheet({ event }: { event: Event }): JSX.Element {
       <div class="row"><span class="m dim">{event.position}</span><Copy text={event.position} name="Copy the position" /><span class="sp" /><button type="button" class="x" aria-label="Close" onClick={() => setParams({ open: null, at: null })}><Icon is="close" /></button></div>
       <h2 class="big row"><Icon is={sign as Sign} of={of} />{event.kind}</h2><p class="sub"><Text>{subject(event)}</Text> · {time(event.at)}{by(event) ? <> · <Text>{by(event)}</Text></> : null}</p>
       {around.length > 0 && <><div class="sec"><h2>Before and after</h2><span class="sub">of this task</span></div><ol class="chain">{around.map((one) => { const [s, f] = markOf(one.kind); return <li aria-current={one.position === event.position ? "true" : undefined}><Icon is={s as Sign} of={f} /><b>{one.kind}</b><p class="s"><Text>{one.position === event.position ? "this one" : `${num(offsetOf(one.position))} · ${about(one)}`}</Text></p></li>; })}</ol></>}
-      <div class="sec"><h2>Event</h2><span class="sp" /><Copy text={JSON.stringify(event)} name="Copy the event" /></div><Json value={event.data} />
+      <div class="sec"><h2>Event</h2><span class="sp" /><Copy text={json(event)} name="Copy the event" /></div><Json value={event.data} />
       <dl class="kv gap"><dt>version</dt><dd>{event.version ?? "–"}</dd><dt>project</dt><dd>{event.project ?? "–"}</dd>{event.task_id && <><dt>task</dt><dd class="m"><a href={url(`/tasks/${event.task_id}`)}>{short(event.task_id)}</a></dd></>}</dl>
       <div class="gap"><Command>{`holdfast events tail --after ${event.position.split(":")[0]}:${offsetOf(event.position) - 1}`}</Command></div>
     </aside>

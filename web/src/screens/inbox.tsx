@@ -1,4 +1,5 @@
 // Inbox: what waits for a person, as a list and one in full. Answers are bound to the version that was seen.
+import { json, parse, unmarked } from "../lib/exact";
 import type { JSX } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { get, missing, post, type Page, type Problem } from "../lib/api";
@@ -87,7 +88,7 @@ function Detail({ decision, task, readAt }: { decision: Decision; task: Task | n
   useLayoutEffect(() => {
     if (!isOpen) return;
     screenKeys.value = [
-      ...decision.options.slice(0, 9).map((option, index) => ({ keys: String(index + 1), what: `Choose “${String(option)}”`, run: () => setChoice(option) })),
+      ...decision.options.slice(0, 9).map((option, index) => ({ keys: String(index + 1), what: `Choose “${unmarked(String(option))}”`, run: () => setChoice(option) })),
       { keys: "a", what: "Answer", run: () => setAsking(true) },
     ];
     return () => void (screenKeys.value = []);
@@ -98,7 +99,7 @@ function Detail({ decision, task, readAt }: { decision: Decision; task: Task | n
     try {
       await post<Decision>(`/decisions/${decision.id}`, { choice: answer, reason, expected_version: seenVersion });
       keepReason(reason);
-      toast(`Decided: ${String(answer)}. The task goes on.`);
+      toast(`Decided: ${unmarked(String(answer))}. The task goes on.`);
       setAsking(false);
       afterAct();
       go("/inbox", { keep: true });
@@ -112,13 +113,13 @@ function Detail({ decision, task, readAt }: { decision: Decision; task: Task | n
       <article class="det">
         <button type="button" class="back btn gho" onClick={() => go("/inbox")}><Icon is="left" />Inbox</button>
         <h1><Text>{decision.question}</Text></h1>
-        <p class="sub">{task ? <><Text>{task.type}</Text> asks</> : "A task asks"}{decision.checkpoint ? `, ${time(decision.checkpoint.created_at)}` : ""}. {isOpen ? (left !== null ? <>Without an answer by <b class="strong">{time(decision.deadline_at)}</b> {decision.default != null ? <>“<Text>{String(decision.default)}</Text>” is taken.</> : "it expires, and the task fails."}</> : "It has no deadline and holds no worker.") : null}</p>
-        {!isOpen && <p class="banner person"><Icon is="decision" of="person" /><span><b class="strong">{decision.state === "decided" ? <>“<Text>{String(decision.choice)}</Text>”</> : decision.state}</b>{decision.by ? <>, by <Text>{person(decision.by)}</Text></> : null} <Time at={decision.at} />{decision.reason ? <>: “<Text>{decision.reason}</Text>”</> : null}</span></p>}
+        <p class="sub">{task ? <><Text>{task.type}</Text> asks</> : "A task asks"}{decision.checkpoint ? `, ${time(decision.checkpoint.created_at)}` : ""}. {isOpen ? (left !== null ? <>Without an answer by <b class="strong">{time(decision.deadline_at)}</b> {decision.default != null ? <>“<Text>{unmarked(String(decision.default))}</Text>” is taken.</> : "it expires, and the task fails."}</> : "It has no deadline and holds no worker.") : null}</p>
+        {!isOpen && <p class="banner person"><Icon is="decision" of="person" /><span><b class="strong">{decision.state === "decided" ? <>“<Text>{unmarked(String(decision.choice))}</Text>”</> : decision.state}</b>{decision.by ? <>, by <Text>{person(decision.by)}</Text></> : null} <Time at={decision.at} />{decision.reason ? <>: “<Text>{decision.reason}</Text>”</> : null}</span></p>}
         {isOpen && decision.version !== seenVersion && <p class="banner person"><Icon is="decision" of="person" /><span><b class="strong">It changed since you opened it.</b> Look again before you answer.</span></p>}
         <div class="blast"><div><span class="sm sub">Time left</span><b>{isOpen ? (left === null ? "no end" : dur(Math.max(0, left), true)) : "–"}</b></div><div><span class="sm sub">Waiting for</span><b>{task ? dur(age(decision.checkpoint?.created_at ?? task.updated_at), true) : "–"}</b></div><div><span class="sm sub">Attempt</span><b>{task ? `${task.attempts} of ${task.max_attempts}` : "–"}</b></div><div><span class="sm sub">Tasks behind it</span><b>{task ? num(task.dependents.length) : "–"}</b></div></div>
         <div class="cols2"><div>
           {isOpen && <section class="sect"><h2>Your answer</h2>{isFree ? <Field label="Answer" help="JSON, or text"><textarea class="inp" rows={3} value={text} onInput={(event) => setText(event.currentTarget.value)} /></Field> : (
-            <div class="opts" role="radiogroup" aria-label="Options">{decision.options.map((option, index) => <label class={choice === option ? "on" : ""}><input type="radio" name="choice" checked={choice === option} onChange={() => setChoice(option)} /><span><Text>{String(option)}</Text></span>{option === decision.default && <span class="tag">without an answer</span>}<kbd class="k">{index + 1}</kbd></label>)}</div>
+            <div class="opts" role="radiogroup" aria-label="Options">{decision.options.map((option, index) => <label class={choice === option ? "on" : ""}><input type="radio" name="choice" checked={choice === option} onChange={() => setChoice(option)} /><span><Text>{unmarked(String(option))}</Text></span>{option === decision.default && <span class="tag">without an answer</span>}<kbd class="k">{index + 1}</kbd></label>)}</div>
           )}</section>}
           {decision.checkpoint?.data != null && <section class="sect"><h2>What it shows <span class="dim">{decision.checkpoint.type === "decision" ? "" : decision.checkpoint.type}</span></h2><Json value={decision.checkpoint.data} /></section>}
           {decision.schema != null && <section class="sect"><h2>Form of the data</h2><Json value={decision.schema} /></section>}
@@ -127,17 +128,17 @@ function Detail({ decision, task, readAt }: { decision: Decision; task: Task | n
           <section class="sect"><h2>Who may answer</h2><p class="sub">{decision.assignees.length ? <Text>{decision.assignees.map(person).join(", ")}</Text> : "Anyone with the role approver."}</p></section>
           <section class="sect"><h2>What you answer</h2><dl class="kv"><dt>decision</dt><dd class="m">{short(decision.id)}</dd><dt>version</dt><dd>{seenVersion}</dd></dl><p class="sm sub">If it changes before your answer arrives, the answer is void and you are asked again.</p></section>
           {task && <section class="sect"><h2>Payload</h2><Json value={task.payload} size={task.payload_bytes} /></section>}
-          <section class="sect"><Command>{`holdfast decision answer ${decision.id} ${answer === undefined ? "CHOICE" : JSON.stringify(answer)}`}</Command></section>
+          <section class="sect"><Command>{`holdfast decision answer ${decision.id} ${answer === undefined ? "CHOICE" : json(answer)}`}</Command></section>
         </div></div>
       </article>
       {isOpen && <div class="act"><input class="inp" placeholder="Reason, optional" aria-label="Reason, optional" value={reason} onInput={(event) => setReason(event.currentTarget.value)} /><span class="sp" />
         {off && <span class="sm sub">{off}</span>}
-        <Button rank="per" right="decisions.decide" name="Answer" off={answer === undefined ? "Choose an answer first." : undefined} onClick={() => setAsking(true)}>{answer === undefined ? "Answer…" : `Answer “${String(answer).slice(0, 24)}”…`}<kbd class="k">a</kbd></Button></div>}
-      {asking && answer !== undefined && <Dialog label="Answer" kind="conf" onClose={() => setAsking(false)}><form class="stack" onSubmit={(event) => void send(event)}><div><h2 class="big">Answer “<Text>{String(answer)}</Text>”?</h2><p class="sub">The task goes on with it at once. An answer cannot be taken back.</p></div>
+        <Button rank="per" right="decisions.decide" name="Answer" off={answer === undefined ? "Choose an answer first." : undefined} onClick={() => setAsking(true)}>{answer === undefined ? "Answer…" : `Answer “${unmarked(String(answer)).slice(0, 24)}”…`}<kbd class="k">a</kbd></Button></div>}
+      {asking && answer !== undefined && <Dialog label="Answer" kind="conf" onClose={() => setAsking(false)}><form class="stack" onSubmit={(event) => void send(event)}><div><h2 class="big">Answer “<Text>{unmarked(String(answer))}</Text>”?</h2><p class="sub">The task goes on with it at once. An answer cannot be taken back.</p></div>
         <ul class="dry"><li><Icon is="decision" of="person" /><span><Text>{decision.question}</Text></span><b /></li><li><Icon is="queued" of="idle" /><span>{task?.type ?? "the task"} is queued again</span><b>{short(decision.task_id)}</b></li></ul>
         {wrong && <Refused error={wrong} />}
         <Field label="Reason, optional" help="Kept with your name."><input class="inp" value={reason} onInput={(event) => setReason(event.currentTarget.value)} /></Field>
-        <div class="row acts"><span class="sp" /><Button onClick={() => setAsking(false)}>Back</Button><Button rank="per" type="submit" right="decisions.decide" name="Send the answer" busy={busy}>Answer “{String(answer).slice(0, 32)}”</Button></div></form></Dialog>}
+        <div class="row acts"><span class="sp" /><Button onClick={() => setAsking(false)}>Back</Button><Button rank="per" type="submit" right="decisions.decide" name="Send the answer" busy={busy}>Answer “{unmarked(String(answer)).slice(0, 32)}”</Button></div></form></Dialog>}
     </>
   );
 }
@@ -145,7 +146,7 @@ function Detail({ decision, task, readAt }: { decision: Decision; task: Task | n
 function parsed(text: string): unknown {
   if (!text.trim()) return undefined;
   try {
-    return JSON.parse(text) as unknown;
+    return parse(text);
   } catch {
     return text;
   }

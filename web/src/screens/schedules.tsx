@@ -1,4 +1,5 @@
 // Schedules: a sentence before the cron text, the next firing, and what it runs.
+import { parse } from "../lib/exact";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ask, get, type Page, type Problem } from "../lib/api";
@@ -82,7 +83,7 @@ function Add({ onClose }: { onClose: () => void }): JSX.Element {
   const send = async (event: Event) => {
     event.preventDefault();
     try {
-      await ask("PUT", `/api/v1/schedules/${encodeURIComponent(form.name)}`, { spec: form.spec, type: form.type, timezone: form.timezone, payload: JSON.parse(form.payload || "null") as unknown, reason });
+      await ask("PUT", `/api/v1/schedules/${encodeURIComponent(form.name)}`, { spec: form.spec, type: form.type, timezone: form.timezone, payload: parse(form.payload || "null"), reason });
       toast(`Schedule ${form.name} was added.`);
       afterAct();
       onClose();

@@ -1,4 +1,5 @@
 // One task, explained: why first, then the path, leases and fences, attempts, events and versions; facts beside.
+import { json, parse } from "../lib/exact";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ask, get, post, Problem, q, type Page } from "../lib/api";
@@ -291,7 +292,7 @@ function changeOf(event: Event, before: string): { text: [string, string, string
   const status = path([event])[0]?.status ?? null;
   if (status && status !== before) steps.push(["status", before, status]);
   if (event.kind === "task.started") steps.push(["fence", "", String(data.fence)]);
-  if (event.kind === "task.edited" && data.before) for (const [name, old] of Object.entries(data.before as object)) steps.push([`payload.${name}`, JSON.stringify(old).slice(0, 40), "changed"]);
+  if (event.kind === "task.edited" && data.before) for (const [name, old] of Object.entries(data.before as object)) steps.push([`payload.${name}`, json(old).slice(0, 40), "changed"]);
   if (event.kind === "task.rescheduled") steps.push(["due_at", "", String(data.due_at)]);
   if (event.kind === "task.assigned") steps.push(["assigned_to", "", String(data.node)]);
   if (event.kind === "task.held") steps.push(["held_by", "", String(data.actor)]);
@@ -327,7 +328,7 @@ function Side({ task, readAt }: { task: TaskView; readAt: number }): JSX.Element
       <section><h2>Facts</h2><dl class="kv">{rows.filter(([, value]) => value !== null).map(([name, value]) => <><dt>{name}</dt><dd>{value}</dd></>)}</dl></section>
       {task.depends_on.length > 0 && <section><h2>Depends on <span class="dim">{task.depends_on.length}</span></h2><Near ids={task.depends_on.map((one) => one.id)} known={Object.fromEntries(task.depends_on.map((one) => [one.id, one.status]))} /></section>}
       {task.dependents.length > 0 && <section><h2>Dependents <span class="dim">{task.dependents.length}</span></h2><Near ids={task.dependents} /></section>}
-      <section><div class="sec"><h2>Payload <span class="dim">{bytes(task.payload_bytes)}</span></h2><span class="sp" /><Copy text={JSON.stringify(task.payload)} name="Copy the payload" /></div><Json value={task.payload} size={task.payload_bytes} /></section>
+      <section><div class="sec"><h2>Payload <span class="dim">{bytes(task.payload_bytes)}</span></h2><span class="sp" /><Copy text={json(task.payload)} name="Copy the payload" /></div><Json value={task.payload} size={task.payload_bytes} /></section>
       {Object.keys(task.metadata).length > 0 && <section><h2>Metadata</h2><Json value={task.metadata} /></section>}
       {Object.keys(task.metrics).length > 0 && <section><h2>Metrics</h2><Json value={task.metrics} /></section>}
       <section><Command>{`holdfast task show ${task.id}`}</Command></section>
@@ -350,14 +351,14 @@ function Near({ ids, known = {} }: { ids: string[]; known?: Record<string, strin
 }
 
 function Edit({ task, onClose }: { task: TaskView; onClose: () => void }): JSX.Element {
-  const [text, setText] = useState(JSON.stringify(task.payload, null, 2));
+  const [text, setText] = useState(json(task.payload, 2));
   const [reason, setReason] = useState("");
   const [wrong, setWrong] = useState("");
   const dead = task.status === "failed";
   const send = async (event: { preventDefault: () => void }) => {
     event.preventDefault();
     try {
-      const payload: unknown = JSON.parse(text);
+      const payload = parse(text);
       if (dead) await post(`/dead-letters/${task.id}/replay`, { payload, reason, expected_version: task.version });
       else await ask("PATCH", `/api/v1/tasks/${task.id}`, { payload, payload_mode: "whole", reason, expected_version: task.version });
       toast(dead ? "The dead letter runs again with this payload." : "The payload was changed.");

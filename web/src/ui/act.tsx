@@ -1,4 +1,5 @@
 // Acts on tasks: the one dialog of all interventions, for one task or for many. It shows what would happen first.
+import { parse } from "../lib/exact";
 import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -164,7 +165,7 @@ function Args(props: { verb: Verb; task: TaskRow | Task; args: Record<string, un
           <Field label="Result" help="JSON. The task ends with it." error={isJson(text) ? undefined : "This is not JSON."}>
             <textarea class="inp m" rows={3} value={text} onInput={(event) => {
               setText(event.currentTarget.value);
-              if (isJson(event.currentTarget.value)) onArgs({ status: "completed", result: JSON.parse(event.currentTarget.value) as unknown });
+              if (isJson(event.currentTarget.value)) onArgs({ status: "completed", result: parse(event.currentTarget.value) });
             }} />
           </Field>
         )}

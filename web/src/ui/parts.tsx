@@ -1,4 +1,5 @@
 // Small parts that screens share.
+import { json } from "../lib/exact";
 import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -192,7 +193,7 @@ export function scrollable(box: HTMLElement | null): void {
 const SHOWN_CHARS = 64_000;
 /** A value as indented JSON with its keys quiet; a long one shows its head and a download. */
 export function Json({ value, size }: { value: unknown; size?: number | null }): JSX.Element {
-  const text = JSON.stringify(value, null, 2) ?? "null";
+  const text = json(value, 2);
   const long = text.length > SHOWN_CHARS;
   const tokens = clean(long ? text.slice(0, 4_000) : text, true).split(/("(?:[^"\\]|\\.)*"(?:\s*:)?)/);
   return (
