@@ -77,7 +77,9 @@ TaskIds: TypeAlias = Annotated[
         help="Ids, prefixes that match one task, names at nodes, or - to read ids from stdin."
     ),
 ]
-Limit: TypeAlias = Annotated[int, Parameter(name=("--limit", "-n"), help="At most this many.")]
+Limit: TypeAlias = Annotated[
+    int, Parameter(name=("--limit", "-n"), help="At most this many; 0: all.")
+]
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 ExpectVersion: TypeAlias = Annotated[
     int | None,

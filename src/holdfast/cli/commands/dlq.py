@@ -9,14 +9,14 @@ from cyclopts import Parameter
 from holdfast.cli.api import v1
 from holdfast.cli.commands.task import error_of, fields, whole
 from holdfast.cli.ids import find_task
-from holdfast.cli.lists import page_of, print_list, with_terms
+from holdfast.cli.lists import page_of, print_list, print_pages, with_terms
 from holdfast.cli.options import COMMON, Common, Limit, Query, TaskId
 from holdfast.cli.output.printer import Printer
-from holdfast.cli.output.table import Column
+from holdfast.cli.output.table import Column, Item
 from holdfast.cli.output.times import relative
 from holdfast.cli.session import with_parts
 from holdfast.cli.use_cases import DeadLetters, UseCases
-from holdfast.core.task import Status, Task
+from holdfast.core.task import Status
 from holdfast.core.text import lines
 from holdfast.errors import Conflict
 from holdfast.queue import views
@@ -42,19 +42,21 @@ def list_(
         print_list(common, page, _columns, "no dead letters")
         return
 
-    async def work(parts: UseCases) -> tuple[list[Task], float]:
-        letters = parts.dead_letters
+    async def work(parts: UseCases) -> int:
+        letters, now = parts.dead_letters, await parts.sessions.now()
         which = DeadFilter(type, queue, await full_fingerprint(letters, fingerprint))
-        last = None if after is None else await find_task(parts.tasks, after)
-        return await letters.page_after(which, last, limit=limit), await parts.sessions.now()
 
-    tasks, now = with_parts(common, work)
-    printer = Printer(common)
-    printer.rows(
-        [views.task_row(task, now) for task in tasks], _columns(now), empty="no dead letters"
-    )
-    if len(tasks) == limit:
-        printer.note(f"more: --after {tasks[-1].id}")
+        async def read(after: str | None, limit: int) -> tuple[list[Item], str | None]:
+            last = None if after is None else await find_task(parts.tasks, after)
+            tasks = await letters.page_after(which, last, limit=limit)
+            following = tasks[-1].id if len(tasks) == limit else None
+            return [views.task_row(task, now) for task in tasks], following
+
+        return await print_pages(
+            Printer(common), read, _columns(now), "no dead letters", after=after, limit=limit
+        )
+
+    with_parts(common, work)
 
 
 def groups(*, query: Query = None, limit: Limit = 50, common: Common = COMMON) -> None:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
 from holdfast.cli.api import answer_of, calls_of, v2
+from holdfast.cli.lists import ALL, asked_of
 from holdfast.cli.options import COMMON, Common, Flag, Limit, Query
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
@@ -57,18 +58,22 @@ def log(
     given = {"taskId": task, "nodeId": node, "outcome": outcome}
     wanted = None if query is None else parse(query, LOG_KEYS)
 
-    async def work(queue: TaskQueue) -> list[dict[str, Any]]:
+    async def work(queue: TaskQueue) -> tuple[list[dict[str, Any]], str | None]:
         calls, items, place = await calls_of(queue), list[dict[str, Any]](), after
         while True:
-            asked = {**given, "after": place, "limit": limit - len(items)}
+            asked = {**given, "after": place, "limit": asked_of(limit, len(items))}
             page = (await calls.call("GET", v2("log", project), query=asked)).body
             items += [each for each in page["entries"] if wanted is None or _is_in(wanted, each)]
             place = page["nextCursor"]
-            if place is None or wanted is None or len(items) >= limit:
-                return items
+            is_read = limit != ALL and (wanted is None or len(items) >= limit)
+            if place is None or is_read:
+                return items, place
 
-    items = with_queue(common, work)
-    Printer(common).rows(items, _columns(), empty="the log has no such entries")
+    items, following = with_queue(common, work)
+    printer = Printer(common)
+    printer.rows(items, _columns(), empty="the log has no such entries")
+    if following is not None:
+        printer.note(f"more: --after {following}")
 
 
 def _is_in(wanted: Search, entry: dict[str, Any]) -> bool:
@@ -80,7 +85,7 @@ def _is_in(wanted: Search, entry: dict[str, Any]) -> bool:
 def fix_expired_locks(
     *,
     project: Annotated[str | None, Parameter(help="Only of this project.")] = None,
-    limit: Limit = 100,
+    limit: Annotated[int, Parameter(name=("--limit", "-n"), help="At most this many.")] = 100,
     dry_run: Annotated[Flag, Parameter(help="Only show them.")] = False,
     common: Common = COMMON,
 ) -> None:

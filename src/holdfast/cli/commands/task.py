@@ -9,11 +9,11 @@ from cyclopts import Parameter
 from holdfast.app import TaskQueue
 from holdfast.cli.api import calls_of, v1
 from holdfast.cli.ids import find_task
-from holdfast.cli.lists import page_of, print_list
+from holdfast.cli.lists import page_of, print_list, print_pages
 from holdfast.cli.options import COMMON, After, Common, Limit, Query, TaskId
 from holdfast.cli.output.colour import STATUS_STYLES
 from holdfast.cli.output.printer import Printer
-from holdfast.cli.output.table import Column
+from holdfast.cli.output.table import Column, Item
 from holdfast.cli.output.times import clock, relative
 from holdfast.cli.projects import check_projects
 from holdfast.cli.session import use_cases, with_parts, with_queue
@@ -44,21 +44,25 @@ def list_(
         _search(common, text, limit, after, project)
         return
 
-    async def work(parts: UseCases) -> tuple[list[Task], float]:
-        page = await parts.tasks.find(
-            status=status, type=type, queue=queue, project=project, after=after, limit=limit
-        )
-        return page, await parts.sessions.now()
-
-    tasks, now = with_parts(common, work)
-    if not tasks and project is not None:
-        _check_project(common, project)
-    printer = Printer(common)
     is_all = (status, type, queue, project, after) == (None,) * 5
     empty = "no tasks: `holdfast enqueue TYPE` makes one" if is_all else "no tasks"
-    printer.rows([views.task_row(task, now) for task in tasks], _columns(now), empty=empty)
-    if len(tasks) == limit:
-        printer.note(f"more: --after {tasks[-1].id}")
+
+    async def work(parts: UseCases) -> int:
+        now = await parts.sessions.now()
+
+        async def read(after: str | None, limit: int) -> tuple[list[Item], str | None]:
+            tasks = await parts.tasks.find(
+                status=status, type=type, queue=queue, project=project, after=after, limit=limit
+            )
+            following = tasks[-1].id if len(tasks) == limit else None
+            return [views.task_row(task, now) for task in tasks], following
+
+        return await print_pages(
+            Printer(common), read, _columns(now), empty, after=after, limit=limit
+        )
+
+    if not with_parts(common, work) and project is not None:
+        _check_project(common, project)
 
 
 def _check_project(common: Common, project: str) -> None:
@@ -74,21 +78,22 @@ def _check_project(common: Common, project: str) -> None:
 def _search(
     common: Common, q: str, limit: int, after: str | None, project: str | None = None
 ) -> None:
-    """Prints one page of the tasks that match. Its end is a cursor of the API."""
+    """Prints the tasks that match. The end of a page is a cursor of the API."""
 
-    async def work(queue: TaskQueue) -> tuple[Any, float]:
-        calls = await calls_of(queue)
-        query = {"q": q, "limit": limit, "after": after}
-        page = (await calls.call("GET", v1("tasks"), query=query)).body
-        return page, await queue.parts.sessions.now()
+    async def work(queue: TaskQueue) -> int:
+        calls, now = await calls_of(queue), await queue.parts.sessions.now()
 
-    page, now = with_queue(common, work)
-    if not page["items"] and project is not None:
+        async def read(after: str | None, limit: int) -> tuple[list[Item], str | None]:
+            query = {"q": q, "limit": limit, "after": after}
+            page = (await calls.call("GET", v1("tasks"), query=query)).body
+            return page["items"], page["next"]
+
+        return await print_pages(
+            Printer(common), read, _columns(now), "no tasks", after=after, limit=limit
+        )
+
+    if not with_queue(common, work) and project is not None:
         _check_project(common, project)
-    printer = Printer(common)
-    printer.rows(page["items"], _columns(now), empty="no tasks")
-    if page["next"] is not None:
-        printer.note(f"more: --after {page['next']}")
 
 
 def interventions(

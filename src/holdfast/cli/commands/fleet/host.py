@@ -6,11 +6,14 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from holdfast.cli.api import answer_of, v1, whole_id
+from holdfast.app import TaskQueue
+from holdfast.cli.api import answer_of, calls_of, v1, whole_id
+from holdfast.cli.lists import print_pages
 from holdfast.cli.options import COMMON, Common, Limit, Project
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column, Item
 from holdfast.cli.output.times import length
+from holdfast.cli.session import with_queue
 from holdfast.core.codec import dumps
 from holdfast.core.fleet.model import HOST_PREFIX, HostState
 
@@ -38,23 +41,21 @@ def list_(
     common: Common = COMMON,
 ) -> None:
     """List hosts, by name."""
-    page = answer_of(
-        common,
-        "GET",
-        v1("hosts"),
-        query={
-            "selector": selector,
-            "state": state,
-            "q": query,
-            "project": project,
-            "limit": limit,
-            "after": after,
-        },
-    )
-    printer = Printer(common)
-    printer.rows(page["items"], _columns(), empty="no hosts")
-    if page["next"] is not None:
-        printer.note(f"more: --after {page['next']}")
+    given = {"selector": selector, "state": state, "q": query, "project": project}
+
+    async def work(queue: TaskQueue) -> int:
+        calls = await calls_of(queue)
+
+        async def read(after: str | None, limit: int) -> tuple[list[Item], str | None]:
+            asked = {**given, "limit": limit, "after": after}
+            page = (await calls.call("GET", v1("hosts"), query=asked)).body
+            return page["items"], page["next"]
+
+        return await print_pages(
+            Printer(common), read, _columns(), "no hosts", after=after, limit=limit
+        )
+
+    with_queue(common, work)
 
 
 def show(name: Name, /, *, project: Project = None, common: Common = COMMON) -> None:
