@@ -46,7 +46,7 @@ def test_what_waits_for_people_comes_before_the_tables() -> None:
     lines = texts(seen(decisions=[{}], approvals=[{}, {}], queues=[queue("mail"), paused]))
     assert lines[2:] == [
         "people  1 decision waits: holdfast decision list",
-        "people  2 approvals wait: holdfast job list -q status:WAIT_APPROVAL",
+        "people  2 approvals wait: holdfast approval list",
         "",
         "QUEUE    WAITS  RUNS  BLOCKED  FAILED  OLDEST  STATE",
         "mail     3      0     0        0       1m 12s  -",

@@ -11,7 +11,7 @@ import asyncio
 import sys
 from contextlib import ExitStack
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
@@ -90,7 +90,8 @@ async def _draw(queue: TaskQueue, printer: Printer, seconds: float) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    console = Console(no_color=not printer.colour, highlight=False, markup=False, emoji=False)
+    colours: Literal["auto"] | None = "auto" if printer.colour else None
+    console = Console(color_system=colours, highlight=False, markup=False, emoji=False)
     calls = await calls_of(queue)
     seen: Seen | None = None
     with ExitStack() as stack:

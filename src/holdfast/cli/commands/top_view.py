@@ -14,7 +14,7 @@ from holdfast.core.text import one_line
 JSON_LISTS: Final = ("queues", "jobs", "causes", "decisions", "conflicts", "approvals")
 PEOPLE: Final = (
     ("decisions", "decision", "holdfast decision list"),
-    ("approvals", "approval", "holdfast job list -q status:WAIT_APPROVAL"),
+    ("approvals", "approval", "holdfast approval list"),
     ("conflicts", "conflict", "holdfast conflict list"),
 )
 ENDS: Final = ("completed", "aborted", "failed")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TextIO
 
 import msgspec
 
@@ -154,8 +154,9 @@ class LiveDisplay:
         from rich.console import Console
         from rich.live import Live
 
+        colours: Literal["auto"] | None = "auto" if colour else None
         console = Console(
-            no_color=not colour, highlight=False, markup=False, emoji=False, force_terminal=True
+            color_system=colours, highlight=False, markup=False, emoji=False, force_terminal=True
         )
         self._console = console
         self._live = Live(
@@ -194,11 +195,13 @@ def picture(snapshot: Snapshot) -> list[tuple[str, str]]:
         (bar(job), ""),
         (counts_of(job), ""),
     ]
+    wait, act = waits_for(job) or ("", "")
     for name, text in (
         ("waves", waves_of(job)),
         ("budget", budget_of(job)),
         ("halt", halt_of(job)),
-        ("next", next_act(job)),
+        ("waits", wait),
+        ("next", act),
     ):
         if text:
             lines.append((f"{name:<7} {text}", ""))
@@ -232,34 +235,36 @@ def _left(job: Item) -> str:
 def figures(job: Item) -> str:
     """One line for a log. Without the estimate, which changes all the time."""
     wave = f", wave {job['wave']} of {job['waves_total']}" if job["waves_total"] > 1 else ""
-    wait = next_act(job)
+    wait = ": ".join(text for text in waits_for(job) or () if text)
     return (
         f"{job['id']} {job['status']}: {done_of(job)} of {job['hosts']} ended{wave}; "
         f"{counts_of(job)}{f'; {wait}' if wait else ''}"
     )
 
 
-def next_act(job: Item) -> str | None:
-    """What a person has to do."""
+def waits_for(job: Item) -> tuple[str, str] | None:
+    """What keeps a job from going on, and the command of the person who may change it. Each has a line of the
+    terminal."""
     if job["status"] == JobStatus.WAIT_APPROVAL:
         votes = approval_of(job, with_end=False)
-        return f"approval {votes}: holdfast approve {job['id']} -m TEXT"
+        return f"approval {votes}", f"holdfast approve {job['id']} -m TEXT"
     if job["status"] == JobStatus.PAUSED:
-        return f"holdfast job resume {job['id']}"
+        return "", f"holdfast job resume {job['id']}"
     if any(wave["state"] == "asked" for wave in job["waves"]):
-        return f"the next wave waits for you: holdfast job promote {job['id']}"
-    return None if has_ended(job) else held_text(job)
+        return "the next wave waits for you", f"holdfast job promote {job['id']}"
+    return None if has_ended(job) else held_by(job)
 
 
-def held_text(job: Item) -> str | None:
+def held_by(job: Item) -> tuple[str, str] | None:
     """The hosts that wait for the end of a block."""
     count = job["kinds"].get(ExecutionKind.HELD_BY_BLOCK, 0)
     if not count:
         return None
     known = [each for each in job["excluded"] if each.get("held")]
     if len(known) == count == 1:
-        return f"{known[0]['host']} waits: {known[0]['detail']}"
+        return f"{known[0]['host']} waits: {known[0]['detail']}", ""
     hosts = "1 host waits" if count == 1 else f"{count} hosts wait"
     return (
-        f"{hosts} for the end of a block: holdfast job executions {job['id']} --kind held_by_block"
+        f"{hosts} for the end of a block",
+        f"holdfast job executions {job['id']} --kind held_by_block",
     )
