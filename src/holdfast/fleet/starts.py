@@ -9,8 +9,13 @@ With one writer this is so without a lock.
 
 from __future__ import annotations
 
+from typing import Final
+
 from holdfast.fleet.rows import own
 from holdfast.store.script import Script, call
+
+HOLD_SECONDS: Final = 5.0
+"""How long a change waits for the batches under way, in one try."""
 
 
 def share_starts() -> Script[bool]:
@@ -20,4 +25,4 @@ def share_starts() -> Script[bool]:
 
 def hold_starts() -> Script[None]:
     """No execution starts between here and the commit. Waits for batches, which lock no rows behind this."""
-    yield call(own("hold_starts"))
+    yield call(own("hold_starts"), wait=f"{HOLD_SECONDS:g}s")

@@ -6,4 +6,4 @@ SELECT 1 AS is_shared;
 
 -- name: hold_starts
 -- returns: held
-SELECT 1 AS held;
+SELECT 1 AS held WHERE :wait IS NOT NULL;
