@@ -58,14 +58,16 @@ def from_exception(
     error: BaseException,
     *,
     kind: FailureKind = FailureKind.ERROR,
-    traceback: str = "",
+    traceback: str | None = None,
 ) -> Failure:
-    """The record of an exception that a handler raised. `traceback`: its text, if it was raised elsewhere."""
+    """The record of an exception that a handler raised. `traceback`: its text, if it was raised elsewhere;
+    empty: the message says all that a caller needs."""
     frames = tb.extract_tb(error.__traceback__)
     location = f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].name}" if frames else ""
     error_type = type(error).__qualname__
     message = message_of(error)
-    shown, traceback = evidence(message, traceback or formatted(error))
+    text = formatted(error) if traceback is None else traceback
+    shown, traceback = evidence(message, text)
     return Failure(
         kind=kind,
         message=shown,

@@ -148,7 +148,7 @@ def _outcome(handler: Handler, task: Task, value: object, duration: float) -> Ru
         return Complete(encode_payload(value, what="result", limit=RESULT_BYTES_MAX), duration)
     except (HoldfastError, Misfit) as error:
         # The work is done. Another attempt would repeat it and get the same error.
-        return Fail(failures.from_exception("result", error), duration, final=True)
+        return Fail(failures.from_exception("result", error, traceback=""), duration, final=True)
 
 
 def _failed(handler: Handler, task: Task, error: BaseException, duration: float) -> Fail:
@@ -174,10 +174,12 @@ def _described(task: Task, error: BaseException, duration: float) -> Fail:
             failure = failures.from_exception(task.type, error, kind=FailureKind.REJECTED)
             return Fail(failure, duration, final=True)
         case ArgumentsRefused():
-            return Fail(failures.from_exception(task.type, error), duration, final=True)
+            failure = failures.from_exception(task.type, error, traceback="")
+            return Fail(failure, duration, final=True)
         case ResultRefused():
             # The work is done. Another attempt would repeat it and get the same error.
-            return Fail(failures.from_exception("result", error), duration, final=True)
+            failure = failures.from_exception("result", error, traceback="")
+            return Fail(failure, duration, final=True)
         case DecisionExpired():
             # It is the kept answer: another attempt would get it again.
             return Fail(failures.from_exception(task.type, error), duration, final=True)
