@@ -34,8 +34,19 @@ HANDLER: Final = "handler"
 
 
 def complete(task: Task, command: c.Complete, now: float) -> Transition:
+    """As `without_lease`, in one `replace`, because it runs for each task that succeeds."""
     result_json = command.result_json
-    after = without_lease(task, COMPLETED, now, finished_at=now, result_json=result_json)
+    after = replace(
+        task,
+        status=COMPLETED,
+        version=task.version + 1,
+        updated_at=now,
+        finished_at=now,
+        result_json=result_json,
+        node=None,
+        lease_until=None,
+        progress_due_at=None,
+    )
     data = {
         "node": task.node,
         "attempt": task.attempts,

@@ -40,16 +40,28 @@ Ruling = Transition | Refusal
 
 
 def with_status(task: Task, status: Status, now: float, **changes: Any) -> Task:
-    if not may_move(task.status, status):
-        raise AssertionError(f"a rule tried {task.status} -> {status}")
+    _check_move(task, status)
     return replace(task, status=status, version=task.version + 1, updated_at=now, **changes)
 
 
 def without_lease(task: Task, status: Status, now: float, **changes: Any) -> Task:
     """The task in another status, without a node and a lease."""
-    return with_status(
-        task, status, now, node=None, lease_until=None, progress_due_at=None, **changes
+    _check_move(task, status)
+    return replace(
+        task,
+        status=status,
+        version=task.version + 1,
+        updated_at=now,
+        node=None,
+        lease_until=None,
+        progress_due_at=None,
+        **changes,
     )
+
+
+def _check_move(task: Task, status: Status) -> None:
+    if not may_move(task.status, status):
+        raise AssertionError(f"a rule tried {task.status} -> {status}")
 
 
 def paused(task: Task, now: float, **changes: Any) -> Task:
