@@ -20,7 +20,7 @@ from holdfast.core.fleet.model import Host, Job
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.fleet.agents.agents import Agents
 from holdfast.fleet.agents.door import AgentDoor
-from holdfast.fleet.driving import DoorTransport
+from holdfast.fleet.agents.transport import DoorTransport
 from holdfast.fleet.hints import FLEET, wake_jobs
 from holdfast.fleet.jobs.create import Jobs
 from holdfast.fleet.jobs.job_rows import read_job
@@ -96,7 +96,7 @@ async def _serve(host: Host, door: AgentDoor, machine: LocalHost, folder: Path) 
     ids = secret_ids()
     own = folder / host.name
     agent = Agent(
-        DoorTransport(host.id, door),
+        DoorTransport(door, host.id, "bench"),
         HostJournal(machine, own / "journal", ids.secret()),
         HostExecutor(machine, own / "runs"),
         SystemClock(),

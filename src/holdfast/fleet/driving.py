@@ -21,17 +21,15 @@ from holdfast.agent.ports import Executor, Journal
 from holdfast.agent.settings import AgentSettings
 from holdfast.bus.port import FEED, Bus
 from holdfast.clock import Clock
-from holdfast.core.errors import GatewayUnavailable
-from holdfast.core.fleet.agents.wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
 from holdfast.core.fleet.model import Host
-from holdfast.errors import StoreUnavailable, WaitTimeout
+from holdfast.errors import WaitTimeout
 from holdfast.fleet.agents.door import AgentDoor
 from holdfast.fleet.agents.local import add_local_agents
+from holdfast.fleet.agents.transport import DoorTransport
 from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs.outbox import DRIVE
 from holdfast.fleet.jobs.waiting import open_execution
 from holdfast.primitives.locks import Locks
-from holdfast.queue.by import By
 from holdfast.store.store import Store
 
 LEASE_SECONDS: Final = 20.0
@@ -52,27 +50,6 @@ class Rig(NamedTuple):
 
 Reach = Callable[[Host], AbstractAsyncContextManager[Rig]]
 """Reaches a host."""
-
-
-class DoorTransport:
-    """The door of this process, as an agent sees it (`holdfast.agent.ports.Transport`)."""
-
-    def __init__(self, host_id: str, door: AgentDoor) -> None:
-        self._host_id = host_id
-        self._door = door
-        self._by = By(actor=ACTOR)
-
-    async def start(self, start: AgentStart) -> AgentStarted:
-        try:
-            return await self._door.agents.start(self._host_id, start, self._by)
-        except StoreUnavailable as error:
-            raise GatewayUnavailable(str(error)) from error
-
-    async def sync(self, sync: AgentSync) -> AgentSyncAnswer:
-        try:
-            return await self._door.sync(self._host_id, sync)
-        except StoreUnavailable as error:
-            raise GatewayUnavailable(str(error)) from error
 
 
 class HostDrive:
@@ -128,7 +105,7 @@ class HostDrive:
             if host.unreachable_at is not None:
                 await self._note(host, None)
             agent = Agent(
-                DoorTransport(host.id, self._door),
+                DoorTransport(self._door, host.id, ACTOR),
                 rig.journal,
                 rig.executor,
                 self._clock,

@@ -24,18 +24,18 @@ from holdfast.agent.link import HostGone
 from holdfast.agent.settings import AgentSettings
 from holdfast.clock import Clock
 from holdfast.core.errors import NodeFenced
-from holdfast.core.fleet.agents.wire import AgentStart, AgentStarted, AgentSync, AgentSyncAnswer
+from holdfast.core.fleet.agents.wire import AgentSync, AgentSyncAnswer
 from holdfast.core.fleet.model import Host, HostDriver
 from holdfast.core.ids import Ids
 from holdfast.core.watching import backoff_seconds
 from holdfast.errors import BadConfig, HoldfastError, MissingExtra
 from holdfast.fleet.agents.door import AgentDoor
+from holdfast.fleet.agents.transport import DoorTransport
 from holdfast.fleet.driving import Rig
 from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs.waiting import waiting_execution
 from holdfast.fleet.ssh.rows import orphans
 from holdfast.fleet.ssh.target import SshOptions, read_target
-from holdfast.queue.by import By
 from holdfast.store.store import Store
 
 ACTOR: Final = "ssh"
@@ -53,21 +53,18 @@ POLL_SECONDS: Final = 2.0
 log: Final = logging.getLogger("holdfast.fleet.ssh")
 
 
-class DoorTransport:
-    """The way to the server, which is this process."""
+class SshTransport(DoorTransport):
+    """The door of this process, for an agent that ends when its host has nothing to do."""
 
     def __init__(self, door: AgentDoor, host_id: str) -> None:
-        self._door, self._host_id = door, host_id
+        super().__init__(door, host_id, ACTOR)
         self.is_idle = asyncio.Event()
         """Set when the host has nothing more to do."""
-
-    async def start(self, start: AgentStart) -> AgentStarted:
-        return await self._door.agents.start(self._host_id, start, By(ACTOR))
 
     async def sync(self, sync: AgentSync) -> AgentSyncAnswer:
         is_waiting = bool(sync.accepts or sync.running or sync.results or sync.refuses)
         wait_max = sync.wait_seconds if is_waiting or sync.command_acks else 0.0
-        answer = await self._door.sync(self._host_id, sync, wait_max=wait_max)
+        answer = await self._answer(sync, wait_max)
         if not is_waiting and not answer.offers and not answer.probe and answer.blocks is None:
             self.is_idle.set()
         return answer
@@ -163,7 +160,7 @@ class SshDriver:
         async with reach(host, self._options, self._ids, self._logins) as rig:
             if host.unreachable_at is not None:
                 await self._note(host.id, None)
-            transport = DoorTransport(self._door, host.id)
+            transport = SshTransport(self._door, host.id)
             agent = Agent(
                 transport,
                 rig.journal,
@@ -211,6 +208,6 @@ async def reach(
         await link.close()
 
 
-async def _stop_when_idle(agent: Agent, transport: DoorTransport) -> None:
+async def _stop_when_idle(agent: Agent, transport: SshTransport) -> None:
     await transport.is_idle.wait()
     agent.stop()
