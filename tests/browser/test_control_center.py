@@ -268,6 +268,11 @@ async def test_a_viewer_sees_why_a_button_is_off(browser: Browser, site: Site) -
     await expect(page.locator(".toast")).to_contain_text(
         "it needs the role operator or admin, you are viewer"
     )
+    # What waits for others is shown, and not counted as theirs.
+    await page.goto(f"{place.url}/inbox")
+    await expect(page.get_by_role("button", name="For me 0")).to_be_visible()
+    await page.goto(f"{place.url}/")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("a person")
     await to.ask("DELETE", f"/tokens/{made['id']}")
     await expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     await page.context.close()

@@ -2,7 +2,7 @@
 import { json, parse, unmarked } from "../lib/exact";
 import type { JSX } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
-import { get, missing, post, type Page, type Problem } from "../lib/api";
+import { get, may, missing, post, type Page, type Problem } from "../lib/api";
 import { age, dur, num, person, plural, short, time } from "../lib/format";
 import { nodeName } from "../lib/hosts";
 import { nameOf, type OpenApproval } from "../lib/fleet";
@@ -29,20 +29,24 @@ export function Inbox({ id }: { id: string }): JSX.Element {
       get<Page<OpenApproval>>("/approvals?limit=100", signal).catch(() => ({ items: [] as OpenApproval[] })),
     ]);
     const named = new Set(mine.items.map((one) => one.id));
-    return { mine: all.items.filter((one) => one.assignees.length === 0 || named.has(one.id)), all: all.items, decided: decided.items, conflicts: conflicts.items, approvals: approvals.items, readAt: Date.now() };
+    return { mine: may("decisions.decide") ? all.items.filter((one) => one.assignees.length === 0 || named.has(one.id)) : [], all: all.items, decided: decided.items, conflicts: conflicts.items, approvals: approvals.items, readAt: Date.now() };
   }, "inbox");
   const data = loaded.data;
   const rows = data ? (which === "me" ? data.mine : which === "all" ? data.all : data.decided) : [];
-  const first = (which === "decided" ? undefined : data?.approvals[0]?.job_id) ?? rows[0]?.id;
+  // For me: what a role of mine may answer.
+  const approvals = (data && (which === "all" || (which === "me" && may("jobs.approve"))) && data.approvals) || [];
+  const conflicts = (data && (which === "all" || (which === "me" && may("conflicts.settle"))) && data.conflicts) || [];
+  const forMe = data ? data.mine.length + (may("conflicts.settle") ? data.conflicts.length : 0) + (may("jobs.approve") ? data.approvals.length : 0) : "";
+  const first = approvals[0]?.job_id ?? rows[0]?.id;
   const wide = matchMedia("(min-width: 721px)").matches;
   const open = id || (wide ? first : "");
   const since = data ? (second.value - data.readAt) / 1000 : 0;
   return (
     <div class={`box ${id ? "open" : ""}`}>
-      <div class="list"><div class="hd"><h1 class="vh">Inbox</h1><Seg label="Whose" value={which} onPick={(value) => setParams({ show: value === "me" ? null : value })} options={[["me", `For me ${data ? data.mine.length + data.conflicts.length + data.approvals.length : ""}`], ["all", `All ${data ? data.all.length + data.conflicts.length + data.approvals.length : ""}`], ["decided", "Decided"]]} /></div>
-        <Shown of={loaded}>{(found) => (
+      <div class="list"><div class="hd"><h1 class="vh">Inbox</h1><Seg label="Whose" value={which} onPick={(value) => setParams({ show: value === "me" ? null : value })} options={[["me", `For me ${forMe}`], ["all", `All ${data ? data.all.length + data.conflicts.length + data.approvals.length : ""}`], ["decided", "Decided"]]} /></div>
+        <Shown of={loaded}>{() => (
           <>
-            {which !== "decided" && found.approvals.map((one) => (
+            {approvals.map((one) => (
               <a class="it" data-row href={url(`/inbox/${one.job_id}${location.search}`)} aria-current={one.job_id === open ? "true" : undefined}><Icon is="decision" of="person" /><b class="strong"><Text>{`Approve ${nameOf(one.job)}`}</Text></b><span class="d">{one.remaining_seconds !== null ? `${dur(Math.max(0, one.remaining_seconds - since), true)} left` : ""}</span>
                 <span class="s"><Text>{`${person(one.requested_by)} asks to run ${one.job.command_type} on ${plural(one.job.hosts, "host")}`}</Text></span><span class="p"><span class="tag person">approval</span><span class="tag">{plural(sum(one.need), "vote")} needed</span></span></a>
             ))}
@@ -51,13 +55,13 @@ export function Inbox({ id }: { id: string }): JSX.Element {
                 <span class="d">{one.state === "open" ? (one.remaining_seconds !== null ? `${dur(Math.max(0, one.remaining_seconds - since), true)} left` : "") : <Time at={one.at} as="age" />}</span><span class="s">{one.state === "open" ? <>task <span class="m">{short(one.task_id)}</span></> : <Text>{`${String(one.choice)}, by ${person(one.by) || "the deadline"}`}</Text>}</span>
                 <span class="p"><span class="tag person">decision</span>{one.options.length > 0 && <span class="tag">{plural(one.options.length, "option")}</span>}{one.assignees.length > 0 && <span class="tag"><Text>{one.assignees.map(person).join(", ")}</Text></span>}</span></a>
             ))}
-            {which !== "decided" && found.conflicts.map((one) => (
+            {conflicts.map((one) => (
               <a class="it" data-row href={url(`/conflicts/${one.id}`)}><Icon is="conflict" of="person" /><b class="strong"><Text>{one.client_id ?? short(one.task_id)}</Text></b><span class="d"><Time at={one.created_at} as="age" /></span><span class="s"><Text>{`${nodeName(one.node)} wrote on version ${one.base_version}, the server has ${one.server_version}`}</Text></span><span class="p"><span class="tag person">conflict</span></span></a>
             ))}
-            {rows.length + (which === "decided" ? 0 : found.conflicts.length + found.approvals.length) === 0 && <Empty sign="inbox" title={which === "decided" ? "No decisions yet" : "Nothing waits for you"}>A task asks a person with <code>ctx.decide(question)</code>; it holds no worker while it waits.</Empty>}
+            {rows.length + conflicts.length + approvals.length === 0 && <Empty sign="inbox" title={which === "decided" ? "No decisions yet" : "Nothing waits for you"}>A task asks a person with <code>ctx.decide(question)</code>; it holds no worker while it waits.</Empty>}
           </>
         )}</Shown></div>
-      <div class="detw">{open ? (open.startsWith("job_") ? <JobApproval key={open} id={open} /> : <One key={open} id={open} />) : data && rows.length + data.approvals.length === 0 ? <Empty sign="inbox" title="Nothing is open" /> : null}</div>
+      <div class="detw">{open ? (open.startsWith("job_") ? <JobApproval key={open} id={open} /> : <One key={open} id={open} />) : data && rows.length + approvals.length === 0 ? <Empty sign="inbox" title={conflicts.length ? "Choose a conflict to settle it" : "Nothing is open"} /> : null}</div>
     </div>
   );
 }

@@ -102,6 +102,8 @@ function needs(board: Board): Need[] {
   return all.sort((a, b) => a.rank - b.rank);
 }
 
+/** Whether a role of this person may do something about any need. */
+const canAct = (): boolean => ["tasks.intervene", "decisions.decide", "jobs.approve"].some((right) => may(right));
 const NEEDS_SHOWN = 8;
 function Body({ board }: { board: Board }): JSX.Element {
   const all = needs(board);
@@ -122,7 +124,7 @@ function Body({ board }: { board: Board }): JSX.Element {
   const isEmpty = active === 0 && Number(board.stats.completed ?? 0) === 0 && all.length === 0;
   return (
     <>
-      <Title sub={isEmpty ? "No task has run yet." : all.length ? "Everything else is moving. Nothing acknowledged is lost." : "Everything is moving. Nothing acknowledged is lost."}>{all.length === 0 ? "Nothing needs you" : `${plural(all.length, "thing")} ${all.length === 1 ? "needs" : "need"} you`}</Title>
+      <Title sub={isEmpty ? "No task has run yet." : all.length ? "Everything else is moving. Nothing acknowledged is lost." : "Everything is moving. Nothing acknowledged is lost."}>{all.length === 0 ? "Nothing needs you" : `${plural(all.length, "thing")} ${all.length === 1 ? "needs" : "need"} ${canAct() ? "you" : "a person"}`}</Title>
       <div class="answers">
         <a href={url("/queues")}><h3>Flow</h3><span class="v">{flow ? inUnit(per("task.enqueued")) : num(Number(board.stats.running ?? 0))}<small>{flow ? `/${unit} in` : "running"}</small></span><span class="sm sub">{flow ? `${inUnit(per("task.completed"))}/${unit} out · ` : ""}{oldest > 1 ? `oldest waits ${dur(oldest, true)}` : "no due task waits"}</span>{flow && <span class="ch"><Spark values={(flow.series["task.enqueued"] ?? []).slice(beginOf(flow))} of="idle" /></span>}</a>
         <a href={url("/dead-letters")}><h3>Failures</h3><span class="v">{flow ? (endedHour ? percent(failedHour / endedHour) : "0 %") : num(Number(board.stats.dead_letter_count ?? 0))}<small>{flow ? "in 1 h" : "dead letters"}</small></span><span class="sm sub">{plural(Number(board.stats.dead_letter_count ?? 0), "dead letter")}, {plural(board.groups.length, "cause")}</span>{flow && <span class="ch"><Spark values={(flow.series["task.failed"] ?? []).slice(beginOf(flow))} of="bad" /></span>}</a>
@@ -131,7 +133,7 @@ function Body({ board }: { board: Board }): JSX.Element {
         <a href={url("/tasks?q=status:running,queued,blocked,paused,stuck")}><h3>Under way</h3><span class="v">{tight(active)}</span><span class="sm sub"><Parts>{["running", "queued", "blocked"].map((status) => `${num(Number(board.stats[status] ?? 0))} ${status}`)}</Parts></span></a>
       </div>
       <div class="cols">
-        <section><div class="sec"><h2>Needs you</h2><span class="sub">ranked by what it holds up</span></div>
+        <section><div class="sec"><h2>{canAct() ? "Needs you" : "Needs a person"}</h2><span class="sub">ranked by what it holds up</span></div>
           {isEmpty ? <div class="wrap"><Empty sign="tasks" title="Enqueue a first task" command="holdfast enqueue TYPE key=value">A worker that has the type runs it. This page follows what happens.</Empty></div>
             : all.length === 0 ? <div class="wrap"><Empty sign="completed" of="good" title="Nothing needs you">Decisions, dead letters, conflicts, silent nodes and stuck tasks come here.</Empty></div>
             : <ul class="need">{shown.map((need) => (

@@ -5,6 +5,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { missing, Problem } from "../lib/api";
 import { age, bytes, capital, clean, dur, time } from "../lib/format";
+import { mark } from "../lib/live";
 import { place, url } from "../lib/place";
 import { Icon, type Family, type Sign } from "./marks";
 
@@ -135,7 +136,7 @@ export function Wrong({ error, retry }: { error: Problem; retry?: () => void }):
   return (
     <Empty sign={error.code === "not-found" ? "search" : "stuck"} of={error.code === "not-found" ? "dim" : "warn"} title={title}
       {...(command ? { command } : {})} act={error.code === "not-found" ? <span class="row"><a class="btn" href={url(`/${place.value.path.split("/")[1] ?? ""}`)}>To the list</a>{retry && <Button rank="gho" onClick={retry}>Try again</Button>}</span> : retry && <Button onClick={retry}>Try again</Button>}>
-      <Text>{sentence(error.message)}</Text><br /><code class="dim">{error.code}</code>
+      <Text>{sentence(error.message.replace(`${title}. `, ""))}</Text><br /><code class="dim">{error.code}</code>
     </Empty>
   );
 }
@@ -149,7 +150,7 @@ export const Skeleton = ({ rows = 6 }: { rows?: number }): JSX.Element => (
 export function Shown<T>(props: { of: { data: T | undefined; error: Problem | undefined; reload: () => void }; children: (data: T) => ComponentChildren; rows?: number }): JSX.Element {
   const { data, error, reload } = props.of;
   if (data !== undefined)
-    return <>{error && <p class="banner warn"><Icon is="stuck" of="warn" /><span><b class="strong">Not read again:</b> <Text>{error.message}</Text></span></p>}{props.children(data)}</>;
+    return <>{error && !(error.code === "unavailable" && mark.value === "stale") && <p class="banner warn"><Icon is="stuck" of="warn" /><span><b class="strong">Not read again:</b> <Text>{error.message}</Text></span></p>}{props.children(data)}</>;
   return error ? <Wrong error={error} retry={reload} /> : <Skeleton rows={props.rows ?? 6} />;
 }
 

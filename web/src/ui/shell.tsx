@@ -67,7 +67,7 @@ async function counts(signal: AbortSignal): Promise<Counts> {
     get<Page<JobRow>>("/jobs?limit=50", signal).catch(() => none as unknown as Page<JobRow>),
   ]);
   return {
-    inbox: decisions.items.length + approvals.items.length + conflicts.items.length,
+    inbox: (may("decisions.decide") ? decisions.items.length : 0) + (may("jobs.approve") ? approvals.items.length : 0) + (may("conflicts.settle") ? conflicts.items.length : 0),
     jobs: jobs.items.filter((job) => !isOver(job)).length,
     dead: Number(stats.dead_letter_count ?? 0),
     conflicts: conflicts.items.length,
