@@ -129,13 +129,13 @@ class Monitor:
         self,
         project: str,
         *,
-        after: int = 0,
+        after: int | None = 0,
         limit: int = 100,
         task_id: str | None = None,
         node: str | None = None,
         outcome: str | None = None,
     ) -> list[LogEntry]:
-        """One page of the log, oldest first."""
+        """One page of the log, oldest first. `after`: None for the last entries."""
         check_page(limit)
         if outcome is not None and outcome not in OUTCOMES:
             raise InvalidInput(f"outcome is '{outcome}': use one of {', '.join(OUTCOMES)}")
@@ -216,22 +216,24 @@ def _oldest() -> Script[Position]:
 
 def _log(
     project: str,
-    after: int,
+    after: int | None,
     limit: int,
     *,
     task_id: str | None,
     node: str | None,
     outcome: str | None,
 ) -> Script[list[LogEntry]]:
-    rows = yield call(
-        own("read_log"),
-        project=project,
-        after_id=after,
-        limit=limit,
-        task_id=task_id,
-        node=node,
-        outcome=outcome,
-    )
+    values = {
+        "project": project,
+        "limit": limit,
+        "task_id": task_id,
+        "node": node,
+        "outcome": outcome,
+    }
+    if after is None:
+        last = yield call(own("read_log_end"), **values)
+        return [LogEntry(*row) for row in reversed(last)]
+    rows = yield call(own("read_log"), after_id=after, **values)
     return [LogEntry(*row) for row in rows]
 
 

@@ -228,6 +228,11 @@ async def test_log(a: Forge) -> None:
     assert (entry["op"], entry["outcome"], entry["mutationId"]) == ("push", "accepted", "m1")
     rest = (await a.get("/log/proj", after=page["nextCursor"], limit=1)).json()
     assert rest["entries"][0]["outcome"] == "duplicate"
+    last = (await a.get("/log/proj", latest="true", limit=2)).json()
+    whole = (await a.get("/log/proj", limit=1_000)).json()["entries"]
+    assert (last["entries"], last["nextCursor"]) == (whole[-2:], None)
+    both = await a.get("/log/proj", latest="true", after=start["nextCursor"])
+    assert both.status_code == 422
     only = (await a.get("/log/proj", outcome="accepted", nodeId="plugin-a")).json()
     assert [entry["op"] for entry in only["entries"]] == ["register", "push"]
 

@@ -25,6 +25,7 @@ class LogQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     task_id: str | None = None
     node_id: str | None = None
     outcome: str | None = None
+    latest: bool = False
 
 
 class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ import msgspec
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.rights import Operation
 from holdfast.core.wire import make_cursor, parse_cursor
+from holdfast.errors import InvalidInput
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.operations.sync import views
 from holdfast.sync.status import Monitor
@@ -38,18 +39,28 @@ async def log(
     task_id: str | None,
     node_id: str | None,
     outcome: str | None,
+    latest: bool = False,
 ) -> Answer:
-    """The log of a project, oldest first. `after`: a cursor, or the id of an entry."""
+    """The log of a project, oldest first. `after`: a cursor, or the id of an entry. `latest`: the last
+    entries in place of a page."""
     call.authorise(O.SYNC_LOG, project=project, noun="project", id=project)
+    if latest and after is not None:
+        raise InvalidInput("give either after or latest: the latest entries begin nowhere")
     place = f"log:{project}:{task_id}:{node_id}:{outcome}"
     if after is not None and after.isdigit() and len(after) < ID_DIGITS_MAX:
         start = int(after)
     else:
         start = 0 if after is None else int(parse_cursor(after, of=place)[0] or 0)
     entries = await Monitor(call.services.store, call.services.rules).log(
-        project, after=start, limit=limit, task_id=task_id, node=node_id, outcome=outcome
+        project,
+        after=None if latest else start,
+        limit=limit,
+        task_id=task_id,
+        node=node_id,
+        outcome=outcome,
     )
-    next_cursor = make_cursor((entries[-1].id,), of=place) if len(entries) == limit else None
+    has_more = len(entries) == limit and not latest
+    next_cursor = make_cursor((entries[-1].id,), of=place) if has_more else None
     return Answer(
         {
             "projectId": project,

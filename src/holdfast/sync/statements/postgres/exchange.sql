@@ -99,6 +99,16 @@ WHERE project = :project::text AND id > :after_id::bigint AND (:task_id::text IS
   AND (:node::text IS NULL OR node = :node::text) AND (:outcome::text IS NULL OR outcome = :outcome::text)
 ORDER BY id LIMIT :limit::bigint;
 
+-- name: read_log_end
+-- The last entries, the newest first.
+-- index: holdfast_sync_log_project
+-- returns: id at node op task_id mutation_id outcome code resolution from_version to_version clock
+SELECT id, at, node, op, task_id, mutation_id, outcome, code, resolution, from_version, to_version, clock
+FROM holdfast_sync_log
+WHERE project = :project::text AND (:task_id::text IS NULL OR task_id = :task_id::text)
+  AND (:node::text IS NULL OR node = :node::text) AND (:outcome::text IS NULL OR outcome = :outcome::text)
+ORDER BY id DESC LIMIT :limit::bigint;
+
 -- name: add_tally
 -- index: holdfast_tally_pkey
 INSERT INTO holdfast_tally (project, name, n)

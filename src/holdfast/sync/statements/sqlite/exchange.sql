@@ -94,6 +94,16 @@ WHERE project = :project AND id > :after_id AND (:task_id IS NULL OR task_id = :
   AND (:node IS NULL OR node = :node) AND (:outcome IS NULL OR outcome = :outcome)
 ORDER BY id LIMIT :limit;
 
+-- name: read_log_end
+-- The last entries, the newest first.
+-- index: holdfast_sync_log_project
+-- returns: id at node op task_id mutation_id outcome code resolution from_version to_version clock
+SELECT id, at, node, op, task_id, mutation_id, outcome, code, resolution, from_version, to_version, clock
+FROM holdfast_sync_log
+WHERE project = :project AND (:task_id IS NULL OR task_id = :task_id)
+  AND (:node IS NULL OR node = :node) AND (:outcome IS NULL OR outcome = :outcome)
+ORDER BY id DESC LIMIT :limit;
+
 -- name: add_tally
 -- index: holdfast_tally (primary key)
 INSERT INTO holdfast_tally (project, name, n)
