@@ -70,20 +70,22 @@ async def print_pages(
     *,
     after: str | None,
     limit: int,
+    is_search: bool = False,
 ) -> int:
-    """Prints one page, or with ALL every row, and says how many there were. One object or one id a line is
-    printed page by page, so that a list of a million rows needs little memory."""
+    """Prints `limit` rows, or with ALL every row, and says how many there were. One object or one id a line
+    is printed page by page, so that a list of a million rows needs little memory. `is_search`: a page may
+    have fewer rows than there are."""
     rows: list[Item] = []
     is_stream = limit == ALL and printer.output in (Output.JSONL, Output.NAME)
     count = 0
     while True:
-        items, after = await read(after, asked_of(limit, 0))
+        items, after = await read(after, asked_of(limit, count))
         count += len(items)
         if is_stream:
             printer.rows(items, columns, empty=empty)
         else:
             rows += items
-        if after is None or limit != ALL:
+        if after is None or (limit != ALL and (count >= limit or not is_search)):
             break
     if not is_stream:
         printer.rows(rows, columns, empty=empty)

@@ -74,7 +74,7 @@ NUMBERS = [
 @pytest.mark.parametrize("route", LISTS, ids=lambda route: route.path)
 def test_a_bare_word_finds_objects_of_every_list(route: Route) -> None:
     assert route.items is not None
-    assert "id" in shape_of(route.items, route.own_keys).fields
+    assert "id" in shape_of(route.items, route.own_keys, route.text_key).fields
 
 
 @pytest.mark.parametrize(

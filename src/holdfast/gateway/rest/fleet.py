@@ -15,8 +15,8 @@ from holdfast.gateway.rest.route import Route
 
 
 class HostsQuery(PagedOfProject, frozen=True, forbid_unknown_fields=True):
-    """`q`: text that the names contain. `silent`: active hosts whose agents are not heard of. A selector
-    stands alone, and so does `silent`."""
+    """`q`: as in `rest/searching.py`, or without any key text that the names contain, which stands without a
+    selector. `silent`: active hosts whose agents are not heard of, and nothing beside it."""
 
     selector: str | None = None
     state: str | None = None
@@ -47,7 +47,15 @@ class LiftQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 _HOSTS: Final = (
     Route(
-        "GET", "/hosts", hosts.find, "List hosts", HostsQuery, operation=O.HOSTS_READ, is_list=True
+        "GET",
+        "/hosts",
+        hosts.find,
+        "List hosts",
+        HostsQuery,
+        operation=O.HOSTS_READ,
+        is_list=True,
+        items=fleet_models.HostRow,
+        text_key="name",
     ),
     Route(
         "GET",

@@ -75,6 +75,9 @@ class Route(NamedTuple):
     """The objects of a list that is searched by `rest/searching.py`. Its parameters have `q`."""
     own_keys: tuple[str, ...] = ()
     """Keys of `q` that the operation reads itself."""
+    text_key: str = ""
+    """The field that a bare word is the beginning of. A `q` without any key is text, which the operation
+    looks for in this field."""
 
     @property
     def segments(self) -> tuple[str, ...]:

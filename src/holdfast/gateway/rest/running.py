@@ -34,7 +34,7 @@ from holdfast.gateway.operations.fleet import (
 )
 from holdfast.gateway.operations.sync import nodes as sync_nodes
 from holdfast.gateway.rest.route import Route
-from holdfast.gateway.rest.searching import search
+from holdfast.gateway.rest.searching import has_keys, search
 from holdfast.sync.access.foresee import Foreseen, cannot_foresee
 
 FORESEEN: Final = frozenset(
@@ -104,7 +104,10 @@ async def run_route(call: Call, route: Route, values: tuple[str, ...], given: An
     """The answer of a call. Of a dry run: the one that the change would get."""
     if route.items is not None:
         given = dict(given)
-        if q := given.pop("q"):
+        q = given.pop("q")
+        if q and route.text_key and not has_keys(q):
+            given["q"] = q
+        elif q:
             return await search(call, route, values, given, q)
     if not call.dry_run or route.method == "GET":
         return await route.handler(call, *values, **given)

@@ -40,8 +40,9 @@ class Shape(NamedTuple):
 
 
 @cache
-def shape_of(item: type[msgspec.Struct], own: tuple[str, ...] = ()) -> Shape:
-    """The shape of the objects of a list. `own`: keys that the operation itself reads."""
+def shape_of(item: type[msgspec.Struct], own: tuple[str, ...] = (), text_key: str = "") -> Shape:
+    """The shape of the objects of a list. `own`: keys that the operation itself reads. `text_key`: what a
+    bare word is the beginning of."""
     found: dict[str, Key] = {}
     fields: dict[str, str] = {}
     hints = typing.get_type_hints(item)
@@ -49,7 +50,7 @@ def shape_of(item: type[msgspec.Struct], own: tuple[str, ...] = ()) -> Shape:
         key = _key(field.encode_name, hints[field.name])
         if key is not None:
             found[key.name], fields[key.name] = key, field.encode_name
-    first = next(name for name in NAMES if name in hints)
+    first = text_key or next(name for name in NAMES if name in hints)
     found[ID], fields[ID] = Key(ID, Kind.TEXT), first
     if CREATED in found:
         found["age"] = Key("age", Kind.AGE)
@@ -102,7 +103,7 @@ def _value(key: Key, value: Any) -> object:
 async def search(call: Call, route: Route, values: tuple[str, ...], given: Any, q: str) -> Answer:
     """One page of the objects that match."""
     assert route.items is not None
-    shape = shape_of(route.items, route.own_keys)
+    shape = shape_of(route.items, route.own_keys, route.text_key)
     query = parse(q, shape.keys)
     if query.sort is not None:
         raise QueryError(q.index("sort:"), "no sort: this list has one order")
@@ -119,6 +120,11 @@ async def search(call: Call, route: Route, values: tuple[str, ...], given: Any, 
         if found or page["next"] is None or read >= READ_MAX:
             return Answer({**page, "items": found})
         given = {**given, "after": page["next"]}
+
+
+def has_keys(q: str) -> bool:
+    """Whether the text is a query of the grammar, and not the part of a name."""
+    return any(sign in q for sign in ':()"')
 
 
 def _split(query: Query, names: tuple[str, ...]) -> tuple[Query, str]:

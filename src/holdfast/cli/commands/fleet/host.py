@@ -31,7 +31,12 @@ def list_(
     *,
     state: Annotated[HostState | None, Parameter(help="Only in this state.")] = None,
     query: Annotated[
-        str | None, Parameter(name=("--query", "-q"), help="Only names that contain this text.")
+        str | None,
+        Parameter(
+            name=("--query", "-q"),
+            help="Only those that match, as ?q= of the API, or whose names contain this text.",
+            allow_leading_hyphen=True,
+        ),
     ] = None,
     project: Project = None,
     limit: Limit = 50,
@@ -52,7 +57,13 @@ def list_(
             return page["items"], page["next"]
 
         return await print_pages(
-            Printer(common), read, _columns(), "no hosts", after=after, limit=limit
+            Printer(common),
+            read,
+            _columns(),
+            "no hosts",
+            after=after,
+            limit=limit,
+            is_search=query is not None,
         )
 
     with_queue(common, work)
