@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from holdfast.clock import VirtualClock
 from holdfast.core.fleet.model import JobStatus
 from holdfast.fleet.agents.agents import Agents
 from holdfast.fleet.agents.batch import OFFER_LOOK
+from holdfast.fleet.agents.parts import AgentMessage
 from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.jobs.control import JobControl
 from holdfast.fleet.jobs.deadlines import Deadlines
@@ -92,6 +95,32 @@ async def test_a_busy_host_waits_its_turn_and_spends_nothing(store: Store) -> No
     [offer] = (await agent.sync(results=[exited(*run)])).offers
     assert offer.execution == view.task.id
     assert (await fleet.tasks(waiting))[offer.execution].attempts == 1
+
+
+async def test_why_says_that_an_agent_takes_nothing(store: Store) -> None:
+    """A drained agent is live, so nothing else tells what its executions wait for."""
+    fleet = FleetBench(store)
+    agent = (await joined(fleet, 1))["web-001"]
+    drain = (await fleet.create(["web-001"], command_type="exec", command="true")).job
+    await fleet.publish()
+    run = await started(agent)
+    await agent.sync(results=[exited(*run)], capacity=0)
+    assert (await fleet.plan(drain.id)).status is JobStatus.SUCCESS
+    job_id = (await fleet.create(["web-001"], command_type="exec", command="true")).job.id
+    await fleet.publish()
+    assert (await agent.sync(capacity=0)).offers == []
+    late = AgentMessage(agent.host_id, replace(agent.message().sync, seq=1))
+
+    async def causes() -> list[str]:
+        job = await fleet.job(job_id)
+        [view] = (await JobReads(store, fleet.rules).executions(job)).items
+        return [c.code for c in (await ExecutionReasons(store, fleet.rules).why(job, view)).causes]
+
+    assert await causes() == ["agent_closed"]
+    assert (await agent.send(late)).offers == []
+    assert await causes() == ["agent_closed"]
+    assert (await agent.sync()).offers
+    assert "agent_closed" not in await causes()
 
 
 async def test_a_host_ends_the_same_by_an_offer_and_by_the_rollout(

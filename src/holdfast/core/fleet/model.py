@@ -330,6 +330,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     capabilities_json: str = "{}"
     seen_at: float
     enrolled_at: float
+    is_closed: bool = False  # its newest sync said that it takes nothing
 
 
 class WebhookDirection(StrEnum):

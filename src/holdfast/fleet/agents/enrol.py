@@ -187,7 +187,7 @@ class _AgentRow(Beside):
         rows = yield call(own("get_agent"), id=host_id)
         before = AGENTS.read(rows[0]) if rows else None
         agent = _started(before, self._host, self._request, fence, now)
-        agent = replace(agent, incarnation=incarnation, seq=0, seen_at=now)
+        agent = replace(agent, incarnation=incarnation, seq=0, is_closed=False, seen_at=now)
         yield call_rows(own("put_agent"), [AGENTS.row(agent)])
 
 

@@ -106,10 +106,16 @@ def save_slots(slots: Sequence[LeaseRow], now: float) -> Script[None]:
         yield call_rows(own("save_slots"), rows, now=now)
 
 
+def _is_closed(agent: Agent, sync: AgentSync) -> int:
+    """Whether the agent takes nothing, as its newest sync says."""
+    return int(agent.is_closed if sync.seq < agent.seq else sync.capacity == 0)
+
+
 def write_syncs(heard: Iterable[tuple[Agent, AgentSync]], now: float) -> Script[None]:
     """The newest sync of each agent."""
     rows: list[tuple[Any, ...]] = sorted(
-        (agent.host_id, max(agent.seq, sync.seq), sync.block_epoch) for agent, sync in heard
+        (agent.host_id, max(agent.seq, sync.seq), sync.block_epoch, _is_closed(agent, sync))
+        for agent, sync in heard
     )
     if rows:
         yield call_rows(own("write_agents"), rows, now=now)

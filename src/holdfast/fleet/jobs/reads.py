@@ -94,6 +94,7 @@ class HostStanding(msgspec.Struct, frozen=True):
     """The execution that has its slot."""
     unreachable_at: float | None = None
     """When the server could not reach a host that it drives. None: it could, or has not tried."""
+    is_closed: int = 0  # 1: its agent takes nothing at present
 
     def is_live(self, since: float) -> bool:
         if self.state is not HostState.ACTIVE:

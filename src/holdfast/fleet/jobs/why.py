@@ -29,7 +29,7 @@ class Cause(msgspec.Struct, frozen=True):
 
     code: str
     """`ended`, `approval`, `halt`, `wave`, `window`, `block`, `held`, `host_gone`, `host_cordoned`,
-    `host_unreachable`, `turn`, `host_busy`, `not_due`, `running`."""
+    `host_unreachable`, `agent_closed`, `turn`, `host_busy`, `not_due`, `running`."""
     text: str
 
 
@@ -146,6 +146,12 @@ def _of_host(execution: Execution, host: HostStanding | None, since: float) -> l
             else f"was last heard at {time_text(host.seen_at)}"
         )
         causes.append(Cause("host_unreachable", f"the agent of {execution.host} {seen}"))
+    elif host.is_closed:
+        text = (
+            f"the agent of {execution.host} takes nothing: it drains until it is restarted, it updates, or "
+            "its spool is full"
+        )
+        causes.append(Cause("agent_closed", text))
     return causes
 
 

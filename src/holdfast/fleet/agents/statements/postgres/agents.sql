@@ -25,8 +25,9 @@ WHERE a.host_id = ANY(:ids::text[]);
 -- name: write_agents
 -- The newest sync of each agent.
 -- index: holdfast_agent_pkey
-UPDATE holdfast_agent AS a SET seq = r.seq, block_epoch = r.block_epoch, seen_at = :now::float8
-FROM {rows: host_id text, seq bigint, block_epoch bigint}
+UPDATE holdfast_agent AS a SET seq = r.seq, block_epoch = r.block_epoch, is_closed = r.is_closed,
+    seen_at = :now::float8
+FROM {rows: host_id text, seq bigint, block_epoch bigint, is_closed bigint}
 WHERE a.host_id = r.host_id;
 
 -- name: put_agent
@@ -35,7 +36,7 @@ INSERT INTO holdfast_agent ({agent}) SELECT {agent:r} FROM {rows: @agent} WHERE 
 ON CONFLICT (host_id) DO UPDATE SET journal_id = excluded.journal_id, journal_token = excluded.journal_token,
     boot_id = excluded.boot_id, boot_token = excluded.boot_token, version = excluded.version,
     incarnation = excluded.incarnation, seq = excluded.seq, block_epoch = excluded.block_epoch,
-    seen_at = excluded.seen_at;
+    is_closed = excluded.is_closed, seen_at = excluded.seen_at;
 
 -- name: get_agent
 -- index: holdfast_agent_pkey

@@ -66,8 +66,9 @@ SELECT count(*) AS n FROM holdfast_execution WHERE job_id = :job_id AND outcome 
 -- name: host_standings
 -- Whether hosts answer, and what has their slots.
 -- index: holdfast_host (primary key)
--- returns: id driver state seen_at holder unreachable_at
-SELECT h.id, h.driver, h.state, a.seen_at, l.claim_id AS holder, h.unreachable_at
+-- returns: id driver state seen_at holder unreachable_at is_closed
+SELECT h.id, h.driver, h.state, a.seen_at, l.claim_id AS holder, h.unreachable_at,
+    coalesce(a.is_closed, 0) AS is_closed
 FROM holdfast_host h
 LEFT JOIN holdfast_agent a ON a.host_id = h.id
 LEFT JOIN holdfast_lease l ON l.resource = :slot || h.id
