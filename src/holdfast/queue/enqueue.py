@@ -251,14 +251,19 @@ class Producer:
         resources = await self._sessions.open()
         session = self._sessions.here
         session.check_takes_work()
-        handlers = self._types.handlers
-        for type_name in types_of(items):
+        types, handlers = types_of(items), self._types.handlers
+        for type_name in types:
             await self._types.find(resources.store, type_name)
-        for item in items:
-            # Those with a handler here are checked with the submissions, without awaiting each.
-            if self._types.config(item["type"]).arguments and item["type"] not in handlers:
-                await self._types.check(resources.store, item["type"], item.get("payload"))
-        items = [await self._linked(resources.store, item) for item in items]
+        # Those with a handler here are checked with the submissions, without awaiting each.
+        elsewhere = {
+            name for name in types if name not in handlers and self._types.config(name).arguments
+        }
+        if elsewhere:
+            for item in items:
+                if item["type"] in elsewhere:
+                    await self._types.check(resources.store, item["type"], item.get("payload"))
+        if any("depends_on" in item for item in items):
+            items = [await self._linked(resources.store, item) for item in items]
         group = self._submissions(resources, items)
         into = None if group_id is None else new_group(group_id, group)
         pressure, rows = await self._admit(resources, group, beside, tx)
@@ -271,8 +276,9 @@ class Producer:
             inserted = await new_tasks.insert(group, rows, into)
         if self.meter is not None:
             count_enqueued(self.meter, group, inserted)
+        declared = {name: self._declared(name) for name in types}
         return [
-            TaskHandle(answer, pressure, self._source, self._declared(item["type"]))
+            TaskHandle(answer, pressure, self._source, declared[item["type"]])
             for answer, item in zip(inserted, items, strict=True)
         ]
 
@@ -352,7 +358,8 @@ class Producer:
                 payload = checked_payload(parameters, payload)
             is_like_others = len(item) == 2 and "payload" in item
             if is_like_others and (model := models.get(task_type)) is not None:
-                group.append(_traced(submit_like(model, payload, new_id(now), now), of_caller))
+                submission = submit_like(model, payload, new_id(now), now)
+                group.append(submission if of_caller is None else _traced(submission, of_caller))
                 continue
             fields = dict(item)
             trace = fields.pop(TRACE, of_caller)

@@ -46,8 +46,7 @@ class PostgresFast:
         if len(tasks) == 1:
             yield self.insert_one(tasks[0], now=now, record_id=record_id, hint=hint)
             return {tasks[0].id}
-        shapes: dict[Shape, int] = {}
-        places = [shapes.setdefault(_shape(task), len(shapes) + 1) for task in tasks]
+        shapes, places = _shapes(tasks)
         ids = [task.id for task in tasks]
         yield call(
             "insert_plain",
@@ -137,8 +136,19 @@ class PostgresFast:
         )
 
 
-def _shape(task: Task) -> Shape:
-    return (*shape_values(task), task.due_at - task.created_at)
+def _shapes(tasks: Sequence[Task]) -> tuple[list[Shape], list[int]]:
+    """The shapes of the tasks, and the place of that of each, from 1 on. Most batches have one shape: then
+    none is hashed."""
+    values = list(map(shape_values, tasks))
+    delays = [task.due_at - task.created_at for task in tasks]
+    if values.count(values[0]) == len(values) and delays.count(delays[0]) == len(delays):
+        return [(*values[0], delays[0])], [1] * len(values)
+    shapes: dict[Shape, int] = {}
+    places = [
+        shapes.setdefault((*of_task, delay), len(shapes) + 1)
+        for of_task, delay in zip(values, delays, strict=True)
+    ]
+    return list(shapes), places
 
 
 def _events_json(tasks: Sequence[Task], places: Sequence[int], now: float) -> str:
