@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
+import httpx2
 import pytest
 
 from holdfast import Context, Task, TaskQueue, __version__
@@ -579,7 +580,7 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_verb_has_an_entry() -> None:
     """A new verb is compared, or says why it does not go through a gateway."""
-    assert set(CASES) | LOCAL | {WORKER, AGENT, "doctor", "version"} == set(BY_PATH)
+    assert set(CASES) | LOCAL | {WORKER, AGENT, "doctor", "ui", "version"} == set(BY_PATH)
     assert not set(CASES) & LOCAL
 
 
@@ -791,6 +792,16 @@ def test_a_token_without_a_gateway_is_refused(world: World) -> None:
     done = run_inside(world.folder, "queue", "list", "--url", world.url, "--token", ADMIN)
     assert done.code == 2
     assert "--token is for a gateway" in done.said
+
+
+def test_the_pages_open_with_a_link_for_the_token(world: World) -> None:
+    viewer = world.names["secret of viewer"]
+    link = json.loads(world.run(GATEWAY, "ui", "--no-browser", "-o", "json", token=viewer).out)
+    with httpx2.Client() as client:
+        answer = client.get(link["url"])
+        assert (answer.status_code, viewer in answer.headers["set-cookie"]) == (303, True)
+    without = world.run(STORE, "ui")
+    assert (without.code, "a store has no pages" in without.said) == (2, True)
 
 
 def test_tokens_that_do_not_open(world: World) -> None:

@@ -127,6 +127,13 @@ SYSTEM_VERBS: Final = (
         Kind.SHOW,
     ),
     Verb(
+        "ui",
+        "Open the Control Center of a gateway",
+        f"{HERE}.ui:ui",
+        ("holdfast ui", "holdfast ui --no-browser"),
+        Kind.SHOW,
+    ),
+    Verb(
         "api",
         "Make a call of the API",
         f"{HERE}.api:api",

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from holdfast.core.token import TokenKind
 from holdfast.gateway.auth.cookies import CODE_SECONDS, cookie_name
 from holdfast.gateway.rest.app import make_app
 from holdfast.gateway.rest.pages import Pages
@@ -47,6 +48,10 @@ def code_of(site: Site) -> str:
 
 async def log_in(site: Site, token: str = ADMIN) -> httpx2.Response:
     return await site.client.post("/login", json={"token": token}, headers=OWN)
+
+
+async def ask_code(site: Site, token: str) -> httpx2.Response:
+    return await site.client.post("/login/code", headers={"Authorization": f"Bearer {token}"})
 
 
 async def who(site: Site, **headers: str) -> httpx2.Response:
@@ -127,6 +132,29 @@ async def test_a_login_code_ends_and_is_for_this_machine(page: Site) -> None:
     async with httpx2.AsyncClient(transport=far, base_url=f"http://{HOST}") as client:
         response = await client.get("/login", params={"code": code_of(page)})
     assert response.headers["location"] == "/login?refused=unauthenticated"
+
+
+async def test_a_code_for_a_token_opens_a_session_with_its_rights(page: Site) -> None:
+    token = await page.token("viewer")
+    asked = await ask_code(page, token)
+    assert asked.status_code == 201, asked.text
+    made = asked.json()
+    assert token not in made["path"]
+    response = await page.client.get(made["path"])
+    assert response.headers["location"] == "/"
+    assert (await who(page)).json()["roles"] == ["viewer"]
+    again = await page.client.get(made["path"])
+    assert again.headers["location"] == "/login?refused=unauthenticated"
+
+
+async def test_a_code_needs_the_token_of_a_person_on_this_machine(page: Site) -> None:
+    join = await page.token("join", kind=TokenKind.JOIN)
+    for token, code in (("hf_user_no", "unauthenticated"), (join, "forbidden")):
+        assert problem(await ask_code(page, token))[1] == code
+    far = httpx2.ASGITransport(app=page.client._transport.app, client=("10.0.0.7", 1))  # type: ignore[attr-defined]
+    async with httpx2.AsyncClient(transport=far, base_url=f"http://{HOST}") as client:
+        headers = {"Authorization": f"Bearer {ADMIN}"}
+        assert problem(await client.post("/login/code", headers=headers)) == (403, "forbidden")
 
 
 async def test_a_session_of_the_administrator_is_a_token_that_a_logout_revokes(page: Site) -> None:

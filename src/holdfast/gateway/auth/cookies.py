@@ -80,21 +80,31 @@ def authorization_of(method: str, headers: Mapping[str, str]) -> str | None:
     return f"Bearer {session.secret}"
 
 
+class LoginCode(NamedTuple):
+    """What a login code opens, and until when it counts."""
+
+    until: float
+    given: Session | None
+    """None: a session of the administrator, which is made when the code is used."""
+
+
 class LoginCodes:
-    """The login codes of one gateway, by their digest."""
+    """The login codes of one gateway, by their digest, in memory."""
 
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
-        self._until: dict[str, float] = {}
+        self._codes: dict[str, LoginCode] = {}
 
-    def open(self, now: float) -> str:
-        """A new code. The oldest is forgotten if there are too many."""
+    def open(self, now: float, given: Session | None = None) -> str:
+        """A new code, for the administrator or for a session of a token. The oldest is forgotten if there are
+        too many."""
         code = self._ids.secret()
-        self._until[token_digest(code)] = now + CODE_SECONDS
-        while len(self._until) > CODES_MAX:
-            del self._until[next(iter(self._until))]
+        self._codes[token_digest(code)] = LoginCode(now + CODE_SECONDS, given)
+        while len(self._codes) > CODES_MAX:
+            del self._codes[next(iter(self._codes))]
         return code
 
-    def take(self, code: str, now: float) -> bool:
-        """Whether the code counts. It counts no more."""
-        return self._until.pop(token_digest(code), now) > now
+    def take(self, code: str, now: float) -> LoginCode | None:
+        """What the code opens; None if it does not count. It counts no more."""
+        found = self._codes.pop(token_digest(code), None)
+        return found if found is not None and found.until > now else None

@@ -1,8 +1,8 @@
 """The Control Center in the application: its page, its files, login and logout.
 
 Promises: the page itself needs no credential and has no data; it reads through the API, with the rights of
-the session. A login takes a code that `holdfast server` printed, on this machine only, or a token. A request
-of another site neither logs in nor out.
+the session. A login takes a code, on this machine only, or a token. `holdfast server` prints a code, and
+`holdfast ui` asks for one with a token. A request of another site neither logs in nor out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from fastapi import FastAPI
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
@@ -26,6 +26,7 @@ from holdfast.errors import HoldfastError, NotFound
 from holdfast.gateway.auth.addresses import address_of
 from holdfast.gateway.auth.bearer import BOOTSTRAP_ID, Authenticated
 from holdfast.gateway.auth.cookies import (
+    CODE_SECONDS,
     SESSION_SECONDS,
     Session,
     cookie_name,
@@ -46,6 +47,7 @@ SCREENS: Final = (
 """The first part of the paths that the page serves; it finds the rest by itself."""
 SESSION_NAME: Final = "control-center"
 LOGIN_BYTES: Final = 4_096
+HERE_ONLY: Final = "counts once, on the machine of the gateway"
 
 
 class LoginBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,6 +91,7 @@ class Pages:
             routes.insert(0, BrowserRoute(f"/{noun}/{{name}}", screen_of, methods=["GET"]))
         routes.append(Route("/login", logins.get, methods=["GET"]))
         routes.append(Route("/login", logins.post, methods=["POST"]))
+        routes.append(Route("/login/code", logins.code, methods=["POST"]))
         routes.append(Route("/logout", logins.leave, methods=["POST"]))
         routes.append(Route("/assets/{name}", asset, methods=["GET"]))
         for screen in SCREENS:
@@ -131,11 +134,11 @@ class Logins:
             return self._pages.page(self._gateway.settings.base_path)
         base = self._gateway.settings.base_path
         try:
-            secret = await self._by_code(request, code)
+            session = await self._by_code(request, code)
         except HoldfastError as error:
             return RedirectResponse(f"{base}/login?refused={error.code}", 303, HEADERS)
         response = RedirectResponse(f"{base}/", 303, HEADERS)
-        self._remember(request, response, Session(secret, is_made=True))
+        self._remember(request, response, session)
         return response
 
     async def post(self, request: Request) -> Response:
@@ -152,6 +155,26 @@ class Logins:
         response = Response(status_code=204, headers=HEADERS)
         self._remember(request, response, session)
         return response
+
+    async def code(self, request: Request) -> Response:
+        """A login code for the person whose token the request has."""
+        gateway = self._gateway
+        request_id = gateway.services.request_id()
+        try:
+            token = request.headers.get("authorization")
+            who = await gateway.authenticate(token, address_of(request))
+            _check_person(who)
+            if not _is_here(request):
+                raise Forbidden(f"a login code {HERE_ONLY}: open /login and log in with the token")
+        except HoldfastError as error:
+            return problem_response(error, request_id)
+        is_admin = who.credential == BOOTSTRAP_ID
+        given = (
+            None if is_admin else Session((token or "").partition(" ")[2].strip(), is_made=False)
+        )
+        code = gateway.logins.open(gateway.services.clock.monotonic(), given)
+        path = f"{gateway.settings.base_path}/login?code={code}"
+        return JSONResponse({"path": path, "expires_in_seconds": CODE_SECONDS}, 201, HEADERS)
 
     async def leave(self, request: Request) -> Response:
         """Ends the session. A token that was made for it counts no more."""
@@ -172,21 +195,20 @@ class Logins:
         )
         return response
 
-    async def _by_code(self, request: Request, code: str) -> str:
+    async def _by_code(self, request: Request, code: str) -> Session:
         limits, now = self._gateway.addresses, self._gateway.services.clock.monotonic()
         address = address_of(request)
         limits.check(address, code, now)
-        is_here = request.client is not None and is_loopback(request.client.host)
-        if not is_here or not self._gateway.logins.take(code, now):
+        found = self._gateway.logins.take(code, now) if _is_here(request) else None
+        if found is None:
             limits.failed(address, now)
-            raise Unauthenticated("the login code is not valid: it counts once, on this machine")
-        return await self._make(self._gateway.services.request_id())
+            raise Unauthenticated(f"the login code is not valid: it {HERE_ONLY}")
+        if found.given is not None:
+            return found.given
+        return Session(await self._make(self._gateway.services.request_id()), is_made=True)
 
     async def _session(self, who: Authenticated, token: str, request_id: str) -> Session:
-        if who.principal.kind is not PrincipalKind.USER:
-            raise Forbidden(
-                "this is no token of a person: log in with one of `holdfast token create`"
-            )
+        _check_person(who)
         if who.credential == BOOTSTRAP_ID:
             return Session(await self._make(request_id), is_made=True)
         return Session(token, is_made=False)
@@ -243,6 +265,16 @@ class Logins:
     @property
     def _path(self) -> str:
         return self._gateway.settings.base_path or "/"
+
+
+def _is_here(request: Request) -> bool:
+    return request.client is not None and is_loopback(request.client.host)
+
+
+def _check_person(who: Authenticated) -> None:
+    """Forbidden for a token of a node, an agent or a webhook."""
+    if who.principal.kind is not PrincipalKind.USER:
+        raise Forbidden("this is no token of a person: log in with one of `holdfast token create`")
 
 
 def _check_own(request: Request) -> None:
