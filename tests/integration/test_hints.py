@@ -20,7 +20,7 @@ from holdfast.bus.postgres import (
     WORK_CHANNEL,
     PostgresBus,
 )
-from holdfast.clock import VirtualClock
+from holdfast.clock import SystemClock, VirtualClock
 from holdfast.queue.session import Resources
 
 
@@ -108,6 +108,29 @@ async def test_an_enqueue_in_a_transaction_has_its_hint_inside(
         await heard.wait()
     assert hints == [WORK, WORK]
     await connection.close()
+
+
+@pytest.mark.parametrize("last", ["at once", "behind another", "owed to a commit"])
+async def test_a_stop_sends_the_hints_that_are_left(
+    pg_dsn: str, heard: asyncio.Event, last: str
+) -> None:
+    """A script or a command ends right after its change: a worker must not wait for its poll."""
+    bus = PostgresBus(pg_dsn, SystemClock(), "me")
+    await bus.start()
+    match last:
+        case "at once":
+            bus.publish(WORK)
+        case "behind another":
+            echo, first = await asyncpg.connect(pg_dsn), asyncio.Event()
+            await echo.add_listener(CHANNEL, lambda *_: first.set())
+            bus.publish(FEED)
+            await asyncio.wait_for(first.wait(), 10)
+            bus.publish(WORK)
+            await echo.close()
+        case _:
+            bus.committed(Notification(WORK, "", 0.0))
+    await bus.stop()
+    await asyncio.wait_for(heard.wait(), 10)
 
 
 async def test_a_process_without_workers_gets_no_hint_per_enqueue(

@@ -62,6 +62,23 @@ async def test_a_hint_reaches_every_process(redis_url: str) -> None:
         assert heard.hints == [FEED], "the subscription has ended"
 
 
+@pytest.mark.parametrize("before", [(), (FEED,)])
+async def test_a_stop_sends_the_hints_that_are_left(
+    redis_url: str, before: tuple[str, ...]
+) -> None:
+    """A script or a command ends right after its change."""
+    async with bus_at(redis_url) as stays:
+        first, heard = Listening(), Listening()
+        stays.subscribe(first, FEED)
+        stays.subscribe(heard, WORK)
+        async with bus_at(redis_url) as ends:
+            for topic in before:
+                ends.publish(topic)
+                await first.next()
+            ends.publish(WORK)
+        await heard.next()
+
+
 async def test_listeners_look_again_after_an_outage() -> None:
     with Redis() as server:
         async with bus_at(server.url) as bus:

@@ -188,6 +188,23 @@ async def test_a_hint_reaches_another_process_without_a_poll(
         await heard.until("work one", FEED)
 
 
+@pytest.mark.parametrize("topic", [WORK, FEED])
+async def test_a_stop_sends_the_hints_that_are_left(
+    file: Path, monkeypatch: pytest.MonkeyPatch, topic: str
+) -> None:
+    monkeypatch.setattr(file_bus, "NET_SECONDS", 1e6)
+    version = [1]
+    async with running(file, "one", version) as stays:
+        heard = Listening(stays)
+        await heard.until(WORK, FEED)  # its own first look at the file
+        async with running(file, "two", version) as ends:
+            ends.publish(topic)
+            await heard.until(topic)
+            heard.hints.clear()
+            ends.publish(topic)  # Waits for its interval.
+        await heard.until(topic)
+
+
 async def test_the_watch_announces_a_change_to_a_process_that_started_later(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

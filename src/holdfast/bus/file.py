@@ -84,8 +84,11 @@ class FileBus(LocalBus):
         self._peers.forget()
 
     async def stop(self) -> None:
+        """Sends the hints that are left: a process may end right after a change."""
         for timer in self._timers.values():
             timer.cancel()
+        if FEED in self._timers:
+            self._send_touch()
         self._timers.clear()
         self._send_all()
         self._disconnect()

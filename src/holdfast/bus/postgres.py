@@ -4,7 +4,8 @@ Promises: the bus has a dedicated connection. At the start and at intervals it s
 probe does not come back, `mode` reports polling and the reason, and the bus reconnects. NOTIFY serialises
 commits in the server, so hints are rate-limited: a burst of enqueues may each send a NOTIFY in their
 transaction, then one every `QUIET_SECONDS`. A commit without a NOTIFY is covered by the next one; if there is
-none soon, a separate NOTIFY follows.
+none soon, a separate NOTIFY follows. A stop sends the hints that are left: a process may end right after a
+change.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ FOLLOW_SECONDS: Final = 2 * QUIET_SECONDS
 FEED_SECONDS: Final = 0.02
 PROBE_SECONDS: Final = 15.0
 PROBE_WAIT_SECONDS: Final = 3.0
+STOP_SECONDS: Final = 1.0
+"""How long a stop waits for the last hints to be sent."""
 RECONNECT_SECONDS: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 log = logging.getLogger("holdfast.bus")
 
@@ -57,6 +60,7 @@ class PostgresBus(LocalBus):
         self._wake = asyncio.Event()
         self._probe_received = asyncio.Event()
         self._lost = asyncio.Event()
+        self._stopping = asyncio.Event()
         self._notified_at = 0.0
         self._spent_until = 0.0
         """Each notification costs `QUIET_SECONDS`, up to `AT_ONCE` of them in advance."""
@@ -67,11 +71,8 @@ class PostgresBus(LocalBus):
     async def start(self) -> None:
         ready = asyncio.Event()
         # An asyncio event belongs to the loop that waits for it. The loop of an earlier start may have ended.
-        self._wake, self._probe_received, self._lost = (
-            asyncio.Event(),
-            asyncio.Event(),
-            asyncio.Event(),
-        )
+        self._wake, self._probe_received = asyncio.Event(), asyncio.Event()
+        self._lost, self._stopping = asyncio.Event(), asyncio.Event()
         self._follow = None
         self._task = asyncio.create_task(self._run(ready), name="holdfast-listen")
         await ready.wait()
@@ -80,7 +81,15 @@ class PostgresBus(LocalBus):
         if self._follow is not None:
             self._follow.cancel()
             self._follow = None
-        if self._task is not None:
+            self._outbox.add(WORK)
+        if self._task is None:
+            return
+        self._stopping.set()
+        self._wake.set()
+        try:
+            if self._connection is not None:
+                await asyncio.wait({self._task}, timeout=STOP_SECONDS)
+        finally:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
@@ -145,7 +154,7 @@ class PostgresBus(LocalBus):
 
     async def _run(self, ready: asyncio.Event) -> None:
         failures = 0
-        while True:
+        while not self._stopping.is_set():
             try:
                 await self._session(ready)
             except Exception as error:
@@ -155,10 +164,11 @@ class PostgresBus(LocalBus):
                 log.warning("wake-ups by NOTIFY are down, polling instead: %s", error)
             finally:
                 ready.set()
-            await self._clock.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
+            pause = RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)]
+            await self._clock.wait(self._stopping, pause)
 
     async def _session(self, ready: asyncio.Event) -> None:
-        """One connection, until it breaks."""
+        """One connection, until it breaks or the bus has stopped."""
         # No statement timeout of the database: a NOTIFY may have to wait for earlier commits.
         connection = await asyncpg.connect(
             self._dsn,
@@ -182,6 +192,8 @@ class PostgresBus(LocalBus):
                 if self._wake.is_set():
                     hears_work = hears_work or await self._listen_for_work(connection)
                     await self._send(connection)
+                    if self._stopping.is_set() and not self._outbox:
+                        return
                 else:
                     await self._probe(connection)
             raise ConnectionError("the server closed the connection")
@@ -206,7 +218,7 @@ class PostgresBus(LocalBus):
         for topic in sorted(topics):
             channel = WORK_CHANNEL if topic == WORK else CHANNEL
             await connection.execute("SELECT pg_notify($1, $2)", channel, topic)
-        await self._clock.sleep(FEED_SECONDS)
+        await self._clock.wait(self._stopping, FEED_SECONDS)
 
     async def _probe(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         self._probes += 1

@@ -4,7 +4,8 @@ For many gateways: a hint that one of them publishes reaches all, also hints tha
 other bus stays in use, so Redis may be absent, wiped or restarted at any moment: then only its hints are
 missing, and listeners poll.
 Promises: a separate connection receives, and pings check it. After each connect the listeners
-of this process are called, because hints of the time without a connection are lost.
+of this process are called, because hints of the time without a connection are lost. A stop sends the hints
+that are left: a process may end right after a change.
 Never: carries data; a hint is the name of a topic.
 """
 
@@ -31,6 +32,8 @@ SPREAD_SECONDS: Final = 0.005
 """Hints about one topic within this time are sent once."""
 PING_SECONDS: Final = 5.0
 TIMEOUT_SECONDS: Final = 3.0
+STOP_SECONDS: Final = 1.0
+"""How long a stop waits for the last hints to be sent."""
 RECONNECT_SECONDS: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 TEXT_CHARS_MAX: Final = 300
 log = logging.getLogger("holdfast.bus")
@@ -48,7 +51,8 @@ class RedisBus:
         self._mode = Mode(False, "not connected to Redis yet")
         self._outbox: dict[str, None] = {}
         self._wake = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._receiver: asyncio.Task[None] | None = None
+        self._sender: asyncio.Task[None] | None = None
         self._is_stopping = False
 
     async def start(self) -> None:
@@ -56,21 +60,25 @@ class RedisBus:
         self._is_stopping = False
         self._wake = asyncio.Event()
         ready = asyncio.Event()
-        self._tasks = [
-            asyncio.create_task(self._receive_on(ready), name="holdfast-redis-listen"),
-            asyncio.create_task(self._send_on(), name="holdfast-redis-send"),
-        ]
+        self._receiver = asyncio.create_task(self._receive_on(ready), name="holdfast-redis-listen")
+        self._sender = asyncio.create_task(self._send_on(), name="holdfast-redis-send")
         await ready.wait()
 
     async def stop(self) -> None:
         # The client may end a call that is cancelled with another error: the loops also look at this.
         self._is_stopping = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
-        await self._client.aclose()
-        await self._inner.stop()
+        self._wake.set()
+        try:
+            if self._sender is not None:
+                await asyncio.wait({self._sender}, timeout=STOP_SECONDS)
+        finally:
+            tasks = [task for task in (self._receiver, self._sender) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._receiver = self._sender = None
+            await self._client.aclose()
+            await self._inner.stop()
 
     def mode(self) -> Mode:
         inner = self._inner.mode()
@@ -105,16 +113,18 @@ class RedisBus:
         self._wake.set()
 
     async def _send_on(self) -> None:
-        while not self._is_stopping:
+        while self._outbox or not self._is_stopping:
             await self._wake.wait()
             self._wake.clear()
             topics, self._outbox = self._outbox, {}
-            if self._mode.pushing:
+            if topics and self._mode.pushing:
                 try:
                     await self._publish(topics)
                 except Exception as error:
                     # The receiver notices the outage and reports it. A lost hint costs one poll.
                     log.debug("a hint was not sent to Redis: %s", error)
+                    if self._is_stopping:
+                        return
             if not self._is_stopping:
                 await self._clock.sleep(SPREAD_SECONDS)
 
