@@ -9,6 +9,7 @@ those of the fleet's tables (`{host}`, `{job}`, ...; also in `-- returns: {host}
     {shape[]}                                       as parameters that are arrays: :type::text[]
     {changed=r}                                     assigned from r: status = r.status
     {rows: id text, seen bigint, @changed}          the caller's rows as a table named r
+    {host_answers}                                  a condition of `conditions.py`
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from holdfast.core.codec import digest
 from holdfast.store.columns import COLUMNS, Column
+from holdfast.store.conditions import CONDITIONS
 
 S = TypeVar("S")
 
@@ -31,6 +33,7 @@ WRITTEN_MAX: Final = 200
 _BLOCK: Final = re.compile(r"^-- name: *(\w+)\n", re.MULTILINE)
 _HEADER: Final = re.compile(r"^-- (index|returns): *(.*)\n", re.MULTILINE)
 _SET: Final = re.compile(rf"\{{({'|'.join(COLUMNS)})(?:([:=])(\w+)|(\?|\[\]))?\}}")
+_CONDITION: Final = re.compile(rf"\{{({'|'.join(CONDITIONS)})\}}")
 _LOCKS: Final = re.compile(r"\bFOR (?:NO KEY )?UPDATE\b", re.IGNORECASE)
 _READS: Final = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
 _MAY_WRITE: Final = re.compile(
@@ -149,6 +152,7 @@ def _statement(name: str, body: str, rows_macro: RowsMacro) -> Statement:
         return rows_macro(columns)
 
     text = "\n".join(line for line in body.splitlines() if not line.lstrip().startswith("--"))
+    text = _CONDITION.sub(lambda macro: CONDITIONS[macro[1]], text)
     text = _ROWS.sub(rows, _SET.sub(_listed, text)).strip().rstrip(";")
     returns = _SET.sub(_listed, headers.get("returns", "nothing")).replace(", ", " ")
     return Statement(name, text, returns, columns)

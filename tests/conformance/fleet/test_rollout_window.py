@@ -9,10 +9,12 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.core.fleet.model import JobStatus
 from holdfast.core.fleet.rollout.policy import HostOrder, RolloutRequest
+from holdfast.core.fleet.status import ExecutionKind
 from holdfast.fleet.blocks.blocks import Blocks, NewBlock
 from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.jobs.control import JobControl
 from holdfast.fleet.jobs.deadlines import Deadlines
+from holdfast.fleet.jobs.matrix import LETTER_OF, JobMatrix
 from holdfast.fleet.jobs.reads import JobReads
 from holdfast.fleet.jobs.why import ExecutionReasons
 from holdfast.store.store import Store
@@ -135,6 +137,30 @@ async def test_hosts_put_into_service_again_keep_the_window(
         await hosts.edit(agent.host_id, BY, state="active")
     await rollout.pass_time(2.0, rollout.agents)
     assert max(await rollout.run_out(2)) == 2
+
+
+async def test_a_drained_agent_leaves_the_window_until_it_takes_work_again(
+    store: Store, clock: VirtualClock
+) -> None:
+    rollout = await rollout_of(store, clock, 4)
+    await rollout.begin(WINDOW)
+    [first, *_] = rollout.agents
+    others = set(rollout.agents) - {first}
+    for _ in range(2):
+        await rollout.agents[first].sync(capacity=0)
+        await rollout.pass_time(2.0, others - set(rollout.runs))
+    assert [e.away for e in await rollout.fleet.executions(rollout.job_id)] == [True, *[False] * 3]
+    reads = JobReads(store, rollout.fleet.rules)
+    job = await rollout.fleet.job(rollout.job_id)
+    [closed] = (await reads.executions(job, host=first)).items
+    assert closed.shown.kind is ExecutionKind.HOST_CLOSED
+    assert (await reads.detail(job.id)).kinds["host_closed"] == 1
+    cells = (await JobMatrix(store, rollout.fleet.rules).cells(job)).cells
+    assert cells[0] == LETTER_OF[ExecutionKind.HOST_CLOSED]
+    causes = (await ExecutionReasons(store, rollout.fleet.rules).why(job, closed)).causes
+    assert [cause.code for cause in causes] == ["agent_closed", "turn"]
+    assert max(await rollout.run_out(2)) == 2
+    assert (await rollout.fleet.job(rollout.job_id)).status is JobStatus.SUCCESS
 
 
 async def test_why_says_that_a_host_waits_for_its_turn(store: Store, clock: VirtualClock) -> None:

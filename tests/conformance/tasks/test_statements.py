@@ -15,6 +15,7 @@ from holdfast.clock import VirtualClock
 from holdfast.core.task import Task
 from holdfast.store import sql
 from holdfast.store.columns import COLUMNS, TASK_COLUMNS
+from holdfast.store.conditions import CONDITIONS
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.script import StatementCall
 from holdfast.store.sql import Statement, load_migrations, load_statements
@@ -190,7 +191,7 @@ def test_every_value_in_a_statement_is_a_parameter(dialect: str) -> None:
         holes = [
             hole
             for hole in re.findall(r"\{[^}]*\}", text.text)
-            if not re.match(rf"\{{(?:rows:|(?:{'|'.join(COLUMNS)})\W)", hole)
+            if not re.match(rf"\{{(?:rows:|(?:{'|'.join([*COLUMNS, *CONDITIONS])})\W)", hole)
         ]
         assert holes == [], text.name
 
@@ -281,7 +282,7 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
                 {"before": 1.0, "job": "job_1", "slot": "host:", "limit": 9},
                 "holdfast_host_gone",
             ),
-            ("host_figures", {"since": 1.0}, "holdfast_host_standing"),
+            ("host_figures", {"since": 1.0, "pushed": "ssh"}, "holdfast_host_standing"),
             ("active_blocks", {"project": "p"}, "holdfast_block_active"),
             ("expired_blocks", {"now": 1.0, "limit": 9}, "holdfast_block_expires"),
             ("silent_agents", {"since": 1.0}, "holdfast_agent_seen"),
@@ -342,19 +343,26 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
             ),
             (
                 "cells_page",
-                {"job_id": "j", "after": -1, "since": 1.0, "slot": "host:", "limit": 9},
+                {
+                    "job_id": "j",
+                    "after": -1,
+                    "since": 1.0,
+                    "pushed": "ssh",
+                    "slot": "host:",
+                    "limit": 9,
+                },
                 "holdfast_execution_job",
             ),
             ("target_labels", {"job_id": "j"}, "holdfast_execution_job"),
             (
                 "open_standings",
-                {"job_id": "j", "since": 1.0, "made_at": 1.0},
+                {"job_id": "j", "since": 1.0, "pushed": "ssh", "made_at": 1.0},
                 "holdfast_execution_open",
             ),
             ("window_executions", {"job_id": "j"}, "holdfast_execution_open"),
             (
                 "open_facts",
-                {"job_id": "j", "since": 1.0, "slot": "host:"},
+                {"job_id": "j", "since": 1.0, "pushed": "ssh", "slot": "host:"},
                 "holdfast_execution_open",
             ),
             (

@@ -76,7 +76,7 @@ export const LOOKS = ["success", "running", "waiting", "failed", "timeout", "los
 export type Look = (typeof LOOKS)[number];
 const LOOK_OF: Record<string, Look> = {
   new: "waiting", awaiting_approval: "waiting", awaiting_wave: "waiting", queued: "waiting", host_busy: "waiting", awaiting_turn: "waiting", held: "waiting", offered: "waiting", accepted: "waiting",
-  host_unreachable: "unreachable", held_by_block: "blocked", starting: "running", running: "running", unknown: "unknown", succeeded: "success", failed: "failed",
+  host_unreachable: "unreachable", host_closed: "unreachable", held_by_block: "blocked", starting: "running", running: "running", unknown: "unknown", succeeded: "success", failed: "failed",
   refused: "failed", lost: "lost", undeliverable: "unreachable", timeout_delivery: "unreachable", expired: "unreachable", timeout_exec: "timeout", blocked: "blocked",
   cancelled_before_start: "skipped", cancelled_killed: "skipped", cancelled_unconfirmed: "unknown", skipped: "skipped", rejected: "skipped",
 };
@@ -86,11 +86,11 @@ export const FAMILY_OF: Record<Look, Family> = {
 };
 export const MEANING: Record<Look, string> = {
   success: "the command succeeded", running: "the command runs", waiting: "has not started", failed: "the command failed, or the agent refused it", timeout: "the command ran too long",
-  lost: "the host did not answer after its go: it may have run", unknown: "what happened is not known yet", unreachable: "the host is out of reach: it has not started",
+  lost: "the host did not answer after its go: it may have run", unknown: "what happened is not known yet", unreachable: "the host is out of reach or takes nothing new: it has not started",
   blocked: "a block keeps it off the host", skipped: "cancelled, or the job was halted before it",
 };
 export const signOf = (look: Look): Sign => `host-${look}`;
-const NOT_ENDED = new Set(["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "awaiting_turn", "held", "offered", "accepted", "held_by_block", "starting", "running", "unknown"]);
+const NOT_ENDED = new Set(["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "host_closed", "awaiting_turn", "held", "offered", "accepted", "held_by_block", "starting", "running", "unknown"]);
 export const isEnded = (kind: string): boolean => !NOT_ENDED.has(kind);
 export type Counts = Record<Look, number>;
 export function countLooks(kinds: Record<string, number>): Counts {

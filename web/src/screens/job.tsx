@@ -150,7 +150,7 @@ function Hosts({ job, cells, error, counts }: { job: JobView; cells: Cells | und
 }
 
 /** The kinds that look so, for the filter of the server. */
-const KIND_NAMES = ["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "awaiting_turn", "held", "offered", "accepted", "held_by_block", "starting", "running", "unknown", "succeeded", "failed", "lost", "undeliverable", "refused", "timeout_delivery", "timeout_exec", "expired", "blocked", "cancelled_before_start", "cancelled_killed", "cancelled_unconfirmed", "skipped", "rejected"];
+const KIND_NAMES = ["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "host_closed", "awaiting_turn", "held", "offered", "accepted", "held_by_block", "starting", "running", "unknown", "succeeded", "failed", "lost", "undeliverable", "refused", "timeout_delivery", "timeout_exec", "expired", "blocked", "cancelled_before_start", "cancelled_killed", "cancelled_unconfirmed", "skipped", "rejected"];
 const STATUS: Partial<Record<Look, string>> = { success: "SUCCESS", running: "RUNNING" };
 /** Hosts of a group, on average, from which on a label is worth a row each. */
 const GROUP_LEAST = 4;

@@ -33,7 +33,7 @@ type Effect = [Sign, Family, ComponentChildren, ComponentChildren];
 function standing(job: Job): { waiting: number; running: number; ended: number } {
   const counts = countLooks(job.kinds);
   const running = counts.running + (job.kinds.unknown ?? 0);
-  const waiting = ["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "awaiting_turn", "held", "offered", "accepted", "held_by_block"].reduce((n, kind) => n + (job.kinds[kind] ?? 0), 0);
+  const waiting = ["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "host_closed", "awaiting_turn", "held", "offered", "accepted", "held_by_block"].reduce((n, kind) => n + (job.kinds[kind] ?? 0), 0);
   return { waiting, running, ended: job.hosts - waiting - running };
 }
 const next = (job: Job): number => job.waves.find((wave) => wave.state === "asked")?.size ?? 0;
@@ -100,7 +100,7 @@ function Ask({ verb, job, onClose }: { verb: Order; job: Job; onClose: () => voi
   const [wrong, setWrong] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
   const stands = standing(job);
-  const failed = countLooks(Object.fromEntries(Object.entries(job.kinds).filter(([name]) => !["host_unreachable", "unknown"].includes(name))));
+  const failed = countLooks(Object.fromEntries(Object.entries(job.kinds).filter(([name]) => !["host_unreachable", "host_closed", "unknown"].includes(name))));
   const mustType = (verb === "abort" && stands.waiting + stands.running > TYPED_FROM ? stands.waiting + stands.running : verb === "approve" && job.hosts > 10 * TYPED_FROM ? job.hosts : 0) || null;
   const body = (): Record<string, unknown> => {
     switch (verb) {

@@ -66,6 +66,12 @@ class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
         """An agent that was not heard for this long is not live: its host counts as not reachable."""
         return 2.5 * self.heartbeat_seconds + NOTED_SECONDS
 
+    def look(self, now: float) -> dict[str, float | str]:
+        """What conditions about hosts take (`store.conditions`): since when an agent has to be heard, and the
+        drivers of hosts that a process of ours reaches, which need no agent."""
+        pushed = " ".join(driver.value for driver in HostDriver if self.is_pushed(driver))
+        return {"since": now - self.silent_seconds, "pushed": pushed}
+
     def is_pushed(self, driver: HostDriver) -> bool:
         """Whether a process of ours brings executions to such a host. Other hosts fetch them."""
         if driver is HostDriver.SIMULATED:

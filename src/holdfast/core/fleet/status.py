@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.fleet.hosts.service import HostService
 from holdfast.core.fleet.model import ApprovalState, Execution, Job
 from holdfast.core.gate import is_of_block
 from holdfast.core.start_once import RunPhase, phase_of
@@ -53,6 +54,8 @@ class ExecutionKind(StrEnum):
     QUEUED = "queued"
     HOST_BUSY = "host_busy"
     HOST_UNREACHABLE = "host_unreachable"
+    HOST_CLOSED = "host_closed"
+    """It answers and takes nothing new."""
     AWAITING_TURN = "awaiting_turn"
     """It had left the window of the rollout, and waits until it is let in again."""
     HELD = "held"
@@ -104,6 +107,9 @@ KINDS: Final[dict[ExecutionKind, KindRow]] = {
     K.QUEUED: KindRow(E.QUEUED, "waits for the host to take it up"),
     K.HOST_BUSY: KindRow(E.QUEUED, "the host runs another command"),
     K.HOST_UNREACHABLE: KindRow(E.QUEUED, "the host is not reachable"),
+    K.HOST_CLOSED: KindRow(
+        E.QUEUED, "the host takes nothing new: it is cordoned, or its agent drains, updates or is full"
+    ),
     K.AWAITING_TURN: KindRow(E.QUEUED, "the host is back, and waits for its turn"),
     K.HELD: KindRow(E.QUEUED, "it is held"),
     K.OFFERED: KindRow(E.QUEUED, "offered to the host"),
@@ -157,6 +163,7 @@ BY_FAILURE: Final = {
     FailureKind.DEPENDENCY: K.FAILED,
     FailureKind.REJECTED: K.FAILED,
 }
+BY_SERVICE: Final = {HostService.SILENT: K.HOST_UNREACHABLE, HostService.CLOSED: K.HOST_CLOSED}
 ENDED_KINDS: Final = frozenset(kind for kind, row in KINDS.items() if row.bucket is not None)
 
 
@@ -174,7 +181,7 @@ class ExecutionFacts(msgspec.Struct, frozen=True, kw_only=True):
     is_started: bool = True
     """Whether the job has started."""
     held_by: str | None = None
-    host_live: bool = True
+    service: HostService = HostService.READY
     host_busy: bool = False
     is_away: bool = False
     """Whether it has left the window of the rollout."""
@@ -212,8 +219,8 @@ def kind_of(facts: ExecutionFacts) -> ExecutionKind:
 def _queued(facts: ExecutionFacts) -> ExecutionKind:
     if facts.held_by is not None:
         return K.HELD_BY_BLOCK if is_of_block(facts.held_by) else K.HELD
-    if not facts.host_live:
-        return K.HOST_UNREACHABLE
+    if facts.service is not HostService.READY:
+        return BY_SERVICE[facts.service]
     if facts.is_away:
         return K.AWAITING_TURN
     return K.HOST_BUSY if facts.host_busy else K.QUEUED
@@ -239,7 +246,12 @@ def ends_as(task: Task, kind: ExecutionKind, detail: str) -> tuple[ExecutionKind
 
 
 def facts_of(
-    task: Task, execution: Execution, job: Job, *, host_live: bool = True, host_busy: bool = False
+    task: Task,
+    execution: Execution,
+    job: Job,
+    *,
+    service: HostService = HostService.READY,
+    host_busy: bool = False,
 ) -> ExecutionFacts:
     failure = task.failure if task.status is Status.FAILED else None
     return ExecutionFacts(
@@ -251,18 +263,23 @@ def facts_of(
         is_approved=job.approval_state in (ApprovalState.NOT_REQUIRED, ApprovalState.APPROVED),
         is_started=job.started_at is not None,
         held_by=task.held_by if task.status not in ENDED else None,
-        host_live=host_live,
+        service=service,
         host_busy=host_busy,
         is_away=execution.away,
     )
 
 
 def shown(
-    task: Task, execution: Execution, job: Job, *, host_live: bool = True, host_busy: bool = False
+    task: Task,
+    execution: Execution,
+    job: Job,
+    *,
+    service: HostService = HostService.READY,
+    host_busy: bool = False,
 ) -> ShownStatus:
-    """What is shown of an execution. The host counts while it waits: whether its agent answers, and whether
-    another execution has its slot."""
-    facts = facts_of(task, execution, job, host_live=host_live, host_busy=host_busy)
+    """What is shown of an execution. The host counts while it waits: whether it would take something up, and
+    whether another execution has its slot."""
+    facts = facts_of(task, execution, job, service=service, host_busy=host_busy)
     kind = kind_of(facts)
     return ShownStatus(KINDS[kind].status, kind, _reason(kind, task, execution))
 

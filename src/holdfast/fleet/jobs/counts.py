@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from holdfast.core.fleet.hosts.service import HostService
 from holdfast.core.fleet.model import SLOT, Execution, Job
 from holdfast.core.fleet.rollout.state import HostOutcome
 from holdfast.core.fleet.status import (
@@ -45,10 +46,10 @@ def outcomes_of(
     return outcomes
 
 
-def count_kinds(job: Job, since: float) -> Script[dict[str, int]]:
+def count_kinds(job: Job, look: Mapping[str, float | str]) -> Script[dict[str, int]]:
     """Executions by kind: those that were counted, those that are open, and all others, which are new."""
     kinds = Counter(counts_of(job))
-    open_rows = yield call(own("open_facts"), job_id=job.id, since=since, slot=SLOT)
+    open_rows = yield call(own("open_facts"), job_id=job.id, slot=SLOT, **look)
     for row in open_rows:
         kinds[kind_of(_open_facts(row)).value] += row[7]
     ended_rows = yield call(own("ended_facts"), job_id=job.id)
@@ -94,13 +95,13 @@ def _adopted(job: Job, kinds: Counter[str]) -> Script[None]:
 
 
 def _open_facts(row: Sequence[Any]) -> ExecutionFacts:
-    status, phase, by_block, is_held, is_live, is_busy, away, _ = row
+    status, phase, by_block, is_held, service, is_busy, away, _ = row
     holder = BLOCK_ACTOR if by_block else "operator"
     return ExecutionFacts(
         task_status=Status(status),
         phase=RunPhase(phase) if phase in set(RunPhase) else RunPhase.OFFERED,
         held_by=holder if is_held else None,
-        host_live=bool(is_live),
+        service=HostService(service),
         host_busy=bool(is_busy),
         is_away=bool(away),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from holdfast.core.fleet.model import ApprovalRequest, HostState, OutboxKind
@@ -79,7 +80,7 @@ def count_approval(meter: Meter, request: ApprovalRequest | None) -> None:
 async def look(meter: Meter, store: Store, rules: FleetRules) -> None:
     """Sets the gauges."""
     now = store.now()
-    hosts = await store.read(lambda: _hosts(now - rules.silent_seconds))
+    hosts = await store.read(lambda: _hosts(rules.look(now)))
     for state in (HostState.ACTIVE, HostState.CORDONED):
         for live in (True, False):
             n = hosts.get((state.value, live), 0)
@@ -103,7 +104,7 @@ def _read() -> Script[tuple[dict[str, tuple[int, float]], int]]:
     return {kind: (n, due_at) for kind, n, due_at in rows}, approvals[0][0]
 
 
-def _hosts(since: float) -> Script[dict[tuple[str, bool], int]]:
+def _hosts(look: Mapping[str, float | str]) -> Script[dict[tuple[str, bool], int]]:
     """Hosts by state and by whether they answer."""
-    rows = yield call(fleet_own("host_figures"), since=since)
+    rows = yield call(fleet_own("host_figures"), **look)
     return {(state, bool(live)): n for state, live, n in rows}

@@ -7,11 +7,13 @@ Never: checks the project; the caller does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from holdfast.core import codec
+from holdfast.core.fleet.hosts.service import HostService
 from holdfast.core.fleet.model import SLOT, Job
 from holdfast.core.fleet.rollout.policy import wave_of
 from holdfast.core.fleet.rules import FleetRules
@@ -55,20 +57,20 @@ class JobMatrix:
 
     async def cells(self, job: Job, *, names: bool = False) -> JobCells:
         """`names`: also the names, waves and labels of the hosts, which stay while the job runs."""
-        since = self._store.now() - self._rules.silent_seconds
-        return await self._store.read(lambda: _cells(job, since, names=names))
+        look = self._rules.look(self._store.now())
+        return await self._store.read(lambda: _cells(job, look, names=names))
 
 
-def _cells(job: Job, since: float, *, names: bool) -> Script[JobCells]:
+def _cells(job: Job, look: Mapping[str, float | str], *, names: bool) -> Script[JobCells]:
     is_approved, is_started = job.approval_state in GRANTED, job.started_at is not None
     letters: list[str] = []
     after = -1
     while True:
         rows = yield call(
-            own("cells_page"), job_id=job.id, after=after, since=since, slot=SLOT, limit=PAGE
+            own("cells_page"), job_id=job.id, after=after, slot=SLOT, limit=PAGE, **look
         )
         for nth, outcome, has_go, status_name, phase, failure, *rest in rows:
-            by_block, held, live, busy, away = rest
+            by_block, held, service, busy, away = rest
             after = nth
             status = Status(status_name)
             holder = None
@@ -85,7 +87,7 @@ def _cells(job: Job, since: float, *, names: bool) -> Script[JobCells]:
                 is_approved=is_approved,
                 is_started=is_started,
                 held_by=holder,
-                host_live=bool(live),
+                service=HostService(service),
                 host_busy=bool(busy),
                 is_away=bool(away),
             )

@@ -9,14 +9,15 @@ Never: checks the project; the caller does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from holdfast.core.check import check_choice, check_page
 from holdfast.core.errors import AmbiguousId
 from holdfast.core.fleet.hosts.names import fold
+from holdfast.core.fleet.hosts.service import HostService
 from holdfast.core.fleet.jobs.drift import HostDrift, PinnedHost, drift
 from holdfast.core.fleet.jobs.spec import JobSpec, read_spec
 from holdfast.core.fleet.model import (
@@ -84,6 +85,10 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True):
     """The names of hosts that the request has named."""
 
 
+Look: TypeAlias = Mapping[str, float | str]
+"""`FleetRules.look`."""
+
+
 class HostStanding(msgspec.Struct, frozen=True):
     """Whether a host can run something."""
 
@@ -94,14 +99,7 @@ class HostStanding(msgspec.Struct, frozen=True):
     """The execution that has its slot."""
     unreachable_at: float | None = None
     """When the server could not reach a host that it drives. None: it could, or has not tried."""
-    is_closed: int = 0  # 1: its agent takes nothing at present
-
-    def is_live(self, since: float) -> bool:
-        if self.state is not HostState.ACTIVE:
-            return False
-        if self.driver is HostDriver.SSH:
-            return self.unreachable_at is None or self.unreachable_at < since
-        return self.seen_at is not None and self.seen_at >= since
+    service: HostService = HostService.READY
 
 
 class ExecutionView(msgspec.Struct, frozen=True):
@@ -184,8 +182,8 @@ class JobReads:
 
     async def execution(self, execution_id: str) -> tuple[Job, ExecutionView]:
         """One execution with its job. NotFound."""
-        since = self._store.now() - self._rules.silent_seconds
-        return await self._store.read(lambda: _execution(execution_id, since))
+        look = self._rules.look(self._store.now())
+        return await self._store.read(lambda: _execution(execution_id, look))
 
     async def executions(
         self,
@@ -204,10 +202,10 @@ class JobReads:
             None if status is None else check_choice("status", status, ExecutionStatus),
             None if kind is None else check_choice("kind", kind, ExecutionKind),
         )
-        since = self._store.now() - self._rules.silent_seconds
+        look = self._rules.look(self._store.now())
         start = -1 if after is None else after
         return await self._store.read(
-            lambda: _page(job, wanted, since, host=host, wave=wave, after=start, limit=limit)
+            lambda: _page(job, wanted, look, host=host, wave=wave, after=start, limit=limit)
         )
 
     async def plan(
@@ -262,7 +260,7 @@ def _detail(job_id: str, now: float, rules: FleetRules) -> Script[JobDetail]:
     if job is None:
         raise NotFound(f"there is no job '{job_id}'")
     rollout = rollout_of(job)
-    kinds = yield from count_kinds(job, now - rules.silent_seconds)
+    kinds = yield from count_kinds(job, rules.look(now))
     statuses = Counter(dict.fromkeys((status.value for status in ExecutionStatus), 0))
     for kind, n in kinds.items():
         statuses[KINDS[ExecutionKind(kind)].status.value] += n
@@ -287,44 +285,49 @@ def _detail(job_id: str, now: float, rules: FleetRules) -> Script[JobDetail]:
 # -- executions --------------------------------------------------------------------------------------
 
 
-def standings(ids: Sequence[str]) -> Script[dict[str, HostStanding]]:
+def standings(ids: Sequence[str], look: Look) -> Script[dict[str, HostStanding]]:
     """Whether hosts can run something, by id."""
-    rows = yield call(own("host_standings"), ids=sorted(set(ids)), slot=SLOT)
-    return {row[0]: HostStanding(HostDriver(row[1]), HostState(row[2]), *row[3:]) for row in rows}
+    rows = yield call(own("host_standings"), ids=sorted(set(ids)), slot=SLOT, **look)
+    return {
+        id: HostStanding(
+            HostDriver(driver), HostState(state), seen_at, holder, tried_at, HostService(service)
+        )
+        for id, driver, state, seen_at, holder, tried_at, service in rows
+    }
 
 
-def _views(job: Job, found: Sequence[Execution], since: float) -> Script[list[ExecutionView]]:
+def _views(job: Job, found: Sequence[Execution], look: Look) -> Script[list[ExecutionView]]:
     tasks = yield from tasks_of(found)
     waiting = [e.host_id for e in found if tasks[e.task_id].status is Status.QUEUED]
-    hosts = (yield from standings(waiting)) if waiting else {}
+    hosts = (yield from standings(waiting, look)) if waiting else {}
     views: list[ExecutionView] = []
     for execution in found:
         task, host = tasks[execution.task_id], hosts.get(execution.host_id)
         is_busy = host is not None and host.holder not in (None, execution.task_id)
-        is_live = host is None or host.is_live(since)
+        service = HostService.READY if host is None else host.service
         views.append(
             ExecutionView(
                 execution,
                 task,
-                shown(task, execution, job, host_live=is_live, host_busy=is_busy),
+                shown(task, execution, job, service=service, host_busy=is_busy),
             )
         )
     return views
 
 
-def _execution(execution_id: str, since: float) -> Script[tuple[Job, ExecutionView]]:
+def _execution(execution_id: str, look: Look) -> Script[tuple[Job, ExecutionView]]:
     execution = yield from read_execution(execution_id)
     job = None if execution is None else (yield from read_job(execution.job_id))
     if execution is None or job is None:
         raise NotFound(f"there is no execution '{execution_id}'")
-    [view] = yield from _views(job, [execution], since)
+    [view] = yield from _views(job, [execution], look)
     return job, view
 
 
 def _page(
     job: Job,
     wanted: _Filter,
-    since: float,
+    look: Look,
     *,
     host: str | None,
     wave: int | None,
@@ -340,7 +343,7 @@ def _page(
         )
         found = executions(rows)
         looked += len(found)
-        for view in (yield from _views(job, found, since)):
+        for view in (yield from _views(job, found, look)):
             after = view.execution.nth
             if wanted.matches(view):
                 items.append(view)
@@ -356,7 +359,7 @@ def _plan(job: Job, now: float, *, after: int, limit: int) -> Script[list[Planne
         own("executions_page"), job_id=job.id, after=after, wave=None, host=None, limit=limit
     )
     found = executions(rows)
-    views = yield from _views(job, found, 0.0)
+    views = yield from _views(job, found, {"since": 0.0, "pushed": ""})
     spec, policy = read_spec(job.spec_json), rollout_of(job).policy
     blocks = yield from read_blocks(job.project, spec.command_type, now)
     ids = [execution.host_id for execution in found]

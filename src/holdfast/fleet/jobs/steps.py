@@ -196,8 +196,7 @@ class JobStep:
             return
         if now - rollout.looked_at < look_seconds(self.job.hosts) and not rollout.back:
             return
-        since = now - self.rules.silent_seconds
-        unknown = yield from self.moves.look(self.job, since)
+        unknown = yield from self.moves.look(self.job, self.rules, now)
         back = len(self.moves.back)
         self.rollout = replace(rollout, unknown=unknown, back=back, looked_at=now)
 

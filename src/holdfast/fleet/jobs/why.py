@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.core.fleet.blocks import block as rules_of_blocks
+from holdfast.core.fleet.hosts.service import HostService
 from holdfast.core.fleet.jobs.spec import read_spec
 from holdfast.core.fleet.model import Execution, HostState, Job
 from holdfast.core.fleet.rollout.policy import place_of, size_of, wave_of
@@ -49,12 +50,11 @@ class ExecutionReasons:
 
     async def why(self, job: Job, view: ExecutionView) -> ExecutionWhy:
         now = self._store.now()
-        since = now - self._rules.silent_seconds
-        causes = await self._store.read(lambda: _causes(job, view, now, since))
+        causes = await self._store.read(lambda: _causes(job, view, now, self._rules))
         return ExecutionWhy(view, causes)
 
 
-def _causes(job: Job, view: ExecutionView, now: float, since: float) -> Script[list[Cause]]:
+def _causes(job: Job, view: ExecutionView, now: float, rules: FleetRules) -> Script[list[Cause]]:
     execution, task = view.execution, view.task
     if task.status in ENDED:
         return [Cause("ended", view.shown.reason)]
@@ -62,7 +62,7 @@ def _causes(job: Job, view: ExecutionView, now: float, since: float) -> Script[l
         return [Cause("running", view.shown.reason)]
     blocks = yield from read_blocks(job.project, read_spec(job.spec_json).command_type, now)
     hosts = yield from host_scripts.pinned([execution.host_id])
-    found = yield from standings([execution.host_id])
+    found = yield from standings([execution.host_id], rules.look(now))
     causes = _of_job(job, execution, task)
     host = hosts.get(execution.host_id)
     if host is not None:
@@ -70,7 +70,7 @@ def _causes(job: Job, view: ExecutionView, now: float, since: float) -> Script[l
     if task.held_by is not None and not (causes and causes[-1].code == "block"):
         causes.append(Cause("held", f"held by {task.held_by}"))
     standing = found.get(execution.host_id)
-    causes += _of_host(execution, standing, since)
+    causes += _of_host(execution, standing)
     if standing is not None and standing.holder not in (None, execution.task_id):
         causes.append((yield from _of_slot(execution, standing.holder)))
     if execution.away and task.held_by is None:
@@ -80,6 +80,9 @@ def _causes(job: Job, view: ExecutionView, now: float, since: float) -> Script[l
             f"attempt {task.attempts + 1} of {task.max_attempts} is due at {time_text(task.due_at)}"
         )
         causes.append(Cause("not_due", text))
+    if not causes and standing is not None and rules.is_pushed(standing.driver):
+        text = f"waits for a process that is free to reach {execution.host}"
+        return [Cause("queued", text)]
     return causes or [Cause("queued", view.shown.reason)]
 
 
@@ -128,25 +131,25 @@ def _of_blocks(found: list[rules_of_blocks.BlockExplanation]) -> list[Cause]:
     return [Cause("block", each.text) for each in found if each.in_force]
 
 
-def _of_host(execution: Execution, host: HostStanding | None, since: float) -> list[Cause]:
+def _of_host(execution: Execution, host: HostStanding | None) -> list[Cause]:
     if host is None or host.state is HostState.GONE:
         return [Cause("host_gone", f"host {execution.host} was removed")]
     causes: list[Cause] = []
     if host.state is HostState.CORDONED:
         causes.append(Cause("host_cordoned", f"host {execution.host} gets nothing new"))
-    elif not host.is_live(since) and host.unreachable_at is not None:
+    elif host.service is HostService.SILENT and host.unreachable_at is not None:
         tried = time_text(host.unreachable_at)
         causes.append(
             Cause("host_unreachable", f"{execution.host} could not be reached at {tried}")
         )
-    elif not host.is_live(since):
+    elif host.service is HostService.SILENT:
         seen = (
             "was never heard"
             if host.seen_at is None
             else f"was last heard at {time_text(host.seen_at)}"
         )
         causes.append(Cause("host_unreachable", f"the agent of {execution.host} {seen}"))
-    elif host.is_closed:
+    elif host.service is HostService.CLOSED:
         text = (
             f"the agent of {execution.host} takes nothing: it drains until it is restarted, it updates, or "
             "its spool is full"

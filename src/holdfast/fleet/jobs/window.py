@@ -13,6 +13,7 @@ from holdfast.core.command import Abort, Instruction
 from holdfast.core.fleet.jobs.unstarted import REMOVED
 from holdfast.core.fleet.model import Execution, Job
 from holdfast.core.fleet.rollout.state import AdmitHosts, ReturnHosts, RolloutAction
+from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.fleet.status import ends_as
 from holdfast.core.task import Status, Task
 from holdfast.fleet.jobs.ending import Reason
@@ -47,11 +48,10 @@ class WindowMoves:
         self.returned: list[str] = []
         """Those of them that are let in."""
 
-    def look(self, job: Job, since: float) -> Script[int]:
-        """Finds all three. Agents that were not seen since cannot run anything. Returns the number of hosts
-        whose outcome is unknown."""
+    def look(self, job: Job, rules: FleetRules, now: float) -> Script[int]:
+        """Finds all three. Returns the number of hosts whose outcome is unknown."""
         unknown = 0
-        given = {"job_id": job.id, "since": since, "made_at": job.created_at}
+        given = {"job_id": job.id, "made_at": job.created_at, **rules.look(now)}
         rows = yield call(own("open_standings"), **given)
         for nth, task_id, status, is_away, is_gone in sorted(rows):
             if status == Status.STUCK:

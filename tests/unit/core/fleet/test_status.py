@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from holdfast.core import codec, command as c
 from holdfast.core.command import Instruction
 from holdfast.core.decide import Transition, claim, decide
+from holdfast.core.fleet.hosts.service import HostService
 from holdfast.core.fleet.jobs.status import job_status, may_move as job_may_move
 from holdfast.core.fleet.model import (
     JOB_ENDED,
@@ -199,7 +200,10 @@ def test_every_combination_has_one_kind_that_fits_its_task() -> None:
     combinations = itertools.product(
         Status, RunPhase, [None, *FailureKind], outcomes, [False, True], [(0, 0), (1, 0), (1, 1)],
         [None, "user:ann", "block:blk_1"],
-        [(True, False, False), (True, True, False), (False, True, True), (True, True, True)],
+        [
+            ("ready", False, False), ("ready", True, False), ("silent", True, True),
+            ("closed", True, True), ("ready", True, True),
+        ],
     )  # fmt: skip
     seen = set()
     for status, phase, failure, outcome, has_go, flags, held_by, host in combinations:
@@ -212,7 +216,7 @@ def test_every_combination_has_one_kind_that_fits_its_task() -> None:
             is_approved=bool(flags[0]),
             is_started=bool(flags[1]),
             held_by=held_by,
-            host_live=host[0],
+            service=HostService(host[0]),
             host_busy=host[1],
             is_away=host[2],
         )
@@ -237,9 +241,14 @@ def test_every_kind_has_a_row_and_every_status_and_bucket_a_kind() -> None:
 
 def test_the_host_is_named_while_the_execution_waits() -> None:
     task = make_task(status=Status.QUEUED)
-    rows = [(True, False, K.QUEUED), (True, True, K.HOST_BUSY), (False, True, K.HOST_UNREACHABLE)]
-    for live, busy, kind in rows:
-        found = shown(task, make_execution(), make_job(), host_live=live, host_busy=busy)
+    rows = [
+        (HostService.READY, False, K.QUEUED),
+        (HostService.READY, True, K.HOST_BUSY),
+        (HostService.SILENT, True, K.HOST_UNREACHABLE),
+        (HostService.CLOSED, True, K.HOST_CLOSED),
+    ]
+    for service, busy, kind in rows:
+        found = shown(task, make_execution(), make_job(), service=service, host_busy=busy)
         assert found.kind is kind
 
 

@@ -52,7 +52,7 @@ SELECT count(*) AS n FROM holdfast_host WHERE project = :project::text AND state
 -- attempt failed a short while ago.
 -- index: holdfast_host_standing, holdfast_agent_pkey
 -- returns: state live n
-SELECT h.state, CASE WHEN CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since::double precision, true) ELSE coalesce(a.seen_at >= :since::double precision, false) END THEN 1 ELSE 0 END AS live, count(*) AS n
+SELECT h.state, CASE WHEN {host_answers} THEN 1 ELSE 0 END AS live, count(*) AS n
 FROM holdfast_host h LEFT JOIN holdfast_agent a ON a.host_id = h.id
 WHERE h.state <> 'gone' GROUP BY 1, 2;
 

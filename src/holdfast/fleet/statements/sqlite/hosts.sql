@@ -52,7 +52,7 @@ SELECT count(*) AS n FROM holdfast_host WHERE project = :project AND state <> 'g
 -- attempt failed a short while ago.
 -- index: holdfast_host_standing, holdfast_agent (primary key)
 -- returns: state live n
-SELECT h.state, CASE WHEN CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since, 1) ELSE coalesce(a.seen_at >= :since, 0) END THEN 1 ELSE 0 END AS live, count(*) AS n
+SELECT h.state, CASE WHEN {host_answers} THEN 1 ELSE 0 END AS live, count(*) AS n
 FROM holdfast_host h LEFT JOIN holdfast_agent a ON a.host_id = h.id
 WHERE h.state <> 'gone' GROUP BY 1, 2;
 

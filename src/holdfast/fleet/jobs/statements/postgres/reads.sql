@@ -24,14 +24,14 @@ ORDER BY nth LIMIT :limit::int;
 -- name: open_facts
 -- Admitted executions that have not ended, by what their kind follows from.
 -- index: holdfast_execution_open
--- returns: status phase held_by_block is_held is_live is_busy away n
+-- returns: status phase held_by_block is_held service is_busy away n
 WITH open AS MATERIALIZED (
     SELECT task_id, host_id, away FROM holdfast_execution
     WHERE job_id = :job_id::text AND wave IS NOT NULL AND ended_at IS NULL
 )
 SELECT t.status, t.progress_json::jsonb ->> 'phase' AS phase,
     coalesce(t.held_by LIKE 'block:%', false)::int AS held_by_block, (t.held_by IS NOT NULL)::int AS is_held,
-    coalesce(CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since::float8, true) ELSE coalesce(a.seen_at >= :since::float8, false) END, false)::int AS is_live,
+    {host_service} AS service,
     coalesce(l.claim_id <> e.task_id, false)::int AS is_busy, e.away, count(*) AS n
 FROM open e
 JOIN holdfast_task t ON t.id = e.task_id
@@ -72,9 +72,9 @@ SELECT count(*) AS n FROM holdfast_execution WHERE job_id = :job_id::text AND ou
 -- name: host_standings
 -- Whether hosts answer, and what has their slots.
 -- index: holdfast_host_pkey
--- returns: id driver state seen_at holder unreachable_at is_closed
+-- returns: id driver state seen_at holder unreachable_at service
 SELECT h.id, h.driver, h.state, a.seen_at, l.claim_id AS holder, h.unreachable_at,
-    coalesce(a.is_closed, 0) AS is_closed
+    {host_service} AS service
 FROM holdfast_host h
 LEFT JOIN holdfast_agent a ON a.host_id = h.id
 LEFT JOIN holdfast_lease l ON l.resource = :slot::text || h.id
@@ -94,7 +94,7 @@ SELECT host_id, host FROM holdfast_execution WHERE job_id = :job_id::text ORDER 
 -- name: cells_page
 -- What the kind of each execution follows from.
 -- index: holdfast_execution_job
--- returns: nth outcome has_go status phase failure_kind held_by_block is_held is_live is_busy away
+-- returns: nth outcome has_go status phase failure_kind held_by_block is_held service is_busy away
 WITH shown AS MATERIALIZED (
     SELECT nth, task_id, host_id, outcome, go_at, away FROM holdfast_execution
     WHERE job_id = :job_id::text AND nth > :after::bigint
@@ -103,7 +103,7 @@ WITH shown AS MATERIALIZED (
 SELECT e.nth, e.outcome, (e.go_at IS NOT NULL)::int AS has_go, t.status, t.progress_json::jsonb ->> 'phase' AS phase,
     t.failure_json::jsonb ->> 'kind' AS failure_kind, coalesce(t.held_by LIKE 'block:%', false)::int AS held_by_block,
     (t.held_by IS NOT NULL)::int AS is_held,
-    coalesce(h.state = 'active' AND CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since::float8, true) ELSE coalesce(a.seen_at >= :since::float8, false) END, true)::int AS is_live,
+    {host_service} AS service,
     coalesce(l.claim_id <> e.task_id, false)::int AS is_busy, e.away
 FROM shown e
 JOIN holdfast_task t ON t.id = e.task_id

@@ -48,8 +48,7 @@ WHERE e.task_id = r.task_id;
 
 -- name: open_standings
 -- Admitted executions whose outcome is unknown, whose host was removed since the job was made, or that change sides: in
--- the window and not able to run, or away and able to run. Hosts that the server drives need no agent; one that it has
--- not reached a short while ago is away.
+-- the window and not able to run, or away and able to run.
 -- index: holdfast_execution_open
 -- returns: nth task_id status away is_gone
 SELECT e.nth, e.task_id, t.status, e.away,
@@ -61,8 +60,7 @@ LEFT JOIN holdfast_agent a ON a.host_id = e.host_id
 WHERE e.job_id = :job_id AND e.wave IS NOT NULL AND e.ended_at IS NULL
   AND (t.status = 'stuck' OR (t.status IN ('queued', 'paused') AND (
     coalesce(h.state = 'gone' OR h.returned_at > :made_at, h.id IS NULL) OR (e.away = 1) = (
-    t.status = 'queued' AND t.held_by IS NULL AND coalesce(h.state = 'active', 0)
-    AND CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since, 1) ELSE coalesce(a.seen_at >= :since, 0) END))));
+    t.status = 'queued' AND t.held_by IS NULL AND {host_service} = 'ready'))));
 
 -- name: pinned_hosts
 -- index: holdfast_execution_job

@@ -24,10 +24,10 @@ ORDER BY nth LIMIT :limit;
 -- name: open_facts
 -- Admitted executions that have not ended, by what their kind follows from.
 -- index: holdfast_execution_open
--- returns: status phase held_by_block is_held is_live is_busy away n
+-- returns: status phase held_by_block is_held service is_busy away n
 SELECT t.status, json_extract(t.progress_json, '$.phase') AS phase,
     coalesce(t.held_by LIKE 'block:%', 0) AS held_by_block, t.held_by IS NOT NULL AS is_held,
-    coalesce(CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since, 1) ELSE coalesce(a.seen_at >= :since, 0) END, 0) AS is_live,
+    {host_service} AS service,
     coalesce(l.claim_id <> e.task_id, 0) AS is_busy, e.away, count(*) AS n
 FROM holdfast_execution e
 JOIN holdfast_task t ON t.id = e.task_id
@@ -66,9 +66,9 @@ SELECT count(*) AS n FROM holdfast_execution WHERE job_id = :job_id AND outcome 
 -- name: host_standings
 -- Whether hosts answer, and what has their slots.
 -- index: holdfast_host (primary key)
--- returns: id driver state seen_at holder unreachable_at is_closed
+-- returns: id driver state seen_at holder unreachable_at service
 SELECT h.id, h.driver, h.state, a.seen_at, l.claim_id AS holder, h.unreachable_at,
-    coalesce(a.is_closed, 0) AS is_closed
+    {host_service} AS service
 FROM holdfast_host h
 LEFT JOIN holdfast_agent a ON a.host_id = h.id
 LEFT JOIN holdfast_lease l ON l.resource = :slot || h.id
@@ -88,11 +88,11 @@ SELECT host_id, host FROM holdfast_execution WHERE job_id = :job_id ORDER BY nth
 -- name: cells_page
 -- What the kind of each execution follows from.
 -- index: holdfast_execution_job
--- returns: nth outcome has_go status phase failure_kind held_by_block is_held is_live is_busy away
+-- returns: nth outcome has_go status phase failure_kind held_by_block is_held service is_busy away
 SELECT e.nth, e.outcome, e.go_at IS NOT NULL AS has_go, t.status, json_extract(t.progress_json, '$.phase') AS phase,
     json_extract(t.failure_json, '$.kind') AS failure_kind, coalesce(t.held_by LIKE 'block:%', 0) AS held_by_block,
     t.held_by IS NOT NULL AS is_held,
-    coalesce(h.state = 'active' AND CASE h.driver WHEN 'ssh' THEN coalesce(h.unreachable_at < :since, 1) ELSE coalesce(a.seen_at >= :since, 0) END, 1) AS is_live,
+    {host_service} AS service,
     coalesce(l.claim_id <> e.task_id, 0) AS is_busy, e.away
 FROM holdfast_execution e
 JOIN holdfast_task t ON t.id = e.task_id
