@@ -80,6 +80,8 @@ def test_queues_statistics_and_events(cli: Cli, stock: Stock) -> None:
     assert cli.json("events", "tail", "--limit", "2") == everything[-2:]
     dead = cli.json("events", "tail", "--after", "start", "--kind", "task.dead")
     assert {event["task_id"] for event in dead} == set(stock.dead)
+    found = cli.json("events", "tail", "-q", "kind:~DEAD actor:* age:<1h", "--limit", "2")
+    assert found == [event for event in dead if event["data"].get("node")][-2:]
 
 
 def test_doctor_shows_the_whole_path_of_a_file(tmp_path: Path) -> None:

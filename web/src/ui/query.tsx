@@ -5,7 +5,9 @@ import type { Problem } from "../lib/api";
 import { num } from "../lib/format";
 import { Icon } from "./marks";
 
-const KEYS: [string, string, boolean][] = [
+/** A key, what it takes, and whether an index serves it. */
+export type Keys = [string, string, boolean][];
+const TASKS: Keys = [
   ["status", "running, queued, blocked, paused, stuck, completed, failed, aborted", true],
   ["type", "of task, with * as any", true], ["queue", "name", true], ["project", "name", true], ["node", "that holds the lease", false],
   ["age", ">1h, <5m", true], ["created", "2026-11-01..now", true], ["updated", "time or range", false], ["due", "time or range", false],
@@ -21,7 +23,14 @@ const WORDS: Record<string, string[]> = {
   decision: ["open"],
   sort: ["-created", "created", "-updated", "updated", "-age", "age"],
 };
-const INDEXED = new Set(KEYS.filter(([, , indexed]) => indexed).map(([key]) => key));
+export const EVENTS: Keys = [
+  ["subject", "the beginning of an id or a name, with *", true], ["actor", '~"ann": who did it', true], ["kind", 'task.dead, ~"part"', true],
+  ["task_id", "of one task", true], ["type", "of task, with * as any", true], ["project", "name", true], ["data", "data.queue:low", true], ["at", "2026-11-01..now", true], ["age", "<1h", true],
+];
+export const ACTS: Keys = [
+  ["subject", "the beginning of an id or a name, with *", true], ["actor", '~"ann": who did it', true], ["operation", "tasks.intervene, tokens.*", true],
+  ["reason", '~"part of the text"', true], ["project", "name", true], ["detail", "detail.key:value", true], ["at", "2026-11-01..now", true], ["age", "<7d", true], ["seq", ">100", true],
+];
 
 /** The tokens of a query: split at blanks outside quotes and brackets. */
 export function tokens(text: string): string[] {
@@ -41,14 +50,15 @@ interface Offer {
   note: string;
 }
 
-export function QueryBar(props: { value: string; onSearch: (text: string) => void; error?: Problem | undefined; counts?: Record<string, Record<string, number>>; label: string }): JSX.Element {
+export function QueryBar(props: { value: string; onSearch: (text: string) => void; error?: Problem | undefined; counts?: Record<string, Record<string, number>>; label: string; keys?: Keys; example?: string }): JSX.Element {
+  const keys = props.keys ?? TASKS;
   const [text, setText] = useState(props.value);
   const [editing, setEditing] = useState(false);
   const [at, setAt] = useState(-1);
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => setText(props.value), [props.value]);
   const last = /(\S*)$/.exec(text)?.[1] ?? "";
-  const offers = editing ? offersOf(last, props.counts ?? {}) : [];
+  const offers = editing ? offersOf(last, props.counts ?? {}, keys) : [];
   const take = (offer: Offer) => {
     const next = text.slice(0, text.length - last.length) + offer.text;
     setText(next);
@@ -61,13 +71,13 @@ export function QueryBar(props: { value: string; onSearch: (text: string) => voi
     input.current?.focus();
   };
   const wrongAt = typeof props.error?.body.at === "number" ? props.error.body.at : null;
-  const scan = tokens(text).map(keyOf).find((key) => KEYS.some(([name]) => name === key) && !INDEXED.has(key));
+  const scan = tokens(text).map(keyOf).find((key) => keys.some(([name, , indexed]) => name === key && !indexed));
   return (
     <div class="qwrap">
       <div class={`q ${props.error ? "err" : ""} ${editing ? "ed" : ""}`} onClick={() => { setEditing(true); setTimeout(() => input.current?.focus()); }}>
         <Icon is="search" of="dim" />
         {!editing && tokens(text).map((token) => <Chip token={token} onDrop={() => props.onSearch(tokens(text).filter((one) => one !== token).join(" "))} />)}
-        <input ref={input} data-search value={editing ? text : ""} placeholder={editing || !text ? "status:failed type:email.* age:>1h" : ""} aria-label={props.label} spellcheck={false} autocomplete="off"
+        <input ref={input} data-search value={editing ? text : ""} placeholder={editing || !text ? (props.example ?? "status:failed type:email.* age:>1h") : ""} aria-label={props.label} spellcheck={false} autocomplete="off"
           role="combobox" aria-expanded={offers.length > 0} aria-controls="q-offers" aria-invalid={props.error ? "true" : undefined}
           onFocus={() => setEditing(true)}
           onBlur={() => { setEditing(false); if (text !== props.value) props.onSearch(tokens(text).join(" ")); }}
@@ -109,11 +119,11 @@ function Chip({ token, onDrop }: { token: string; onDrop: () => void }): JSX.Ele
   );
 }
 
-function offersOf(last: string, counts: Record<string, Record<string, number>>): Offer[] {
+function offersOf(last: string, counts: Record<string, Record<string, number>>, keys: Keys): Offer[] {
   const minus = last.startsWith("-") ? "-" : "";
   const bare = last.slice(minus.length);
   const cut = bare.indexOf(":");
-  if (cut < 0) return KEYS.filter(([key]) => key.startsWith(bare)).slice(0, 8).map(([key, note, indexed]) => ({ text: `${minus}${key}:`, note: indexed ? note : `${note} · no index` }));
+  if (cut < 0) return keys.filter(([key]) => key.startsWith(bare)).slice(0, 8).map(([key, note, indexed]) => ({ text: `${minus}${key}:`, note: indexed ? note : `${note} · no index` }));
   const key = bare.slice(0, cut);
   const given = bare.slice(cut + 1);
   const comma = given.lastIndexOf(",");

@@ -7,6 +7,8 @@ error that names the position to continue from.
 from __future__ import annotations
 
 import difflib
+from collections import deque
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -19,15 +21,12 @@ from holdfast.cli.output.times import clock
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import advice, with_parts
 from holdfast.cli.use_cases import Feed, UseCases
-from holdfast.client.models import EventView
 from holdfast.core.event import Event, Position
 from holdfast.core.event_kinds import KINDS
-from holdfast.core.search import Query as Search, parse
-from holdfast.core.search.matching import matches
-from holdfast.gateway.rest.searching import row_of, shape_of
+from holdfast.core.search import Query as Search
+from holdfast.core.search.events import LOOK_MAX, accepts, list_query
 from holdfast.queue import views
 
-EVENT_SHAPE = shape_of(EventView)
 PAGE = 50
 FOLLOWED = 10
 """How many of the last events `--follow` prints first."""
@@ -57,9 +56,11 @@ def tail(
     query: Query = None,
     common: Common = COMMON,
 ) -> None:
-    """Print events, in order. The keys of -q are the fields of events: kind:task.dead, data.status:failed."""
+    """Print events, in order. The keys of -q are the fields of events, and subject and actor: kind:task.dead,
+    actor:~ann, data.status:failed. A bare word is the beginning of a subject. Without --after the last
+    10,000 events are searched."""
     printer = Printer(common)
-    wanted = None if query is None else parse(query, EVENT_SHAPE.keys)
+    wanted = list_query(query or "")
     most = (0 if follow else PAGE) if limit is None else limit
     if most < 0:
         raise Usage(f"--limit is {most}: give 0 for no limit, or a positive number")
@@ -67,29 +68,41 @@ def tail(
     if kind is not None:
         _check_kind(kind)
 
+    is_search = bool(query or kind or task) and after is None and not follow
+    back = LOOK_MAX if is_search else FOLLOWED if follow else most
+
     async def work(parts: UseCases) -> list[dict[str, Any]]:
         named = None if task is None else await parts.tasks.look_up(task)
         prefix = task if named is None else named.id
-        start = await _start(parts.feed, after, FOLLOWED if follow else most)
-        kept: list[dict[str, Any]] = []
-        count, last = 0, start
+        start = await _start(parts.feed, after, back)
+        kept: deque[Event] = deque(maxlen=most or None)
+        count, last, now = 0, start, await parts.sessions.now()
         with advice(lambda: f"to go on from here: --after {last or 'start'}"):
             async for event in parts.feed.events(start, follow=follow):
                 last = event.position
-                if not _matches(event, kind, prefix, wanted):
+                if not _matches(event, kind, prefix, wanted, now):
                     continue
                 count += 1
-                if printer.output is Output.JSON and not follow:
-                    kept.append(views.event(event))
+                if is_search or (printer.output is Output.JSON and not follow):
+                    kept.append(event)
                 else:
                     print_event(printer, event)
-                if count == most:
+                if count == most and not is_search:
                     break
-        return kept
+        return [views.event(event) for event in _left(printer, kept)]
 
     kept = with_parts(common, work)
     if printer.output is Output.JSON and not follow:
         printer.document(kept)
+
+
+def _left(printer: Printer, kept: Iterable[Event]) -> Iterable[Event]:
+    """The events that are one document. The others are printed here."""
+    if printer.output is Output.JSON:
+        return kept
+    for event in kept:
+        print_event(printer, event)
+    return ()
 
 
 def _check_kind(kind: str) -> None:
@@ -103,12 +116,12 @@ def _check_kind(kind: str) -> None:
     raise Usage(f"--kind: there are no events of kind '{kind}': {guess}")
 
 
-def _matches(event: Event, kind: str | None, prefix: str | None, wanted: Search | None) -> bool:
+def _matches(
+    event: Event, kind: str | None, prefix: str | None, wanted: Search, now: float
+) -> bool:
     if kind not in (None, event.kind) or not event.task_id.startswith(prefix or ""):
         return False
-    if wanted is None:
-        return True
-    return matches(wanted, row_of(views.event(event), EVENT_SHAPE), event.at, EVENT_SHAPE.keys)
+    return wanted.clause is None or accepts(wanted, event, views.event(event)["data"], now)
 
 
 async def _start(feed: Feed, after: str | None, back: int) -> Position | None:

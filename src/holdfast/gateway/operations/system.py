@@ -1,39 +1,33 @@
-"""Operations on the feed, the figures, tokens, the audit, and what a principal is."""
+"""Operations on the figures, tokens, the audit, and what a principal is."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from holdfast import __version__
-from holdfast.bus.port import FEED, WORK
 from holdfast.client import admin_models
 from holdfast.core.access import ALL_PROJECTS, operations_of
 from holdfast.core.check import check_number, check_page, check_whole
-from holdfast.core.event import Event, Position
+from holdfast.core.event import Position
 from holdfast.core.fleet.model import FLEET_QUEUE
 from holdfast.core.rights import Operation, Role
 from holdfast.core.task import DEFAULT_PROJECT, Status
 from holdfast.core.token import JOIN_SECONDS_MAX, TokenKind
-from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, parse_id_cursor, parse_position
-from holdfast.errors import FeedReset, InvalidInput
-from holdfast.gateway import redacting
+from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, parse_id_cursor
+from holdfast.errors import InvalidInput
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.queue import views
 from holdfast.queue.by import By
 from holdfast.store.interventions import Act
-from holdfast.store.store import Reset
 from holdfast.sync import views as hub_views
 from holdfast.sync.access.token import Token
 from holdfast.sync.access.tokens import TICKET_SECONDS, NewToken, Ticket
 from holdfast.sync.worker.types import register_types
 
 O: Final = Operation  # noqa: E741
-WAIT_SECONDS_MAX: Final = 30.0
-NAMES_MAX: Final = 200
 
 
 class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -56,80 +50,6 @@ class JoinBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     uses: int = 1
     expires_in_seconds: float = 86_400.0
     reason: str = ""
-
-
-# -- the feed ---------------------------------------------------------------------------------------
-
-
-async def read_events(
-    call: Call,
-    *,
-    after: str | None = None,
-    topics: str = "",
-    kinds: str = "",
-    limit: int = 100,
-    wait_seconds: float = 0.0,
-) -> Answer:
-    """Events after a position, oldest first. FeedReset if the position is not covered any more."""
-    call.authorise_any(O.EVENTS_READ)
-    position = None if after is None else parse_position("after", after)
-    wanted = Filter(call.projects, _names("topics", topics), _names("kinds", kinds))
-    seconds = min(check_number("wait_seconds", wait_seconds), WAIT_SECONDS_MAX)
-    until = call.services.clock.monotonic() + seconds
-    stir = asyncio.Event()
-    unsubscribe = call.services.bus.subscribe(lambda _: stir.set(), FEED, WORK)
-    try:
-        while True:
-            stir.clear()
-            page = await call.services.store.feed.read(position, check_page(limit))
-            if isinstance(page, Reset):
-                raise FeedReset(page.reason, str(page.oldest), str(page.head))
-            events = [event for event in page.events if wanted.accepts(event)]
-            position = page.position
-            left = until - call.services.clock.monotonic()
-            if events or left <= 0 or call.services.is_stopping:
-                shown = _events(call, events)
-                body = {"items": shown, "next": str(position), "head": str(page.head)}
-                return Answer({**body, "oldest": str(await call.services.store.feed.oldest())})
-            if not page.events:
-                await call.services.until_stop(call.services.clock.wait(stir, min(left, 1.0)))
-    finally:
-        unsubscribe()
-
-
-def _events(call: Call, events: Iterable[Event]) -> list[views.View]:
-    return [views.event(redacting.event(call.services.redaction, event)) for event in events]
-
-
-class Filter(msgspec.Struct, frozen=True):
-    """Which events a reader gets."""
-
-    projects: frozenset[str] | None
-    topics: frozenset[str]
-    kinds: frozenset[str]
-
-    def accepts(self, event: Event) -> bool:
-        if self.kinds and event.kind not in self.kinds:
-            return False
-        if self.topics and not self.topics & _topics(event):
-            return False
-        if self.projects is None:
-            return True
-        # Events that are about no task show names of all projects.
-        return bool(event.task_id) and (event.project or DEFAULT_PROJECT) in self.projects
-
-
-def _topics(event: Event) -> set[str]:
-    if not event.task_id:
-        return {"system:events"}
-    return {f"task:{event.task_id}", f"project:{event.project or DEFAULT_PROJECT}"}
-
-
-def _names(field: str, text: str) -> frozenset[str]:
-    names = frozenset(name for name in text.split(",") if name)
-    if len(names) > NAMES_MAX:
-        raise InvalidInput(f"{field} has {len(names)} names: at most {NAMES_MAX} are allowed")
-    return names
 
 
 # -- figures ----------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Search in lists that have no index for it: `q` in the grammar of `core/search`, over fields of objects.
 
 Promises: the keys of a list are the fields of its objects, as docs/reference/objects.md has them; a time
-`created_at` is the key `created`. A page has as many of the rows that match as were found among the rows
-read, at most `limit`; `next` says whether there are more.
+`created_at` is the key `created`, which the time of an act is too. A page has as many of the rows that match
+as were found among the rows read, at most `limit`; `next` says whether there are more.
 Never: reads more than `READ_MAX` rows for one page.
 """
 
@@ -26,7 +26,17 @@ from holdfast.gateway.operations.call import Answer, Call
 from holdfast.gateway.rest.route import Route
 
 READ_MAX: Final = 10_000
-NAMES: Final = ("id", "name", "resource", "fingerprint", "seq", "host", "position", "key")
+NAMES: Final = (
+    "id",
+    "name",
+    "resource",
+    "fingerprint",
+    "subject",
+    "seq",
+    "host",
+    "position",
+    "key",
+)
 """What a bare word is the beginning of: the first of these fields that the objects have."""
 _TIME: Final = "_at"
 _BOOLEANS: Final = ("true", "false")
@@ -52,6 +62,9 @@ def shape_of(item: type[msgspec.Struct], own: tuple[str, ...] = (), text_key: st
             found[key.name], fields[key.name] = key, field.encode_name
     first = text_key or next(name for name in NAMES if name in hints)
     found[ID], fields[ID] = Key(ID, Kind.TEXT), first
+    if "at" in found:
+        found.setdefault(CREATED, Key(CREATED, Kind.TIME))
+        fields.setdefault(CREATED, fields["at"])
     if CREATED in found:
         found["age"] = Key("age", Kind.AGE)
     for name in own:

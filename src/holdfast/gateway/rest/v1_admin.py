@@ -11,6 +11,7 @@ from holdfast.core.rights import Operation as O  # noqa: N817
 from holdfast.gateway.operations import (
     admin,
     doctor,
+    events,
     facets,
     nodes,
     presets,
@@ -23,8 +24,11 @@ from holdfast.gateway.rest.route import PagedSearch, Route, Searched
 
 class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: str | None = None
+    before: str | None = None
+    """Events before this position, or `head`: the latest first."""
     topics: str = ""
     kinds: str = ""
+    q: str = ""
     limit: int = 100
     wait_seconds: float = 0.0
 
@@ -71,8 +75,8 @@ ROUTES: Final = (
     Route(
         "GET",
         "/events",
-        system.read_events,
-        "Events after a position",
+        events.read_events,
+        "Events after a position, or before one",
         EventsQuery,
         operation=O.EVENTS_READ,
     ),
