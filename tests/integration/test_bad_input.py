@@ -106,7 +106,7 @@ QUEUE = Surface(
 )
 HANDLE = Surface(
     TaskHandle,
-    kinds={"timeout": "number?"},
+    kinds={"timeout": "number?", "actor": "name", "reason": "text"},
     good={},
     leave_out=frozenset(each for each in dir(str) if not each.startswith("_")),
 )
