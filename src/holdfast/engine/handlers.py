@@ -186,6 +186,12 @@ class Handlers:
         self._types = tuple(sorted(self._by_type))
         self._queues = tuple(sorted({registered.config.queue for registered in self}))
 
+    def result_of(self, type_name: str) -> Declared | None:
+        """The type of the result of a task type. None: its handler is in another process, or its result is
+        JSON."""
+        handler = self.get(type_name)
+        return None if handler is None else handler.result
+
     def types(self) -> tuple[str, ...]:
         return self._types
 

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from holdfast.core.group import check_group_id, named_items, new_group
+from holdfast.core.keywords import DependsOn
 from holdfast.core.pressure import ACCEPTED, Pressure
 from holdfast.core.submit import (
     Submission,
@@ -22,7 +23,6 @@ from holdfast.core.submit import (
     with_trace,
 )
 from holdfast.core.task import Task
-from holdfast.engine.declared import Declared
 from holdfast.engine.group_handle import GroupHandle, GroupSource
 from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.handlers import TypeConfig
@@ -33,7 +33,7 @@ from holdfast.metrics import Meter
 from holdfast.queue.group_members import with_members
 from holdfast.queue.pressure import Backpressure
 from holdfast.queue.requests import batch_of, check_options, split_request, types_of
-from holdfast.queue.session import Resources, Sessions
+from holdfast.queue.session import Resources, Session, Sessions
 from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.queue.types import EnqueueOptions, KnownTypes
 from holdfast.store.beside import Beside, OnlyRepeats
@@ -124,7 +124,9 @@ class Producer:
                     type, payload, id, options, tx, beside=beside, by_handler=by_handler
                 )
                 note(made.inserted.task_id)
-        return TaskHandle(made.inserted, made.pressure, self._source, self._declared(type))
+        return TaskHandle(
+            made.inserted, made.pressure, self._source, self._types.handlers.result_of(type)
+        )
 
     async def insert(
         self,
@@ -142,34 +144,28 @@ class Producer:
         resources = session.resources or session.open_resources
         if session.stopping and not by_handler:
             session.check_takes_work()
-        try:
-            handler = self._types.handlers.get(type)
-        except TypeError:  # The type is not hashable: `find` refuses it.
-            handler = None
-        if handler is not None:
-            config = handler.config
-            if handler.parameters is not None:
-                payload = checked_payload(handler.parameters, payload)
-        else:
-            config = await self._types.find(resources.store, type)
-            if config.arguments is not None:
-                await self._types.check(resources.store, type, payload)
+        config, payload = await self._types.checked(resources.store, type, payload)
         if options.depends_on:
-            project = options.project or self._settings.current.project
-            parents = await with_members(resources.store, options.depends_on, project)
+            parents = await self._parents(resources.store, options.depends_on, options.project)
             options = replace(options, depends_on=parents)
         now = resources.store.now()
         submission = self._submission(
             resources, config, type, payload, id=id, options=options, now=now
         )
-        if (trace := CURRENT.get()) is not None:
-            submission = with_trace(submission, trace)
-        queue = submission.task.queue
-        rows = None
-        if beside is None and self._pressure.is_at_ease(queue, now):
-            pressure = ACCEPTED
-        else:
-            pressure, rows = await self._admit(resources, [submission], beside, tx)
+        return await self._insert_one(session, _traced(submission, CURRENT.get()), now, beside, tx)
+
+    async def _insert_one(
+        self,
+        session: Session,
+        submission: Submission,
+        now: float,
+        beside: MakeBeside | None,
+        tx: object,
+    ) -> Enqueued:
+        """Inserts one task by the cheapest way that serves it."""
+        pressure, rows = ACCEPTED, None
+        if beside is not None or not self._pressure.is_at_ease(submission.task.queue, now):
+            pressure, rows = await self._admit(session.open_resources, [submission], beside, tx)
         new_tasks = session.new_tasks or session.open_new_tasks
         if tx is not None:
             inserted = (await new_tasks.insert_in_tx([submission], tx))[0]
@@ -180,11 +176,6 @@ class Producer:
         if self.meter is not None:
             count_enqueued(self.meter, [submission], [inserted])
         return Enqueued(submission, inserted, pressure)
-
-    def _declared(self, type: str) -> Declared | None:
-        """The type of the result, if the handler is in this process."""
-        handler = self._types.handlers.get(type)
-        return None if handler is None else handler.result
 
     async def enqueue_follow_up(self, request: Mapping[str, Any]) -> TaskHandle[Any]:
         """Enqueues a task for a handler (`ctx.enqueue`)."""
@@ -235,7 +226,7 @@ class Producer:
             group_id,
             tuple(handle.id for handle in handles),
             self._groups,
-            self._declared,
+            self._types.handlers.result_of,
             pressure=handles[0].pressure,
             inserted=[handle.inserted for handle in handles],
         )
@@ -261,7 +252,7 @@ class Producer:
         if elsewhere:
             for item in items:
                 if item["type"] in elsewhere:
-                    await self._types.check(resources.store, item["type"], item.get("payload"))
+                    await self._types.checked(resources.store, item["type"], item.get("payload"))
         if any("depends_on" in item for item in items):
             items = [await self._linked(resources.store, item) for item in items]
         group = self._submissions(resources, items)
@@ -276,7 +267,7 @@ class Producer:
             inserted = await new_tasks.insert(group, rows, into)
         if self.meter is not None:
             count_enqueued(self.meter, group, inserted)
-        declared = {name: self._declared(name) for name in types}
+        declared = {name: handlers.result_of(name) for name in types}
         return [
             TaskHandle(answer, pressure, self._source, declared[item["type"]])
             for answer, item in zip(inserted, items, strict=True)
@@ -286,8 +277,12 @@ class Producer:
         """The task of a batch with the tasks of groups in its dependencies."""
         if not item.get("depends_on"):
             return item
-        project = item.get("project") or self._settings.current.project
-        return {**item, "depends_on": await with_members(store, item["depends_on"], project)}
+        parents = await self._parents(store, item["depends_on"], item.get("project"))
+        return {**item, "depends_on": parents}
+
+    async def _parents(self, store: Store, depends_on: DependsOn, project: str | None) -> DependsOn:
+        """The dependencies with the tasks of groups. No project: that of the queue."""
+        return await with_members(store, depends_on, project or self._settings.current.project)
 
     async def _admit(
         self,
@@ -359,7 +354,7 @@ class Producer:
             is_like_others = len(item) == 2 and "payload" in item
             if is_like_others and (model := models.get(task_type)) is not None:
                 submission = submit_like(model, payload, new_id(now), now)
-                group.append(submission if of_caller is None else _traced(submission, of_caller))
+                group.append(_traced(submission, of_caller))
                 continue
             fields = dict(item)
             trace = fields.pop(TRACE, of_caller)

@@ -17,7 +17,6 @@ from holdfast.core.command import Abort, Instruction
 from holdfast.core.decide import Transition
 from holdfast.core.group import GroupProgress
 from holdfast.core.task import Task
-from holdfast.engine.declared import Declared
 from holdfast.engine.group_handle import GroupHandle
 from holdfast.engine.handlers import Handlers
 from holdfast.errors import NotFound, WaitTimeout
@@ -38,16 +37,13 @@ class Groups:
         self._sessions = sessions
         self._handlers = handlers
 
-    def _declared(self, type: str) -> Declared | None:
-        handler = self._handlers.get(type)
-        return None if handler is None else handler.result
-
     async def get(self, group_id: str) -> GroupHandle[Any]:
         """Returns the group of this id."""
         await self.progress(group_id)
         store = (await self._sessions.open()).store
         members = await store.groups.members(group_id)
-        return GroupHandle(group_id, tuple(task_id for _, task_id in members), self, self._declared)
+        ids = tuple(task_id for _, task_id in members)
+        return GroupHandle(group_id, ids, self, self._handlers.result_of)
 
     async def progress(
         self, group_id: str, projects: Collection[str] | None = None
@@ -62,11 +58,11 @@ class Groups:
 
     async def tasks(self, group_id: str, *, after: int = -1, limit: int = _ALL) -> list[Task]:
         """Returns the tasks behind a number, in their order."""
-        reads = (await self._sessions.open()).store
+        store = (await self._sessions.open()).store
         ids = [task_id for _, task_id in await self.members(group_id, after=after, limit=limit)]
         found: dict[str, Task] = {}
         for start in range(0, len(ids), READ_BATCH):
-            found |= await reads.reads.get(ids[start : start + READ_BATCH])
+            found |= await store.reads.get(ids[start : start + READ_BATCH])
         return [found[task_id] for task_id in ids if task_id in found]
 
     async def members(

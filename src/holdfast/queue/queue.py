@@ -134,15 +134,20 @@ class Queue(OperatorCalls):
         replaces the window of the type. `tx` is your own connection: the task exists only if its transaction
         commits."""
         options = EnqueueOptions(
-            queue,
-            priority,
-            max_attempts,
-            metadata,
-            depends_on,
-            delay,
-            timeout,
-            progress_timeout,
-            *(key, idempotency_key, project, run_at, unique, tags),
+            queue=queue,
+            priority=priority,
+            max_attempts=max_attempts,
+            metadata=metadata,
+            tags=tags,
+            depends_on=depends_on,
+            delay=delay,
+            run_at=run_at,
+            timeout=timeout,
+            progress_timeout=progress_timeout,
+            key=key,
+            idempotency_key=idempotency_key,
+            project=project,
+            unique=unique,
         )
         return await self.parts.producer.enqueue(type, payload, id, options, tx)
 

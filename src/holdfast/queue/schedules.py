@@ -65,8 +65,7 @@ class Schedules:
         check_name("name", name)
         check_timetable(spec, timezone)
         resources = await self._sessions.open()
-        config = await self._types.find(resources.store, type)
-        payload = await self._types.check(resources.store, type, payload)
+        config, payload = await self._types.checked(resources.store, type, payload)
         request = self._types.request(
             config,
             type=type,

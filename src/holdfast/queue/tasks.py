@@ -243,7 +243,7 @@ class Tasks:
         if task is None or payload_json is None:
             return  # The core refuses it.
         with suppress(errors.UnknownType):
-            await self._types.check(store, task.type, codec.loads(payload_json))
+            await self._types.checked(store, task.type, codec.loads(payload_json))
 
 
 def _name(field: str, given: str | None) -> str | None:

@@ -151,24 +151,27 @@ class KnownTypes:
         handler = self.handlers.get(type_name)
         return None if handler is None else handler.parameters
 
-    async def check(self, store: Store, type_name: str, payload: object) -> object:
-        """The payload to store. InvalidInput unless it fits the arguments of the type, which the handler of
-        this process has, or another node has registered. A refusal is by what the store says now."""
-        handler = self.handlers.get(type_name)
+    async def checked(
+        self, store: Store, type_name: str, payload: object
+    ) -> tuple[TypeConfig, object]:
+        """The configuration of a type, and the payload to store. InvalidInput unless it fits the arguments of
+        the type, which the handler of this process has, or another node has registered. A refusal is by what
+        the store says now."""
+        handler = self.handlers.get(type_name) if isinstance(type_name, str) else None
         if handler is not None:
             known = handler.parameters
-            return payload if known is None else checked_payload(known, payload)
-        schema = (await self.find(store, type_name)).arguments
-        if schema is None:
-            return payload
+            return handler.config, payload if known is None else checked_payload(known, payload)
+        config = await self.find(store, type_name)
+        if config.arguments is None:
+            return config, payload
         try:
-            check_by_schema(type_name, schema, payload)
+            check_by_schema(type_name, config.arguments, payload)
         except InvalidInput:
             await self._read(store)
-            schema = (await self.find(store, type_name)).arguments
-            if schema is not None:
-                check_by_schema(type_name, schema, payload)
-        return payload
+            config = await self.find(store, type_name)
+            if config.arguments is not None:
+                check_by_schema(type_name, config.arguments, payload)
+        return config, payload
 
     async def find(self, store: Store, type_name: str) -> TypeConfig:
         """Returns the configuration of a type, from a handler of this process or from the store. Raises

@@ -9,7 +9,6 @@ from holdfast.client.calls import Calls, path_of
 from holdfast.core.check import check_name, check_number
 from holdfast.core.group import GroupProgress
 from holdfast.core.task import Task
-from holdfast.engine.declared import Declared
 from holdfast.engine.group_handle import GroupHandle
 from holdfast.engine.handlers import Handlers
 from holdfast.queue import views
@@ -27,15 +26,11 @@ class RemoteGroups:
         self._http = http
         self._handlers = handlers
 
-    def _declared(self, type: str) -> Declared | None:
-        handler = self._handlers.get(type)
-        return None if handler is None else handler.result
-
     async def get(self, group_id: str) -> GroupHandle[Any]:
         """Returns the group of this id."""
         await self.progress(group_id)
         ids = tuple(task.id for task in await self.tasks(group_id))
-        return GroupHandle(group_id, ids, self, self._declared)
+        return GroupHandle(group_id, ids, self, self._handlers.result_of)
 
     async def progress(self, group_id: str, *, wait_seconds: float = 0.0) -> GroupProgress:
         """Returns how far the group is. `wait_seconds`: waits for its end, at most so long."""

@@ -23,7 +23,6 @@ from holdfast.core.submit import BATCH_MAX, encode_payload
 from holdfast.core.tags import check_tags
 from holdfast.core.task import DEFAULT_PROJECT, Priority, Status
 from holdfast.engine.blocking_group_handle import BlockingGroupHandle
-from holdfast.engine.declared import Declared
 from holdfast.engine.group_handle import GroupHandle, GroupSource
 from holdfast.engine.handle import Source, TaskHandle
 from holdfast.engine.handlers import Handlers
@@ -93,12 +92,7 @@ class RemoteProducer:
             with enqueuing(str(type), 1) as note:
                 inserted, pressure = await self._put(self._body(type, payload, id, options))
                 note(inserted.task_id)
-        return TaskHandle(inserted, pressure, self._source, self._declared(type))
-
-    def _declared(self, type: str) -> Declared | None:
-        """The type of the result, if the handler is in this process."""
-        handler = self._handlers.get(type)
-        return None if handler is None else handler.result
+        return TaskHandle(inserted, pressure, self._source, self._handlers.result_of(type))
 
     async def enqueue_follow_up(self, request: Mapping[str, Any]) -> TaskHandle[Any]:
         """Enqueues a task for a handler, also while the queue stops and waits for it."""
@@ -128,7 +122,7 @@ class RemoteProducer:
                 bodies = [self._item(item) for item in items]
                 answers = await self._insert_many(bodies)
         return [
-            TaskHandle(inserted, pressure, self._source, self._declared(body["type"]))
+            TaskHandle(inserted, pressure, self._source, self._handlers.result_of(body["type"]))
             for (inserted, pressure), body in zip(answers, bodies, strict=True)
         ]
 
@@ -150,7 +144,7 @@ class RemoteProducer:
             answer["id"],
             tuple(each.task_id for each in inserted),
             self._groups,
-            self._declared,
+            self._handlers.result_of,
             pressure=Pressure(answer["pressure"]),
             inserted=inserted,
         )
