@@ -108,7 +108,7 @@ def _intervention_id() -> list[Swap]:
         yield from ()
         return None
 
-    swaps = statement("add_intervention", ("INSERT INTO", "INSERT OR REPLACE INTO"))
+    swaps = statement("add_interventions", ("INSERT INTO", "INSERT OR REPLACE INTO"))
     return [*swaps, (interventions, "get", unknown)]
 
 
