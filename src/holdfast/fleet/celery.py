@@ -82,7 +82,7 @@ class CeleryFleet(PassiveFollower):
     ) -> None:
         self._url, self._redis = url, redis
         self._secrets, self._ssh, self._reach = secrets, ssh, dict(reach)
-        self._rules = replace(rules, hosting=FleetHosting.CELERY, secret_versions=secrets.versions)
+        self._rules = secrets.rules(replace(rules, hosting=FleetHosting.CELERY))
         self._clock: Clock = SystemClock()
         self._make = store_for(url, self._clock)
         self._portal = Portal("celery")

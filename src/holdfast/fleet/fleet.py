@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-from msgspec.structs import replace
 
 from holdfast.bus.local import LocalBus
 from holdfast.bus.port import Bus
@@ -60,7 +59,7 @@ class Fleet:
         themselves."""
         self.meter = meter
         hints = bus or LocalBus()
-        self.rules = replace(rules, secret_versions=parts.secrets.versions)
+        self.rules = parts.secrets.rules(rules)
         self.parts = parts
         self.secrets = parts.secrets
         self.hosts = Hosts(store)

@@ -15,9 +15,18 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core.errors import CommandRefused
-from holdfast.core.fleet.commands.secrets import SECRET_BYTES_MAX, SecretRef, check_value, pinned
+from holdfast.core.fleet.commands.secrets import (
+    SECRET_BYTES_MAX,
+    SecretRef,
+    SecretScope,
+    check_value,
+    out_of_scope,
+    pinned,
+)
+from holdfast.core.fleet.rules import FleetRules
 from holdfast.errors import InvalidInput
 
 NAMES_SHOWN: Final = 20
@@ -34,6 +43,10 @@ class SecretSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A file. The line end at its end is not part of the value."""
     version: int = 1
     """Raised with each change of the value."""
+    projects: tuple[str, ...] | None = None
+    """The projects whose jobs may name it. None: all projects."""
+    command_types: tuple[str, ...] | None = None
+    """The types of the commands that may have it. None: all types."""
 
 
 class SecretValues:
@@ -55,13 +68,32 @@ class SecretValues:
         """The version of each secret, by name."""
         return {name: source.version for name, source in self._sources.items()}
 
+    @property
+    def scopes(self) -> dict[str, SecretScope]:
+        """The scope of each secret that has one, by name."""
+        scopes = {
+            name: SecretScope(source.projects, source.command_types)
+            for name, source in self._sources.items()
+        }
+        return {name: scope for name, scope in scopes.items() if scope != SecretScope()}
+
+    def rules(self, rules: FleetRules) -> FleetRules:
+        """The rules with what there is to know of these secrets."""
+        return replace(rules, secret_versions=self.versions, secret_scopes=self.scopes)
+
     def pin(self, refs: Mapping[str, SecretRef]) -> dict[str, SecretRef]:
         """The references with the versions that there are now. InvalidInput for a secret that does not exist,
         and for another version of one."""
         return pin(refs, self.versions)
 
-    def environment(self, refs: Mapping[str, SecretRef]) -> dict[str, str]:
-        """The variables of a run. CommandRefused if a secret is not there, or has another version now."""
+    def environment(
+        self, refs: Mapping[str, SecretRef], project: str, command_type: str
+    ) -> dict[str, str]:
+        """The variables of a run. CommandRefused if a secret is not there, has another version now, or is not
+        for such a job."""
+        refusal = out_of_scope(refs, self.scopes, project, command_type)
+        if refusal is not None:
+            raise CommandRefused(refusal)
         return {variable: self._value(ref) for variable, ref in refs.items()}
 
     def known(self, refs: Mapping[str, SecretRef]) -> list[str]:

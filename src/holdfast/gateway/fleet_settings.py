@@ -33,6 +33,7 @@ from holdfast.core.fleet.rules import RULES, FleetHosting, FleetRules
 from holdfast.core.fleet.webhooks import signature
 from holdfast.core.fleet.webhooks.address import AddressRules
 from holdfast.core.hub_rules import DAY_SECONDS
+from holdfast.core.wire import check_project
 from holdfast.errors import BadConfig, InvalidInput
 from holdfast.fleet.secret_values import SecretSource
 from holdfast.fleet.ssh.target import SshOptions
@@ -40,6 +41,8 @@ from holdfast.gateway.sections import nearest
 
 SECRETS_MAX: Final = 1_000
 """Secrets of a server."""
+SCOPE_MAX: Final = 1_000
+"""Projects, or command types, that the scope of a secret names."""
 TOLERANCE_SECONDS_MAX: Final = 3_600.0
 SETTINGS: Final = "fleet.secrets"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
@@ -137,6 +140,13 @@ class FleetSettings(msgspec.Struct, frozen=True, kw_only=True):
         _check_secrets(self.secrets)
         _check_approval_rules(self.approval_rules)
         types = command_types(self.command_types)
+        for name, source in self.secrets.items():
+            for kind in source.command_types or ():
+                if kind not in types:
+                    raise BadConfig(
+                        f"{SETTINGS}.{name}.command_types names {shown(kind)}, which is no command type"
+                        f"{nearest(kind, types)}"
+                    )
         names = {rule.name for rule in self.approval_rules}
         for type in types.values():
             if type.approval not in (None, NO_APPROVAL, *names):
@@ -251,7 +261,21 @@ def _check_secrets(secrets: Mapping[str, SecretSource]) -> None:
             raise BadConfig(f"{where} needs env (a variable) or file (a path): give one of them")
         if source.env is not None and _VARIABLE.fullmatch(source.env) is None:
             raise BadConfig(f"{where}.env is {shown(source.env)}: give the name of a variable")
+        _check_scope(where, source)
         check_whole(f"{where}.version", source.version, least=1, most=VERSION_MAX, wrong=BadConfig)
+
+
+def _check_scope(where: str, source: SecretSource) -> None:
+    for field, names in (("projects", source.projects), ("command_types", source.command_types)):
+        if names is None:
+            continue
+        if not 1 <= len(names) <= SCOPE_MAX:
+            raise BadConfig(
+                f"{where}.{field} has {len(names)} names: give 1 to {SCOPE_MAX}; "
+                f"without {field} all may have the secret"
+            )
+        for name in names if field == "projects" else ():
+            check_project(f"{where}.projects", name, wrong=BadConfig)
 
 
 def _check_approval_rules(rules: Sequence[ApprovalRule]) -> None:

@@ -71,7 +71,7 @@ def test_the_values_of_the_fleet_are_those_of_its_rules() -> None:
     """Every value has the default of the rules, under its own name but for the two of the backoff."""
     assert FleetSettings().rules == RULES
     names = {"base_backoff_seconds": "base_backoff", "max_backoff_seconds": "max_backoff"}
-    computed = {"command_types", "secret_versions"}
+    computed = {"command_types", "secret_versions", "secret_scopes"}
     for field in FleetRules.__struct_fields__:
         assert field in computed or names.get(field, field) in FleetSettings.__struct_fields__
 
@@ -172,6 +172,13 @@ def test_the_bounds_of_the_live_feed_reach_its_protocol() -> None:
         ({"fleet": {"secrets": {"a": {"env": "X", "file": "y"}}}}, {}, "give one of them"),
         ({"fleet": {"secrets": {"a b": {"env": "X"}}}}, {}, "fleet.secrets has the name 'a b'"),
         ({"fleet": {"secrets": {"a": {"env": "X", "version": 0}}}}, {}, "a.version is 0"),
+        ({"fleet": {"secrets": {"a": {"env": "X", "projects": []}}}}, {}, "a.projects has 0 names"),
+        ({"fleet": {"secrets": {"a": {"env": "X", "projects": ["A b"]}}}}, {}, "a.projects"),
+        (
+            {"fleet": {"secrets": {"a": {"env": "X", "command_types": ["exce"]}}}},
+            {},
+            "did you mean 'exec'",
+        ),
         ({}, {"HOLDFAST_FLEET__SECRETS": "{"}, "HOLDFAST_FLEET__SECRETS is not JSON"),
         ({"keep": {"jobs": -1}}, {}, "jobs is -1"),
         ({"webhooks": {"tolerance_seconds": 0}}, {}, "tolerance_seconds is 0"),

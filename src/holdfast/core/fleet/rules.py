@@ -5,6 +5,7 @@ Promises: every value has a default that is safe: without a rule that matches, a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -12,6 +13,7 @@ import msgspec
 
 from holdfast.core.fleet.approvals.rules import REQUIRED, ApprovalRule
 from holdfast.core.fleet.commands.command_type import SHIPPED, CommandType
+from holdfast.core.fleet.commands.secrets import SecretRef, SecretScope, out_of_scope
 from holdfast.core.fleet.model import HostDriver
 
 
@@ -37,6 +39,8 @@ class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
     """In order: the first that matches a job counts."""
     secret_versions: dict[str, int] = {}
     """The newest version of each secret that the server has, by name."""
+    secret_scopes: dict[str, SecretScope] = {}
+    """Which jobs may name a secret, by the name of the secret. One that is not here is for all jobs."""
 
     hosting: FleetHosting = FleetHosting.ENGINE
     max_in_flight: int = 50
@@ -71,6 +75,12 @@ class FleetRules(msgspec.Struct, frozen=True, kw_only=True):
         drivers of hosts that a process of ours reaches, which need no agent."""
         pushed = " ".join(driver.value for driver in HostDriver if self.is_pushed(driver))
         return {"since": now - self.silent_seconds, "pushed": pushed}
+
+    def secret_refusal(
+        self, refs: Mapping[str, SecretRef], project: str, command_type: str
+    ) -> str | None:
+        """Why a job may not have the secrets that it names. None: it may."""
+        return out_of_scope(refs, self.secret_scopes, project, command_type)
 
     def is_pushed(self, driver: HostDriver) -> bool:
         """Whether a process of ours brings executions to such a host. Other hosts fetch them."""

@@ -85,6 +85,7 @@ def _command(
     return RunCommand(
         command_type=spec.command_type,
         kind=definition.kind.value,
+        project=job.project,
         argv=argv,
         env=spec.env,
         secrets=spec.secrets,
@@ -111,7 +112,8 @@ class SecretsOfJobs:
         """The variables of a run. CommandRefused if a secret cannot be had."""
         if not command.secrets:
             return dict(command.env)
-        return {**command.env, **self._values.environment(command.secrets)}
+        about = command.project, command.command_type
+        return {**command.env, **self._values.environment(command.secrets, *about)}
 
     def redact(self, command: RunCommand, data: bytes) -> bytes:
         """Output without secrets, once more: the agent has removed them, also where it cut its chunks. Of an

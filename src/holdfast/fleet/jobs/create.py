@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from holdfast.bus.port import Bus
 from holdfast.core import codec
+from holdfast.core.errors import CommandRefused
 from holdfast.core.event import NewEvent
 from holdfast.core.fleet.blocks.block import Held
 from holdfast.core.fleet.commands import retry_rule
@@ -102,16 +103,24 @@ class Jobs:
         beside the actor that must not approve it, e.g. the owner of its token. The outcome for `by.beside`
         is `Created`."""
         try:
-            spec = check_request(request, self._rules.command_types, self._rules)
+            spec = self._checked(request)
         except HoldfastError:
             # The settings may have changed since the request made its job.
             made = await self._made_before(request)
             if made is None:
                 raise
             return made
-        if spec.secrets:
-            spec = replace(spec, secrets=pin(spec.secrets, self._rules.secret_versions))
         return await self.create_from(spec, by, excluded_voters=excluded_voters)
+
+    def _checked(self, request: JobRequest) -> JobSpec:
+        spec = check_request(request, self._rules.command_types, self._rules)
+        self._check_scopes(spec)
+        return replace(spec, secrets=pin(spec.secrets, self._rules.secret_versions))
+
+    def _check_scopes(self, spec: JobSpec) -> None:
+        refusal = self._rules.secret_refusal(spec.secrets, spec.project, spec.command_type)
+        if refusal is not None:
+            raise CommandRefused(refusal)
 
     async def _made_before(self, request: JobRequest) -> Created | None:
         if request.external_id is None or request.dry_run:
@@ -129,8 +138,9 @@ class Jobs:
     async def create_from(
         self, spec: JobSpec, by: By, *, excluded_voters: Sequence[str] = ()
     ) -> Created:
-        """Makes a job of a checked request."""
+        """Makes a job of a checked request. CommandRefused if it names a secret that is for other jobs."""
         by.of_unversioned("a new job")
+        self._check_scopes(spec)
         script = partial(
             create,
             spec=spec,

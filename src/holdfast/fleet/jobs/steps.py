@@ -28,12 +28,11 @@ from holdfast.core.fleet.model import (
     OutboxKind,
 )
 from holdfast.core.fleet.rollout import reducer
-from holdfast.core.fleet.rollout.control import halt
+from holdfast.core.fleet.rollout.control import stopped
 from holdfast.core.fleet.rollout.policy import HaltMode
 from holdfast.core.fleet.rollout.state import (
     ROLLOUT_ACTOR,
     AskGate,
-    HaltCause,
     HaltJob,
     HostOutcome,
     OpenWave,
@@ -205,16 +204,10 @@ class JobStep:
     ) -> tuple[RolloutState, list[RolloutAction]]:
         """The step of the reducer."""
         rollout, state = self.rollout, before
-        is_final = before.halt is not None and before.halt.is_final
-        if self.is_expired and not is_final and state.admitted < state.hosts:
-            reason = "its time was over before all hosts had started"
-            state = halt(
-                state,
-                HaltMode.DRAIN,
-                reason=reason,
-                actor=ROLLOUT_ACTOR,
-                cause=HaltCause.EXPIRED,
-            )
+        refusal = self.rules.secret_refusal(
+            self.spec.secrets, self.job.project, self.spec.command_type
+        )
+        state = stopped(state, is_expired=self.is_expired, refusal=refusal)
         given = state.halt
         state, actions = reducer.step(
             rollout.policy,

@@ -510,6 +510,7 @@ def test_hosts_that_ended_before_their_wave_are_passed_over() -> None:
         (HaltCause.REJECTED, JobStatus.REJECTED),
         (HaltCause.EXPIRED, JobStatus.EXPIRED),
         (HaltCause.BUDGET, JobStatus.FAILED),
+        (HaltCause.REFUSED, JobStatus.FAILED),
     ],
 )
 def test_the_cause_of_a_halt_is_the_status_of_the_job(cause: HaltCause, status: JobStatus) -> None:

@@ -36,6 +36,7 @@ class RunCommand(msgspec.Struct, frozen=True, kw_only=True):
 
     command_type: str
     kind: str
+    project: str = ""
     argv: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     secrets: Mapping[str, SecretRef] = {}

@@ -5,6 +5,7 @@ its environment. Promises: no struct here has the value of a secret, so a job, a
 show one. Each byte of an occurrence of a secret becomes a star, so offsets and sizes of output stay; the
 length of a secret can be seen. Redacted output does not depend on how it was cut: a part of an output is
 redacted with the bytes around it, and one that may go on ends before what may be the start of a secret.
+A secret with a scope is for the jobs that the scope names, and for no other.
 Never: hides a value of less than `SECRET_BYTES_MIN` bytes, which would hide common text. Such a value is
 refused where it is stored.
 """
@@ -36,6 +37,37 @@ class SecretRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     version: int | None = None
+
+
+class SecretScope(msgspec.Struct, frozen=True):
+    """Which jobs may name a secret. None: those of every project, or of every command type."""
+
+    projects: tuple[str, ...] | None = None
+    command_types: tuple[str, ...] | None = None
+
+    def refusal(self, name: str, project: str, command_type: str) -> str | None:
+        """Why a job may not have the secret. None: it may. Other projects and types are not named."""
+        if self.projects is not None and project not in self.projects:
+            return f"secret '{name}' is not for jobs of the project '{project}' (see its scope)"
+        if self.command_types is not None and command_type not in self.command_types:
+            return (
+                f"secret '{name}' is not for commands of the type '{command_type}' (see its scope)"
+            )
+        return None
+
+
+def out_of_scope(
+    refs: Mapping[str, SecretRef],
+    scopes: Mapping[str, SecretScope],
+    project: str,
+    command_type: str,
+) -> str | None:
+    """Why a job may not have its secrets. None: it may have them all."""
+    for name in sorted({ref.name for ref in refs.values()} & scopes.keys()):
+        refusal = scopes[name].refusal(name, project, command_type)
+        if refusal is not None:
+            return refusal
+    return None
 
 
 def check_ref(field: str, ref: SecretRef) -> SecretRef:

@@ -45,6 +45,7 @@ _BY_CAUSE: Final = {
     HaltCause.BUDGET: ExecutionKind.SKIPPED,
     HaltCause.OPERATOR: ExecutionKind.CANCELLED_BEFORE_START,
     HaltCause.REJECTED: ExecutionKind.REJECTED,
+    HaltCause.REFUSED: ExecutionKind.REFUSED,
 }
 
 

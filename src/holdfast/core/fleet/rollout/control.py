@@ -8,7 +8,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.fleet.rollout.policy import HaltMode, Policy
-from holdfast.core.fleet.rollout.state import Halt, HaltCause, RolloutState, usage, with_halt
+from holdfast.core.fleet.rollout.state import (
+    ROLLOUT_ACTOR,
+    Halt,
+    HaltCause,
+    RolloutState,
+    usage,
+    with_halt,
+)
 from holdfast.errors import IllegalTransition
 
 
@@ -34,6 +41,18 @@ def halt(
     if before is not None and mode is HaltMode.PAUSE:
         return state
     return with_halt(state, Halt(mode=mode, reason=reason, actor=actor, cause=cause))
+
+
+def stopped(state: RolloutState, *, is_expired: bool, refusal: str | None) -> RolloutState:
+    """The job that may admit no more hosts, because its time is over or it is refused: it is halted. The same
+    object if it goes on, is halted or has admitted all."""
+    is_final = state.halt is not None and state.halt.is_final
+    if is_final or state.admitted == state.hosts or not (is_expired or refusal):
+        return state
+    expired = "its time was over before all hosts had started"
+    cause = HaltCause.REFUSED if refusal else HaltCause.EXPIRED
+    reason = refusal or expired
+    return halt(state, HaltMode.DRAIN, reason=reason, actor=ROLLOUT_ACTOR, cause=cause)
 
 
 def pause(state: RolloutState, *, reason: str, actor: str) -> RolloutState:

@@ -320,6 +320,7 @@ _BY_CAUSE: Final = {
     HaltCause.OPERATOR: JobStatus.CANCELLED,
     HaltCause.REJECTED: JobStatus.REJECTED,
     HaltCause.EXPIRED: JobStatus.EXPIRED,
+    HaltCause.REFUSED: JobStatus.FAILED,
 }
 
 

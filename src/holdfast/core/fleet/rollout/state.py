@@ -38,6 +38,8 @@ class HaltCause(StrEnum):
     OPERATOR = "operator"
     REJECTED = "rejected"
     EXPIRED = "expired"
+    REFUSED = "refused"
+    """It may not have a secret that it names."""
 
 
 class Halt(msgspec.Struct, frozen=True, kw_only=True):
