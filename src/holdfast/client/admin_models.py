@@ -61,6 +61,8 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     total: int = 0
     done: int = 0
     failed: int = 0
+    failed_again: int = 0
+    """Of a replay with `stop_on_fail_share`: tasks that were dead letters again at the last look."""
     count: int | None = None
     eligible: int | None = None
     skipped: list[dict[str, Any]] = []

@@ -70,7 +70,8 @@ class BulkSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks at the beginning and after each resume. If one of them is refused, the run stops. A replay then
     waits until they have ended, and stops if one of them is a dead letter again."""
     stop_on_fail_share: float | None = None
-    """The share of refused tasks above which the run stops."""
+    """The share of refused tasks above which the run stops. Of a replay, those that are dead letters again
+    count too."""
     projects: tuple[str, ...] | None = None
     """The projects of who made the run. None: all."""
     request_id: str = ""
@@ -121,6 +122,9 @@ class BulkProgress(msgspec.Struct, frozen=True, kw_only=True):
     """The token that began or resumed the run. None: the run has none to lose."""
     watched: tuple[str, ...] = ()
     """Tasks of the canary of a replay that have not ended, as far as is known."""
+    again: int = 0
+    """Tasks of a replay that were dead letters again at the last look. See `bulk_again.py`."""
+    looked_at: float = 0.0
 
 
 START: Final = BulkProgress()

@@ -6,11 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.bulk import BATCH
 from holdfast.core.claiming import ClaimRequest
 from holdfast.errors import StoreUnavailable
 from holdfast.gateway.bulk_runner import BulkRunner
+from holdfast.sync.bulk import rows
 from holdfast.sync.bulk.bulk import BulkRuns, Moved
 from tests.integration.gateway.support import Site, problem
 
@@ -268,3 +270,31 @@ async def test_the_rest_of_a_replay_waits_for_its_canary(site: Site) -> None:
     assert figures == ("stopped", 2, "1 of 2 tasks of the canary failed again")
     await site.ask("POST", f"/operations/{named}/resume", {})
     assert (await look(site, named))["state"] == "done", "all that are left are its canary"
+
+
+async def test_a_replay_stops_when_its_tasks_are_dead_again(site: Site) -> None:
+    await site.task(id="parent")
+    ids = await fill(site, 20, depends_on=["parent"])
+    await dead(site, ids)
+    runs = site.services.bulk.runs
+    body = {"action": "replay", "ids": ids, "stop_on_fail_share": 0.2}
+    named = await begin_only(site, body)
+
+    async def step(most: int) -> Any:
+        return await runs.advance(await runs.get(named), ids, most=most)
+
+    assert (await step(12)).done == 12
+    assert (await step(12)).progress.again == 0, "a look, at tasks that wait"
+    claim = ClaimRequest(
+        node="node-1", queues=("default",), types=("mail",), limit=20, lease_seconds=60.0
+    )
+    await site.services.store.claim(claim)
+    await dead(site, ids[:3])
+    run = await runs.get(named)
+    looked = replace(run.progress, looked_at=0.0)
+    await site.services.store.run(lambda *_: rows.write(replace(run, progress=looked)))
+    shown = await look(site, (await step(12)).id)
+    assert (shown["state"], shown["done"], shown["failed_again"]) == ("stopped", 12, 3)
+    assert shown["detail"] == "3 of 12 tasks failed again: more than 20%"
+    await site.ask("POST", f"/operations/{named}/resume", {})
+    assert (await look(site, named))["done"] == 20

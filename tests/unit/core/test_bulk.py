@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
-from holdfast.core import bulk as rules
+from holdfast.core import bulk as rules, bulk_again
 from holdfast.core.bulk import BATCH, BulkAction, BulkRun, BulkSpec, BulkState
 from holdfast.core.bulk_canary import LOOK_SECONDS, looked
 from holdfast.core.task import Priority, Status, Task
@@ -191,3 +191,51 @@ def test_the_rest_of_a_replay_waits_until_its_canary_has_ended() -> None:
     )
     assert not rules.resumed(again, 6.0).is_watching
     assert judge(replace(made, total=1), [None]).state is BulkState.DONE
+
+
+def replay_of(total: int, judged: int, **fields: Any) -> BulkRun:
+    spec = BulkSpec(action=BulkAction.REPLAY, actor="user:ann", stop_on_fail_share=0.2)
+    return BulkRun(
+        id="op_1", spec=spec, state=BulkState.RUNNING, total=total, done=judged, **fields
+    )
+
+
+@given(judged=st.integers(10, 2_000), dead=st.integers(0, 1_000), failed=st.integers(0, 50))
+def test_a_replay_stops_when_too_many_fail_again(judged: int, dead: int, failed: int) -> None:
+    run = replay_of(3_000, judged, failed=failed)
+    looked = min(run.judged, bulk_again.LOOK_MAX)
+    dead = min(dead, looked - min(failed, looked))
+    after = bulk_again.counted(run, looked, dead, 5.0)
+    estimate = dead * run.judged / looked
+    if abs(failed + estimate - 0.2 * run.judged) > 1:
+        assert (after.state is BulkState.STOPPED) is (failed + estimate > 0.2 * run.judged)
+    assert ("failed again" in after.detail) is (after.state is BulkState.STOPPED)
+    assert (after.done, after.failed, after.version) == (run.done, run.failed, run.version + 1)
+    assert not bulk_again.is_due(after, 5.0)
+    if after.state is BulkState.STOPPED:
+        assert rules.resumed(after, 6.0).progress.again == 0, "they count once"
+
+
+def test_the_tasks_of_a_look_are_the_latest_that_were_judged() -> None:
+    ids = [f"t{n}" for n in range(3_000)]
+    progress = rules.BulkProgress(aside=("t1990", "t7"), judged_before=100)
+    run = replay_of(3_000, 1_998, progress=progress)
+    looked = bulk_again.judged_tasks(run, ids)
+    assert (len(looked), looked[-1], "t1990" in looked) == (bulk_again.LOOK_MAX, "t1999", False)
+    few = replay_of(3_000, 112, progress=rules.BulkProgress(judged_before=100))
+    assert bulk_again.judged_tasks(few, ids) == ids[100:112]
+
+
+@pytest.mark.parametrize(
+    ("change", "due"),
+    [
+        ({}, True),
+        ({"done": 9}, False),
+        ({"progress": rules.BulkProgress(looked_at=4.5)}, False),
+        ({"progress": rules.BulkProgress(watched=("t1",))}, False),
+        ({"spec": BulkSpec(action=BulkAction.REPLAY, actor="user:ann")}, False),
+        ({"spec": run_of(1, stop_on_fail_share=0.2).spec}, False),
+    ],
+)
+def test_when_a_replay_looks_at_its_tasks(change: dict[str, Any], due: bool) -> None:
+    assert bulk_again.is_due(replace(replay_of(30, 10), **change), 5.0) is due

@@ -112,7 +112,7 @@ function Replay({ run }: { run: Operation }): JSX.Element {
   const left = run.total - run.done - run.failed;
   return (
     <li class="oprow"><Icon is={run.state === "running" ? "running" : run.state === "done" ? "completed" : "paused"} of={run.state === "running" ? "work" : run.state === "done" ? "good" : "hold"} />
-      <div class="min"><p class="cut"><a class="strong" href={url(`/operations/${run.id}`)}><Text>{causeOf(run.q) ?? plural(run.total, "task")}</Text></a> <span class="sub">· by {person(run.actor)}, {time(run.created_at)}</span></p><p class="sm sub"><Text>{run.detail || (run.state === "running" ? `${run.rate_per_second ? `${run.rate_per_second} per second` : "as fast as it goes"}${run.stop_on_fail_share ? `, stops at ${Math.round(run.stop_on_fail_share * 100)} % refused` : ""}` : left ? `${left} were not touched` : "Done")}</Text></p></div>
+      <div class="min"><p class="cut"><a class="strong" href={url(`/operations/${run.id}`)}><Text>{causeOf(run.q) ?? plural(run.total, "task")}</Text></a> <span class="sub">· by {person(run.actor)}, {time(run.created_at)}</span></p><p class="sm sub"><Text>{run.detail || (run.state === "running" ? `${run.rate_per_second ? `${run.rate_per_second} per second` : "as fast as it goes"}${run.stop_on_fail_share ? `, stops at ${Math.round(run.stop_on_fail_share * 100)} % failed again` : ""}` : left ? `${left} were not touched` : "Done")}</Text></p></div>
       <Meter parts={[[run.done, "good"], [run.failed, "bad"]]} total={run.total} /><span class="n sub">{num(run.done + run.failed)} of {num(run.total)}</span></li>
   );
 }
@@ -158,7 +158,7 @@ function ReplaySheet({ group, onClose }: { group: Group; onClose: () => void }):
       <form class="stack gap" onSubmit={send}>
         <div class="two"><Field label="Canary first" help="The rest waits until these have ended."><span class="inp"><input inputMode="numeric" value={canary} onInput={(event) => setCanary(event.currentTarget.value)} /><span class="u">tasks</span></span></Field>
           <Field label="Then at most"><span class="inp"><input inputMode="decimal" value={rate} onInput={(event) => setRate(event.currentTarget.value)} /><span class="u">per second</span></span></Field></div>
-        <Field label="Stop at" help="It stops at once if one of the canary is refused or fails again."><span class="inp"><input inputMode="numeric" value={stop} onInput={(event) => setStop(event.currentTarget.value)} /><span class="u">% refused</span></span></Field>
+        <Field label="Stop at" help="Refused or dead again. One of the canary stops it at once."><span class="inp"><input inputMode="numeric" value={stop} onInput={(event) => setStop(event.currentTarget.value)} /><span class="u">% failed again</span></span></Field>
         <div><p class="lab">Dry run <span class="dim">{dry ? `${time(dry.at)}, nothing was changed` : "…"}</span></p>
           {dry && <ul class="dry"><li><Icon is="queued" of="idle" /><span>will be queued again</span><b>{num(dry.eligible)}</b></li>{dry.skipped.map((skip) => <li><Icon is="aborted" of="dim" /><span>skipped: {skip.reason.replace(/-/g, " ")}</span><b>{num(skip.count)}</b></li>)}{takes !== null && <li><Icon is="schedules" of="dim" /><span>takes about</span><b>{dur(Math.max(1, takes), true)}</b></li>}</ul>}</div>
         {age(group.last_at) < 600 && <p class="banner warn"><Icon is="stuck" of="warn" /><span>It still fails: the last one {dur(age(group.last_at), true)} ago. The canary will show it first.</span></p>}

@@ -71,7 +71,10 @@ def run(
         Parameter(help="Stop if one of the first N tasks is refused or, in a replay, fails again."),
     ] = None,
     stop_on_fail_share: Annotated[
-        float | None, Parameter(help="Stop above this share of refused tasks, e.g. 0.1.")
+        float | None,
+        Parameter(
+            help="Stop above this share of tasks that are refused or, in a replay, fail again; e.g. 0.1."
+        ),
     ] = None,
     expect_count: Annotated[int | None, Parameter(help="Only if this many tasks match.")] = None,
     dry_run: DryRun = False,

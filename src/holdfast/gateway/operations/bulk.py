@@ -169,6 +169,7 @@ def shown(call: Call, run: BulkRun) -> dict[str, Any]:
         "total": run.total,
         "done": run.done,
         "failed": run.failed,
+        "failed_again": run.progress.again,
         "errors": [{"reason": code, "count": count} for code, count in run.errors.items()],
         "detail": redaction.text(run.detail),
         "rate_per_second": spec.rate_per_second,

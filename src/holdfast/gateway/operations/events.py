@@ -43,7 +43,7 @@ class Filter(msgspec.Struct, frozen=True):
     query: Query = Query()
 
     def accepts(self, event: Event) -> bool:
-        """Whether the reader may see the event and asked for its kind. The query is judged on what is shown."""
+        """Whether the reader may see the event and asked for its kind. What it gets is searched later."""
         if self.kinds and event.kind not in self.kinds:
             return False
         if self.topics and not self.topics & _topics(event):

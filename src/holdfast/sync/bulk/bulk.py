@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core import bulk as rules, bulk_canary
+from holdfast.core import bulk as rules, bulk_again, bulk_canary
 from holdfast.core.bulk import BulkAction, BulkRun, BulkSpec, BulkState
 from holdfast.core.command import Instruction
 from holdfast.core.event import NewEvent
@@ -136,12 +136,16 @@ class BulkRuns:
         make_beside: MakeBeside = lambda _: None,
         most: int = rules.BATCH,
     ) -> BulkRun:
-        """Changes the next batch, at most this many tasks, or looks at the canary that it waits for. Moved if
+        """Changes the next batch, at most this many tasks, or looks at tasks that were replayed. Moved if
         another process was first. RowHeld if the tasks need a row that another transaction holds, e.g. that
         of a limit."""
         if run.is_watching:
             tasks = await self._store.reads.get(run.progress.watched)
             return await self._change(run.id, None, partial(_looked, run, tasks))
+        if bulk_again.is_due(run, self._store.now()):
+            tasks_judged = list(bulk_again.judged_tasks(run, ids))
+            dead = await self._dead_since(tasks_judged, run.created_at)
+            return await self._change(run.id, None, partial(_counted, run, len(tasks_judged), dead))
         batch = run.next_tasks(ids, most)
         step = _Step(run, batch, make_beside(run.spec), await self._samples(run.spec, batch))
         try:
@@ -156,6 +160,13 @@ class BulkRuns:
         """Leaves the next batch for later."""
         batch = run.next_tasks(ids, most)
         return await self._change(run.id, None, partial(_put_aside, run, batch))
+
+    async def _dead_since(self, ids: list[str], since: float) -> int:
+        def script() -> Script[int]:
+            rows = yield call(own("dead_since"), ids=ids, since=since)
+            return int(rows[0][0])
+
+        return await self._store.read(script)
 
     async def _samples(self, spec: BulkSpec, batch: Sequence[str]) -> list[Task]:
         """Tasks to judge the node of a reassignment by."""
@@ -263,6 +274,11 @@ def _halted(expected: BulkRun, run: BulkRun, now: float, *, reason: str) -> Bulk
 def _looked(expected: BulkRun, tasks: Mapping[str, Task], run: BulkRun, now: float) -> BulkRun:
     _check_same(run, expected)
     return bulk_canary.looked(run, tasks, now)
+
+
+def _counted(expected: BulkRun, looked: int, dead: int, run: BulkRun, now: float) -> BulkRun:
+    _check_same(run, expected)
+    return bulk_again.counted(run, looked, dead, now)
 
 
 def _put_aside(expected: BulkRun, batch: Sequence[str], run: BulkRun, now: float) -> BulkRun:

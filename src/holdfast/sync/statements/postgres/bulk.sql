@@ -26,6 +26,13 @@ FROM holdfast_bulk_run WHERE id = :id::text FOR UPDATE;
 -- returns: ids_json
 SELECT ids_json FROM holdfast_bulk_run WHERE id = :id::text;
 
+-- name: dead_since
+-- Of a replay: how many of these tasks have died since it was made.
+-- index: holdfast_task_pkey
+-- returns: n
+SELECT count(*) AS n FROM holdfast_task
+WHERE id = ANY(:ids::text[]) AND status = 'failed' AND finished_at > :since::double precision;
+
 -- name: write_bulk_run
 -- index: holdfast_bulk_run_pkey
 UPDATE holdfast_bulk_run SET state = :state::text, done = :done::bigint, failed = :failed::bigint,

@@ -26,6 +26,13 @@ FROM holdfast_bulk_run WHERE id = :id;
 -- returns: ids_json
 SELECT ids_json FROM holdfast_bulk_run WHERE id = :id;
 
+-- name: dead_since
+-- Of a replay: how many of these tasks have died since it was made.
+-- index: holdfast_task (primary key)
+-- returns: n
+SELECT count(*) AS n FROM holdfast_task
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'failed' AND finished_at > :since;
+
 -- name: write_bulk_run
 -- index: holdfast_bulk_run (primary key)
 UPDATE holdfast_bulk_run SET state = :state, done = :done, failed = :failed,
