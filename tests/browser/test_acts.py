@@ -79,6 +79,29 @@ async def test_all_seven_interventions_show_their_effect_and_keep_their_reason(
     assert kept == {(act.type, f"to see {act.type}") for act in ACTS}
 
 
+async def test_a_task_offers_the_acts_that_it_takes(page: Page, site: Site) -> None:
+    """A task that a person holds in the queue can be resumed; statuses that it cannot be forced to are not
+    offered, and those that it cannot have next are not shown."""
+    place, to = site
+    task = await to.task("invoice.render", {"customer": "later"}, delay_seconds=3_600)
+    await page.goto(f"{place.url}/tasks/{task}")
+    buttons, dialog = page.locator(".taskacts"), page.get_by_role("dialog")
+    await expect(page.locator(".next")).to_have_text("May become" + "running" + "aborted")
+    await page.get_by_label("More acts").click()
+    await page.locator(".pop").get_by_role("button", name="Force status").click()
+    await expect(dialog.locator("option")).to_have_text(["paused"])
+    await expect(dialog.get_by_label("Reason")).to_have_attribute("maxlength", "500")
+    await page.keyboard.press("Escape")
+    await to.intervene(task, "PAUSE", "the template is wrong")
+    await expect(buttons.get_by_role("button", name="Pause")).to_have_count(0)
+    await buttons.get_by_role("button", name="Resume").click()
+    await dialog.get_by_label("Reason").fill("it is right again")
+    await dialog.get_by_role("button", name="Resume").click()
+    await to.until(f"/tasks/{task}", lambda body: body["held_by"] is None)
+    await expect(buttons.get_by_role("button", name="Pause")).to_be_visible()
+    await to.intervene(task, "ABORT", "it was a test")
+
+
 async def test_a_schedule_is_run_paused_and_resumed(page: Page, site: Site) -> None:
     place, to = site
     await page.goto(f"{place.url}/schedules?name=report.daily")

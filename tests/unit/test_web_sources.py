@@ -1,4 +1,5 @@
-"""The sources of the Control Center: the commands that they show exist, and its policy can hold."""
+"""The sources of the Control Center: its rules are those of the core, the commands that it shows exist, and
+its policy can hold."""
 
 from __future__ import annotations
 
@@ -7,10 +8,16 @@ from pathlib import Path
 
 from holdfast.cli.tree import BY_PATH
 from holdfast.gateway.rest.pages import SCREENS
+from scripts.page_rules import written
 
 WEB = Path(__file__).resolve().parents[2] / "web"
 SOURCES = sorted((WEB / "src").rglob("*.ts*"))
 SHOWN = re.compile(r"(?:`|>|\"|')holdfast ([a-z]+)(?: ([a-z-]+))?")
+
+
+def test_the_rules_of_pages_are_those_of_the_core() -> None:
+    for path, text in written().items():
+        assert path.read_text("utf-8") == text, "run python scripts/page_rules.py"
 
 
 def test_the_commands_that_pages_show_exist() -> None:

@@ -2,6 +2,7 @@
 import { json, parse } from "./exact";
 import { signal } from "@preact/signals";
 import { base } from "./place";
+import { ROLES } from "./rules";
 
 export interface Page<T> {
   items: T[];
@@ -89,20 +90,13 @@ const rights = signal<Set<string>>(new Set());
 export const may = (right: string): boolean => rights.value.has(right);
 export const everywhere = (): boolean => who.value?.projects.includes("all") ?? false;
 
-const NEEDS: Record<string, string> = {
-  "tasks.force": "admin",
-  "tokens.manage": "admin",
-  "projects.manage": "admin",
-  "audit.read": "admin",
-  "decisions.decide": "approver or admin",
-  "jobs.approve": "approver or admin",
-  "jobs.break_glass": "admin",
-};
+/** "a, b or c". */
+const listed = (names: readonly string[]): string => names.join(", ").replace(/, ([^,]*)$/, " or $1");
 /** Why an act is off, or nothing. */
 export function missing(right: string | undefined, what: string): string | undefined {
   if (!right || may(right)) return undefined;
   const mine = who.value?.roles.join(" and ") || "no role";
-  return `${what} is off: it needs the role ${NEEDS[right] ?? "operator or admin"}, you are ${mine}.`;
+  return `${what} is off: it needs the role ${listed(ROLES[right as keyof typeof ROLES] ?? [])}, you are ${mine}.`;
 }
 
 export async function enter(): Promise<void> {

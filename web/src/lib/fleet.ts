@@ -1,9 +1,7 @@
 // The fleet: objects of the API as far as screens read them, and what is said of them.
 import type { Family, Sign } from "../ui/marks";
-import { dur, num, person, plural, short, until } from "./format";
-
-/** The type of the tasks that run a command on a host. The job of one repeats it, no replay does. */
-export const EXECUTION = "fleet.run";
+import { num, person, plural } from "./format";
+import { EXECUTION, EXECUTION_KINDS, JOB_ENDED } from "./rules";
 
 /** The job of an execution: its payload names it. */
 export function jobOf(task: { type: string; payload: unknown }): string | null {
@@ -74,13 +72,16 @@ export interface Block extends BlockRow { affects: number; folded: string }
 
 export const LOOKS = ["success", "running", "waiting", "failed", "timeout", "lost", "unknown", "unreachable", "blocked", "skipped"] as const;
 export type Look = (typeof LOOKS)[number];
-const LOOK_OF: Record<string, Look> = {
+type Kind = keyof typeof EXECUTION_KINDS;
+/** The kinds of executions. A gateway may have later ones. */
+export const KINDS = Object.keys(EXECUTION_KINDS) as Kind[];
+const LOOK_OF: Record<Kind, Look> = {
   new: "waiting", awaiting_approval: "waiting", awaiting_wave: "waiting", queued: "waiting", host_busy: "waiting", awaiting_turn: "waiting", held: "waiting", offered: "waiting", accepted: "waiting",
   host_unreachable: "unreachable", host_closed: "unreachable", held_by_block: "blocked", starting: "running", running: "running", unknown: "unknown", succeeded: "success", failed: "failed",
   refused: "failed", lost: "lost", undeliverable: "unreachable", timeout_delivery: "unreachable", expired: "unreachable", timeout_exec: "timeout", blocked: "blocked",
   cancelled_before_start: "skipped", cancelled_killed: "skipped", cancelled_unconfirmed: "unknown", skipped: "skipped", rejected: "skipped",
 };
-export const lookOf = (kind: string): Look => LOOK_OF[kind] ?? "unknown";
+export const lookOf = (kind: string): Look => LOOK_OF[kind as Kind] ?? "unknown";
 export const FAMILY_OF: Record<Look, Family> = {
   success: "good", running: "work", waiting: "dim", failed: "bad", timeout: "warn", lost: "doubt", unknown: "doubt", unreachable: "idle", blocked: "idle", skipped: "idle",
 };
@@ -90,8 +91,13 @@ export const MEANING: Record<Look, string> = {
   blocked: "a block keeps it off the host", skipped: "cancelled, or the job was halted before it",
 };
 export const signOf = (look: Look): Sign => `host-${look}`;
-const NOT_ENDED = new Set(["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "host_closed", "awaiting_turn", "held", "offered", "accepted", "held_by_block", "starting", "running", "unknown"]);
-export const isEnded = (kind: string): boolean => !NOT_ENDED.has(kind);
+export const isEnded = (kind: string): boolean => EXECUTION_KINDS[kind as Kind]?.ended ?? false;
+/** Hosts of a job that have got no go, those that have and run, and those that have ended. */
+export function standing(job: Job): { waiting: number; running: number; ended: number } {
+  const found = { waiting: 0, running: 0, ended: 0 };
+  for (const [kind, n] of Object.entries(job.kinds)) found[isEnded(kind) ? "ended" : EXECUTION_KINDS[kind as Kind]?.status === "RUNNING" ? "running" : "waiting"] += n;
+  return found;
+}
 export type Counts = Record<Look, number>;
 export function countLooks(kinds: Record<string, number>): Counts {
   const found = Object.fromEntries(LOOKS.map((look) => [look, 0])) as Counts;
@@ -99,7 +105,7 @@ export function countLooks(kinds: Record<string, number>): Counts {
   return found;
 }
 /** The order of a bar: what ended well, what ended badly, what is under way. What waits is its paper. */
-export const BAR: Look[] = ["success", "failed", "timeout", "lost", "unknown", "unreachable", "blocked", "skipped", "running"];
+const BAR: Look[] = ["success", "failed", "timeout", "lost", "unknown", "unreachable", "blocked", "skipped", "running"];
 export const barOf = (counts: Counts): [number, Family][] => BAR.map((look) => [counts[look], FAMILY_OF[look]]);
 
 /** A row of a list counts ends by status only. */
@@ -111,7 +117,7 @@ export const endedOf = (job: JobRow): number => Object.values(job.ended).reduce(
 
 // -- how a job is shown ------------------------------------------------------------------------------
 
-export const OVER = new Set(["SUCCESS", "PARTIAL", "FAILED", "CANCELLED", "REJECTED", "EXPIRED"]);
+const OVER = new Set<string>(JOB_ENDED);
 export const isOver = (job: JobRow): boolean => OVER.has(job.status);
 export const isPaused = (job: JobRow): boolean => job.status === "PAUSED";
 export const waitsForVotes = (job: JobRow): boolean => job.status === "WAIT_APPROVAL";
@@ -152,13 +158,11 @@ export function jobWhy(job: JobRow): string {
   if (job.break_glass) return "Started without its approval";
   return isOver(job) ? job.reason : "Nothing failed";
 }
-export const left = (at: string | null): string => (at ? dur(Math.max(0, until(at)), true) : "");
 export const amount = (value: number | string | null | undefined): string => (value === null || value === undefined ? "no limit" : typeof value === "number" ? num(value) : value.replace("%", " %"));
 export const digestShort = (digest: string): string => digest.replace(/^[a-z0-9]*:/, "").slice(0, 8);
 /** The page of a job, and its place in the API. */
 export const jobPath = (job: { id: string }): string => `/fleet/jobs/${job.id}`;
 export const jobApi = (job: { id: string }): string => `/jobs/${job.id}`;
-export const jobShort = (job: { id: string }): string => short(job.id);
 
 /** Hosts that are left out, gathered by what keeps them out. */
 export function gathered(excluded: Excluded[]): { why: string; block: string; hosts: string[] }[] {

@@ -1,7 +1,7 @@
 // One line about a task in a list, from what the row has: no further call.
-import { EXECUTION } from "./fleet";
 import { age, dur, person, until } from "./format";
 import { nodeName } from "./hosts";
+import { ASKS, EXECUTION } from "./rules";
 import type { TaskRow } from "./types";
 
 export function line(task: TaskRow): string {
@@ -20,7 +20,7 @@ export function line(task: TaskRow): string {
       return `Waits for a worker, ${dur(age(task.due_at ?? task.created_at), true)}`;
     }
     case "blocked": return task.type === EXECUTION ? "Waits for its wave, or for the approval of its job" : task.waiting_on ? `Waits for ${task.waiting_on} ${task.waiting_on === 1 ? "task" : "tasks"}` : "Waits";
-    case "paused": return task.gate?.startsWith("!decision:") ? "Waits for a decision" : task.held_by ? `Paused by ${person(task.held_by)}` : "Paused";
+    case "paused": return task.gate?.startsWith(ASKS) ? "Waits for a decision" : task.held_by ? `Paused by ${person(task.held_by)}` : "Paused";
     case "failed": return task.error ?? "Failed";
     case "completed": return task.result_preview ? task.result_preview : "Done";
     case "aborted": return task.error ?? (task.type === EXECUTION ? "Ended by its job or by a block" : "Ended by a person");

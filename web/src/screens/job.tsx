@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { ask, get, type Page } from "../lib/api";
-import { amount, barOf, commandOf, countLooks, digestShort, FAMILY_OF, isEnded, isOver, isPaused, jobApi, jobMark, jobPath, jobWhy, lookOf, LOOKS, MEANING, nameOf, signOf, waitsForVotes, type Counts, type Execution, type Folded, type Job as JobView, type Look, type Matrix as Cells, type OutputGroup, type Wave } from "../lib/fleet";
+import { amount, barOf, commandOf, countLooks, digestShort, FAMILY_OF, isEnded, isOver, isPaused, jobApi, jobMark, jobPath, jobWhy, KINDS, lookOf, LOOKS, MEANING, nameOf, signOf, standing, waitsForVotes, type Counts, type Execution, type Folded, type Job as JobView, type Look, type Matrix as Cells, type OutputGroup, type Wave } from "../lib/fleet";
 import { age, bytes, capital, dur, num, percent, person, plural, short, spanText, time } from "../lib/format";
 import { screenKeys } from "../lib/keys";
 import { useLoad } from "../lib/load";
@@ -33,7 +33,7 @@ function Body({ job }: { job: JobView }): JSX.Element {
   const live = useLoad((signal) => get<Cells>(`/jobs/${job.id}/matrix`, signal), `cells ${job.id} ${over}`, over ? REST_MS * 5 : LIVE_MS);
   const cells = names.data && { ...names.data, cells: live.data?.cells.length === names.data.cells.length ? live.data.cells : names.data.cells };
   const counts = cells ? countCells(cells) : countLooks(job.kinds);
-  const ended = Object.entries(job.kinds).reduce((n, [kind, count]) => n + (isEnded(kind) ? count : 0), 0);
+  const { ended } = standing(job);
   const host = param("host");
   const asks = job.waves.find((wave) => wave.state === "asked");
   const failed = counts.failed + counts.timeout + counts.lost + (over ? counts.unreachable : 0);
@@ -149,8 +149,6 @@ function Hosts({ job, cells, error, counts }: { job: JobView; cells: Cells | und
   );
 }
 
-/** The kinds that look so, for the filter of the server. */
-const KIND_NAMES = ["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "host_closed", "awaiting_turn", "held", "offered", "accepted", "held_by_block", "starting", "running", "unknown", "succeeded", "failed", "lost", "undeliverable", "refused", "timeout_delivery", "timeout_exec", "expired", "blocked", "cancelled_before_start", "cancelled_killed", "cancelled_unconfirmed", "skipped", "rejected"];
 const STATUS: Partial<Record<Look, string>> = { success: "SUCCESS", running: "RUNNING" };
 /** Hosts of a group, on average, from which on a label is worth a row each. */
 const GROUP_LEAST = 4;
@@ -159,7 +157,7 @@ const PAGE = 50;
 function Table({ job, only, counts }: { job: JobView; only: Look | ""; counts: Counts }): JSX.Element {
   const [limit, setLimit] = useState(PAGE);
   const name = param("find");
-  const kinds = only === "" ? [] : KIND_NAMES.filter((kind) => lookOf(kind) === only && (job.kinds[kind] ?? 0) > 0);
+  const kinds = only === "" ? [] : KINDS.filter((kind) => lookOf(kind) === only && (job.kinds[kind] ?? 0) > 0);
   const key = `executions ${job.id} ${only} ${kinds.join()} ${name} ${limit}`;
   const loaded = useLoad(async (signal) => {
     const base = `/jobs/${job.id}/executions?limit=${limit}${name ? `&host=${encodeURIComponent(name)}` : ""}`;

@@ -9,12 +9,12 @@ import { about, brief, markOf, words } from "../lib/history";
 import { mark, paused, watch } from "../lib/live";
 import { useLoad } from "../lib/load";
 import { url, withParams } from "../lib/place";
+import { EXTERNAL } from "../lib/rules";
 import type { ConflictRow, DecisionRow, Event, Group, Node, Operation, Queue, Stats, TaskRow } from "../lib/types";
 import { Icon, type Family, type Sign } from "../ui/marks";
 import { Button, Empty, Meter, Shown, Skeleton, Text, Title } from "../ui/parts";
 import { beginOf, Chart, Spark } from "../ui/chart";
 import { nodeState } from "./nodes";
-import { EXTERNAL } from "./queues";
 import { FirstSteps } from "./steps";
 
 export interface Flow {

@@ -4,6 +4,7 @@ import { get, type Page } from "../lib/api";
 import { age, dur, initials, num, person, plural, time } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { url, withParams } from "../lib/place";
+import { EXTERNAL, FLEET_QUEUE } from "../lib/rules";
 import type { Node, Queue } from "../lib/types";
 import { confirm } from "../ui/confirm";
 import { Icon } from "../ui/marks";
@@ -11,10 +12,6 @@ import { Button, Empty, Meter, Shown, Text, Title, scrollable } from "../ui/part
 import { quoted } from "../ui/query";
 
 const BEHIND_SECONDS = 30;
-/** Tasks that nodes claim by their id: no worker takes them, so none of them is late. */
-export const EXTERNAL = "external";
-/** Executions of jobs: agents take those of their host. */
-const FLEET = "fleet";
 
 export function Queues(): JSX.Element {
   const loaded = useLoad(async (signal) => {
@@ -52,7 +49,7 @@ function Row({ queue, nodes }: { queue: Queue; nodes: Node[] }): JSX.Element {
         <td>{queue.paused_at ? <span class="st"><Icon is="paused" of="hold" /><span>paused</span></span> : late ? <span class="st"><Icon is="stuck" of="warn" /><span>falls behind</span></span> : queue.name === EXTERNAL && !queue.counts.running ? <span class="st"><Icon is="queued" of="idle" /><span>{queue.counts.queued ? "waits for nodes" : "idle"}</span></span> : active ? <span class="st"><Icon is="running" of="work" /><span>flows</span></span> : <span class="st"><Icon is="queued" of="idle" /><span>idle</span></span>}</td>
         <td class="n">{n("queued")}</td><td class="n c2">{n("blocked")}</td><td class="n c2">{n("running")}</td><td class="n c2">{n("paused")}</td><td class="n c2"><a href={url(withParams("/dead-letters", { q: `queue:${quoted(queue.name)}` }))}>{n("failed")}</a></td>
         <td class={`n ${late ? "warn" : ""}`}>{dur(oldest, true)}</td>
-        <td class="c2">{serving.length ? <span class="lease"><Meter parts={[[busy, "work"]]} total={Math.max(slots, 1)} /><span>{plural(serving.length, "node")}</span></span> : queue.name === EXTERNAL ? <span class="dim">offline nodes</span> : queue.name === FLEET ? <span class="dim">agents</span> : <span class="warn">no node</span>}</td>
+        <td class="c2">{serving.length ? <span class="lease"><Meter parts={[[busy, "work"]]} total={Math.max(slots, 1)} /><span>{plural(serving.length, "node")}</span></span> : queue.name === EXTERNAL ? <span class="dim">offline nodes</span> : queue.name === FLEET_QUEUE ? <span class="dim">agents</span> : <span class="warn">no node</span>}</td>
         <td class="n">{queue.paused_at ? (
           <Button small right="queues.pause" name="Resume" onClick={() => confirm({ title: `Resume ${queue.name}?`, says: `${plural(queue.counts.queued ?? 0, "task")} may start again.`, verb: "Resume the queue", keep: "Keep it paused", path: `/queues/${encodeURIComponent(queue.name)}/resume`, body: { expected_version: queue.version }, right: "queues.pause", done: `Queue ${queue.name} flows again.`, command: `holdfast queue resume ${queue.name}` })}>Resume…</Button>
         ) : (

@@ -4,28 +4,22 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ask, get, post, Problem, q, type Page } from "../lib/api";
 import { age, bytes, capital, clean, clock, dur, num, person, serverNow, short, until } from "../lib/format";
-import { EXECUTION, jobOf } from "../lib/fleet";
+import { jobOf } from "../lib/fleet";
 import { nodeName, nodePath } from "../lib/hosts";
 import { about, by, markOf, path, runs, whole, type Run } from "../lib/history";
 import { screenKeys } from "../lib/keys";
 import { second } from "../lib/live";
 import { useLoad } from "../lib/load";
+import { EXECUTION, TRANSITIONS } from "../lib/rules";
 import { line } from "../lib/why";
 import { go, nameHere, param, setParams, url } from "../lib/place";
 import type { Checkpoint, Event, Intervention, Task as TaskView, TaskRow, Why } from "../lib/types";
-import { act, KINDS, verbsOf, verbsOfExecution, type Verb } from "../ui/act";
+import { act, KINDS, verbsOf, type Verb } from "../ui/act";
 import { familyOf, Icon, Status, type Sign } from "../ui/marks";
 import { quoted } from "../ui/query";
 import { Button, Command, Copy, Dialog, Download, Empty, Field, Json, Output, Seg, Shown, Text, Time, toast, scrollable } from "../ui/parts";
 
-const MAY: Record<string, string[]> = {
-  blocked: ["queued", "paused", "failed", "aborted"],
-  queued: ["running", "paused", "failed", "aborted"],
-  running: ["completed", "failed", "queued", "paused", "stuck", "aborted"],
-  stuck: ["running", "completed", "queued", "failed", "aborted"],
-  paused: ["queued", "completed", "aborted"],
-  failed: ["queued", "aborted"],
-};
+const mayBecome = (status: string): readonly string[] => TRANSITIONS[status as keyof typeof TRANSITIONS] ?? [];
 
 interface Whole {
   task: TaskView;
@@ -49,7 +43,7 @@ function Body({ task, why, events: kept, readAt, reload }: Whole & { reload: () 
   const events = whole(task, kept);
   useLayoutEffect(() => nameHere(task.type), [task.type]);
   const isExecution = task.type === EXECUTION;
-  const verbs = isExecution ? verbsOfExecution(task.status) : verbsOf(task.status);
+  const verbs = verbsOf(task);
   const [editing, setEditing] = useState(false);
   useLayoutEffect(() => {
     screenKeys.value = verbs.filter((verb) => KEYS[verb]).map((verb) => ({ keys: KEYS[verb] ?? "", what: `${KINDS[verb].name} this task`, run: () => act(verb, { task }) }));
@@ -99,7 +93,7 @@ const completed = (task: TaskView): string => `It completed at attempt ${task.at
 const named = (text: string): string => text.replace(/hst_[0-9a-f]{32}/g, nodeName);
 
 function WhyBox({ task, why, events }: { task: TaskView; why: Why; events: Event[] }): JSX.Element {
-  const may = MAY[task.status] ?? [];
+  const may = mayBecome(task.status);
   const late = events.findLast((event) => event.kind === "task.late");
   const text = (task.status === "completed" && task.finished_at ? completed(task) : why.reasons[0]?.text) ?? (task.status === "aborted" ? "It was ended by a person" : task.status === "blocked" ? line(task) : "It may start at any moment");
   const sentence = capital(named(text));
@@ -118,7 +112,7 @@ const STEPS_MAX = 7;
 function PathBox({ task, events }: { task: TaskView; events: Event[] }): JSX.Element {
   const all = path(events);
   const shown = all.slice(-STEPS_MAX);
-  const may = MAY[task.status] ?? [];
+  const may = mayBecome(task.status);
   const total = ((task.finished_at ? Date.parse(task.finished_at) : serverNow()) - Date.parse(task.created_at)) / 1000;
   return (
     <section><div class="sec"><h2>Path</h2><span class="sub">{dur(total)}{task.finished_at ? " in all" : " so far"}{all.length > shown.length ? ` · ${all.length - shown.length} earlier steps` : ""}</span></div>

@@ -8,6 +8,7 @@ import { capital, num, plural, short } from "../lib/format";
 import { afterAct } from "../lib/live";
 import { url } from "../lib/place";
 import { keepReason, reasons } from "../lib/prefs";
+import { ASKS, EXECUTION, EXECUTION_ACTS, FORCE_REASON_MIN, REASON_MAX, TASK_ACTS, TEXT_MAX, type Acts } from "../lib/rules";
 import type { DryRun, Node, Operation, Task, TaskRow } from "../lib/types";
 import { familyOf, Icon, type Family, type Sign } from "./marks";
 import { Button, Command, Dialog, Field, Text, toast } from "./parts";
@@ -35,27 +36,19 @@ export const KINDS: Record<Verb, Kind> = {
   discard: { type: "", name: "Discard", keep: "Keep them", danger: true, right: "dead.discard", needsReason: true, says: "They end for good as aborted." },
 };
 
-/** The verbs that an execution of a job takes: its command is part of the job, which also retries it. */
-export function verbsOfExecution(status: string): Verb[] {
-  switch (status) {
-    case "running": case "stuck": return ["abort", "force"];
-    case "queued": return ["pause", "abort"];
-    case "paused": return ["resume", "abort"];
-    default: return [];
-  }
+/** The order in which acts are offered. */
+const ORDER: Verb[] = ["pause", "resume", "retry", "reassign", "release", "abort", "force"];
+/** What the task takes now, as the core rules. */
+function actsOf(task: TaskRow | Task): Acts {
+  const of = (task.type === EXECUTION ? EXECUTION_ACTS : TASK_ACTS)[task.status];
+  const hold = task.held_by ? "held" : task.gate?.startsWith(ASKS) ? "asks" : "free";
+  return of?.[hold] ?? of?.free ?? { takes: [], forced: [] };
 }
-
-/** The verbs that a task of this status takes. */
-export function verbsOf(status: string): Verb[] {
-  switch (status) {
-    case "running": return ["pause", "reassign", "release", "abort", "force"];
-    case "stuck": return ["retry", "pause", "reassign", "release", "abort", "force"];
-    case "queued": return ["pause", "retry", "reassign", "abort", "force"];
-    case "blocked": return ["pause", "abort"];
-    case "paused": return ["resume", "abort", "force"];
-    case "failed": return ["retry", "discard", "force"];
-    default: return [];
-  }
+/** The verbs for this task. A dead letter is discarded rather than aborted. */
+export function verbsOf(task: TaskRow | Task): Verb[] {
+  const { takes, forced } = actsOf(task);
+  const verbs = ORDER.filter((verb) => (verb === "force" ? forced.length > 0 : takes.includes(KINDS[verb].type)));
+  return task.status === "failed" ? verbs.map((verb) => (verb === "abort" ? "discard" : verb)) : verbs;
 }
 
 type Target = { task: TaskRow | Task } | { ids: string[] } | { query: string; count: number };
@@ -81,7 +74,7 @@ interface Foreseen {
 function OneTask({ verb, task, onClose }: { verb: Verb; task: TaskRow | Task; onClose: () => void }): JSX.Element {
   const kind = KINDS[verb];
   const [reason, setReason] = useState("");
-  const [args, setArgs] = useState<Record<string, unknown>>(verb === "force" ? { status: "queued" } : {});
+  const [args, setArgs] = useState<Record<string, unknown>>(verb === "force" ? forcedTo(actsOf(task).forced[0] ?? "queued") : {});
   const [seen, setSeen] = useState<Foreseen | null>(null);
   const [wrong, setWrong] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
@@ -98,7 +91,7 @@ function OneTask({ verb, task, onClose }: { verb: Verb; task: TaskRow | Task; on
       over = true;
     };
   }, [JSON.stringify(args), task.version]);
-  const least = verb === "force" ? 10 : 1;
+  const least = verb === "force" ? FORCE_REASON_MIN : 1;
   const send = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
@@ -120,7 +113,7 @@ function OneTask({ verb, task, onClose }: { verb: Verb; task: TaskRow | Task; on
         <Args verb={verb} task={task} args={args} onArgs={setArgs} />
         <Dry seen={seen} verb={verb} task={task} />
         {wrong && <Refused error={wrong} />}
-        <ReasonField focus value={reason} onInput={setReason} needed={kind.needsReason} least={least} />
+        <ReasonField focus value={reason} onInput={setReason} needed={kind.needsReason} least={least} most={REASON_MAX} />
         <Foot kind={kind} count={null} bound={`Bound to version ${task.version}. If it changes you are asked again.`} busy={busy}
           off={!ready ? "Choose a node first." : seen === null ? (wrong ? "This cannot be done now." : "The effect is being read.") : reason.trim().length < least ? "Give a reason first." : undefined} onClose={onClose} />
         <Command>{`holdfast task ${verb} ${task.id}${verb === "force" ? ` --status ${String(args.status)}` : ""}${args.to_node ? ` --to ${String(args.to_node)}` : ""} --reason ${JSON.stringify(reason || "…")}`}</Command>
@@ -130,7 +123,7 @@ function OneTask({ verb, task, onClose }: { verb: Verb; task: TaskRow | Task; on
 }
 
 function Args(props: { verb: Verb; task: TaskRow | Task; args: Record<string, unknown>; onArgs: (args: Record<string, unknown>) => void }): JSX.Element | null {
-  const { verb, args, onArgs } = props;
+  const { verb, task, args, onArgs } = props;
   const [nodes, setNodes] = useState<Node[] | null>(null);
   const [text, setText] = useState("null");
   useEffect(() => {
@@ -154,11 +147,8 @@ function Args(props: { verb: Verb; task: TaskRow | Task; args: Record<string, un
     return (
       <div class="stack">
         <Field label="Status">
-          <select class="inp" value={String(args.status)} onChange={(event) => {
-            const status = event.currentTarget.value;
-            onArgs(status === "completed" ? { status, result: null } : { status });
-          }}>
-            {["queued", "paused", "failed", "completed"].map((status) => <option value={status}>{status}</option>)}
+          <select class="inp" value={String(args.status)} onChange={(event) => onArgs(forcedTo(event.currentTarget.value))}>
+            {actsOf(task).forced.map((status) => <option value={status}>{status}</option>)}
           </select>
         </Field>
         {args.status === "completed" && (
@@ -180,6 +170,8 @@ function Args(props: { verb: Verb; task: TaskRow | Task; args: Record<string, un
   return null;
 }
 
+/** The arguments of a force: completed has a result. */
+const forcedTo = (status: string): Record<string, unknown> => (status === "completed" ? { status, result: null } : { status });
 const isJson = (text: string): boolean => {
   try {
     JSON.parse(text);
@@ -217,11 +209,11 @@ export function Refused({ error }: { error: Problem }): JSX.Element {
   );
 }
 
-export function ReasonField({ value, onInput, needed, least = 1, focus = false }: { value: string; onInput: (text: string) => void; needed: boolean; least?: number; focus?: boolean }): JSX.Element {
+export function ReasonField({ value, onInput, needed, least = 1, most = TEXT_MAX, focus = false }: { value: string; onInput: (text: string) => void; needed: boolean; least?: number; most?: number; focus?: boolean }): JSX.Element {
   const old = reasons();
   return (
     <Field label={needed ? "Reason" : "Reason, optional"} help={`${needed ? (least > 1 ? `At least ${least} characters. ` : "Needed. ") : ""}Kept with your name.`}>
-      <input class="inp" name="reason" value={value} list="reasons" maxLength={1000} autocomplete="off" autoFocus={focus} onInput={(event) => onInput(event.currentTarget.value)} />
+      <input class="inp" name="reason" value={value} list="reasons" maxLength={most} autocomplete="off" autoFocus={focus} onInput={(event) => onInput(event.currentTarget.value)} />
       <datalist id="reasons">{old.map((text) => <option value={text} />)}</datalist>
     </Field>
   );

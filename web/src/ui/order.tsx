@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ask, missing, type Problem } from "../lib/api";
-import { commandOf, countLooks, digestShort, jobApi, nameOf, type Approval, type Job, type JobAnswer } from "../lib/fleet";
+import { commandOf, countLooks, digestShort, jobApi, nameOf, standing, type Approval, type Job, type JobAnswer } from "../lib/fleet";
 import { num, person, plural } from "../lib/format";
 import { afterAct } from "../lib/live";
 import { go } from "../lib/place";
@@ -29,13 +29,6 @@ interface Kind {
 }
 type Effect = [Sign, Family, ComponentChildren, ComponentChildren];
 
-/** Hosts of a job that have not got a go, and those that have and run. */
-function standing(job: Job): { waiting: number; running: number; ended: number } {
-  const counts = countLooks(job.kinds);
-  const running = counts.running + (job.kinds.unknown ?? 0);
-  const waiting = ["new", "awaiting_approval", "awaiting_wave", "queued", "host_busy", "host_unreachable", "host_closed", "awaiting_turn", "held", "offered", "accepted", "held_by_block"].reduce((n, kind) => n + (job.kinds[kind] ?? 0), 0);
-  return { waiting, running, ended: job.hosts - waiting - running };
-}
 const next = (job: Job): number => job.waves.find((wave) => wave.state === "asked")?.size ?? 0;
 const runs = (job: Job): Effect => ["host-running", "work", "run now and finish", num(standing(job).running)];
 const waits = (job: Job, what: string): Effect => ["host-waiting", "dim", what, num(standing(job).waiting)];

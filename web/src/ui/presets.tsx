@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { ask, get, may, type Page, type Problem } from "../lib/api";
 import { afterAct } from "../lib/live";
 import { useLoad } from "../lib/load";
+import { PRESET_NAME_MAX } from "../lib/rules";
 import { confirm } from "./confirm";
 import { Refused } from "./act";
 import { Button, Dialog, Field, Text, toast } from "./parts";
@@ -12,7 +13,6 @@ export type PresetKind = "view" | "template";
 export interface Preset { project: string; kind: PresetKind; name: string; body: Record<string, unknown>; changed_by: string; changed_at: string; version: number }
 
 const READ_MS = 5_000;
-const NAME_MAX = 80;
 const path = (kind: PresetKind, name: string): string => `/presets/${kind}/${encodeURIComponent(name)}`;
 
 export function usePresets(kind: PresetKind): Preset[] {
@@ -42,7 +42,7 @@ export function SavePreset(props: { kind: PresetKind; body: Record<string, unkno
   return (
     <Dialog label={`Save as ${props.kind}`} onClose={props.onClose}><form class="stack" onSubmit={send}>
       <div><h2 class="big">Save as {props.kind}</h2><p class="sub">{props.kind === "view" ? "This search, under a name. Everyone in the project sees it above the list." : "This form, under a name. It starts nothing: a job from it is planned and approved as any other."}</p></div>
-      <Field label="Name" help={old ? <>Replaces <b class="strong"><Text>{old.name}</Text></b> of <Text>{old.changed_by.replace(/^user:/, "")}</Text>.</> : undefined}><input class="inp" required autoFocus maxLength={NAME_MAX} autocomplete="off" value={name} onInput={(event) => setName(event.currentTarget.value)} /></Field>
+      <Field label="Name" help={old ? <>Replaces <b class="strong"><Text>{old.name}</Text></b> of <Text>{old.changed_by.replace(/^user:/, "")}</Text>.</> : undefined}><input class="inp" required autoFocus maxLength={PRESET_NAME_MAX} autocomplete="off" value={name} onInput={(event) => setName(event.currentTarget.value)} /></Field>
       {wrong && <Refused error={wrong} />}
       <div class="row acts"><span class="sp" /><Button onClick={props.onClose}>Cancel</Button><Button rank="pri" type="submit" right="presets.write" name="Save" busy={busy} off={name.trim() ? undefined : "Give a name first."}>{old ? "Replace" : "Save"}</Button></div>
     </form></Dialog>

@@ -3,26 +3,21 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Problem } from "../lib/api";
 import { num } from "../lib/format";
+import { SEARCHED_MAX, SEARCH_KEYS } from "../lib/rules";
 import { Icon } from "./marks";
 
 /** A key, what it takes, and whether an index serves it. */
 export type Keys = [string, string, boolean][];
-const TASKS: Keys = [
-  ["status", "running, queued, blocked, paused, stuck, completed, failed, aborted", true],
-  ["type", "of task, with * as any", true], ["queue", "name", true], ["project", "name", true], ["node", "that holds the lease", false],
-  ["age", ">1h, <5m", true], ["created", "2026-11-01..now", true], ["updated", "time or range", false], ["due", "time or range", false],
-  ["finished", "time or range", false], ["attempt", ">=3", false], ["priority", "critical, high, normal, low", false], ["version", ">3", false],
-  ["error", '~"part of the text"', false], ["fingerprint", "of a cause of death", true], ["args", "args.user.id:42", false],
-  ["tag", "of the task", true], ["meta", "meta.key:value", false], ["lock", "held, expired", false], ["held", "by whom", false], ["decision", "open", false],
-  ["id", "its beginning and *", true], ["sort", "-created, updated, -age", true],
-];
-const WORDS: Record<string, string[]> = {
-  status: ["running", "queued", "blocked", "paused", "stuck", "completed", "failed", "aborted"],
-  priority: ["critical", "high", "normal", "low"],
-  lock: ["held", "expired"],
-  decision: ["open"],
-  sort: ["-created", "created", "-updated", "updated", "-age", "age"],
+type Key = keyof typeof SEARCH_KEYS;
+/** What a key takes, in a few words, and the order in which keys are offered. */
+const NOTES: Record<Key, string> = {
+  status: "running, queued, blocked, paused, stuck, completed, failed, aborted", type: "of task, with * as any", queue: "name", project: "name",
+  node: "that holds the lease", age: ">1h, <5m", created: "2026-11-01..now", updated: "time or range", due: "time or range", finished: "time or range",
+  attempt: ">=3", priority: "critical, high, normal, low", version: ">3", error: '~"part of the text"', fingerprint: "of a cause of death", args: "args.user.id:42",
+  tag: "of the task", meta: "meta.key:value", lock: "held, expired", held: "by whom", decision: "open", why: "what it waits at", job: "id of a job of the fleet",
+  host: "name of a host of the fleet", id: "its beginning and *", sort: "-created, updated, -age",
 };
+const TASKS: Keys = (Object.keys(NOTES) as Key[]).map((key) => [key, NOTES[key], SEARCH_KEYS[key].indexed]);
 export const EVENTS: Keys = [
   ["subject", "the beginning of an id or a name, with *", true], ["actor", '~"ann": who did it', true], ["kind", 'task.dead, ~"part"', true],
   ["task_id", "of one task", true], ["type", "of task, with * as any", true], ["project", "name", true], ["data", "data.queue:low", true], ["at", "2026-11-01..now", true], ["age", "<1h", true],
@@ -101,7 +96,7 @@ export function QueryBar(props: { value: string; onSearch: (text: string) => voi
       {editing && (offers.length > 0 || scan) && (
         <ul class="offers" id="q-offers" role="listbox">
           {offers.map((offer, index) => <li role="option" aria-selected={index === at} onMouseDown={(event) => { event.preventDefault(); take(offer); }}><code>{offer.text}</code><span class="sp" /><span class="dim sm">{offer.note}</span></li>)}
-          {scan && <li class="note"><Icon is="stuck" of="warn" size={12} /><span class="sm sub">{scan} has no index: the newest 100,000 tasks are searched</span></li>}
+          {scan && <li class="note"><Icon is="stuck" of="warn" size={12} /><span class="sm sub">{scan} has no index: the newest {num(SEARCHED_MAX)} tasks are searched</span></li>}
         </ul>
       )}
       {props.error && !editing && (
@@ -130,7 +125,7 @@ function offersOf(last: string, counts: Record<string, Record<string, number>>, 
   const before = given.slice(0, comma + 1);
   const begun = given.slice(comma + 1);
   const known = counts[key] ?? {};
-  const words = [...new Set([...Object.keys(known), ...(WORDS[key] ?? [])])];
+  const words = [...new Set([...Object.keys(known), ...(SEARCH_KEYS[key as Key]?.words ?? [])])];
   return words.filter((word) => word.startsWith(begun) && word !== begun).sort((a, b) => (known[b] ?? 0) - (known[a] ?? 0)).slice(0, 8)
     .map((word) => ({ text: `${minus}${key}:${before}${quoted(word)}`, note: known[word] === undefined ? "" : num(known[word]) }));
 }
