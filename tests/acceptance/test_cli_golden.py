@@ -17,8 +17,10 @@ from holdfast import TaskQueue
 from holdfast.cli.output.table import cells_of
 from holdfast.cli.tree import VERBS
 from holdfast.cli.verb import Kind
+from tests.acceptance.both_ways.answers import words
+from tests.acceptance.both_ways.cases import CASES, STORE
+from tests.acceptance.both_ways.world import fill
 from tests.acceptance.cli_support import Done, run_inside
-from tests.acceptance.test_cli_gateway import CASES, STORE, fill, words
 
 GOLDEN = Path(__file__).parent / "golden"
 COLUMNS = 80

@@ -2,7 +2,7 @@
 through a gateway; a command does not know which it got.
 
 Promises: both have every call of this module, with the same answers and errors; the type checker compares
-them, and tests/acceptance/test_cli_gateway.py runs every verb with both.
+them, and tests/acceptance/both_ways/ runs every verb with both.
 Never: changes anything. A command that does runs over `cli.operations`.
 """
 

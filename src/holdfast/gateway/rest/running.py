@@ -3,7 +3,7 @@ are in one table.
 
 Promises: a call that is not in the table refuses a dry run before it does anything. Each call of the table is
 one transaction that ends with `Call.by` or `Call.repeatable`, so that `sync/access/foresee.py` can undo it;
-tests/acceptance/test_cli_gateway.py compares the whole store before and after.
+tests/acceptance/both_ways/ compares the whole store before and after.
 """
 
 from __future__ import annotations
