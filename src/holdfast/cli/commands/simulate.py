@@ -22,15 +22,18 @@ from holdfast.cli.problem import Usage
 from holdfast.clock import SystemClock
 from holdfast.core import codec
 from holdfast.sim.campaign import Options, Report, Verdict, campaign, run_plan
-from holdfast.sim.scenarios import changes_of
+from holdfast.sim.scenarios import SCENARIOS, changes_of
 from holdfast.sim.shrink import RUNS_MAX, Shrunk, shrink as make_small
-from holdfast.sim.swarm import Plan
+from holdfast.sim.swarm import FAULTS, Plan
 from holdfast.sim.user_handlers import UserHandlers, handlers_of
 
 
 def simulate(
     scenario: Annotated[
-        str, Parameter(help="any (as drawn), tasks, locks, orders or idle.", show_default=False)
+        str,
+        Parameter(
+            help="; ".join(f"{name}: {each.about}" for name, each in SCENARIOS.items()) + "."
+        ),
     ] = "any",
     *,
     seed: Annotated[int, Parameter(help="The first seed.")] = 0,
@@ -38,7 +41,7 @@ def simulate(
     minutes: Annotated[float | None, Parameter(help="Run new seeds for this long.")] = None,
     nodes: Annotated[int | None, Parameter(help="Worker nodes; default: drawn, 1 to 5.")] = None,
     faults: Annotated[
-        str | None, Parameter(help="Only these, e.g. crash,loss; 'none' for none.")
+        str | None, Parameter(help=f"Only some of {', '.join(FAULTS)}; 'none' for none.")
     ] = None,
     hours: Annotated[float | None, Parameter(help="Hours with faults; default: drawn.")] = None,
     set_: Annotated[
