@@ -11,7 +11,7 @@ const SILENT_MS = 6_000;
 const RETRY_MS = [300, 1_000, 2_000, 4_000, 8_000, 10_000];
 const SIGNED_OUT = 4401;
 
-export interface Page {
+interface Page {
   send(message: ToPage): void;
 }
 

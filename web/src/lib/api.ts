@@ -23,7 +23,7 @@ export class Problem extends Error {
 /** Whether the session counts: null until it is known. */
 export const signedIn = signal<boolean | null>(null);
 
-export interface Answer<T> {
+interface Answer<T> {
   body: T;
   position: string | null;
   ms: number;
@@ -78,7 +78,7 @@ export const q = encodeURIComponent;
 
 // -- who the person is, and what the person may do ---------------------------------------------------
 
-export interface Who {
+interface Who {
   name: string;
   roles: string[];
   projects: string[];

@@ -10,7 +10,7 @@ export function jobOf(task: { type: string; payload: unknown }): string | null {
 }
 
 export interface Excluded { host: string; reason: string; detail: string }
-export interface Halt { mode: string; reason: string; actor: string; cause: string }
+interface Halt { mode: string; reason: string; actor: string; cause: string }
 export interface JobRow {
   id: string; external_id: string | null; project: string; command_type: string; command: string; status: string; approval_state: string;
   approval_id: string | null; created_by: string; reason: string; created_at: string; started_at: string | null; finished_at: string | null;
@@ -18,16 +18,16 @@ export interface JobRow {
   break_glass: boolean; parent_job_id: string | null; digest: string; version: number;
 }
 export interface Wave { n: number; size: number; state: "pending" | "asked" | "open" | "closed"; started_at: string | null; closed_at: string | null; counts: Record<string, number> }
-export interface Vote { voter: string; verdict: string; reason: string; at: string; withdrawn_at: string | null }
-export interface ApprovalRow {
+interface Vote { voter: string; verdict: string; reason: string; at: string; withdrawn_at: string | null }
+interface ApprovalRow {
   id: string; job_id: string; project: string; state: string; digest: string; rule: string; requested_by: string; excluded: string[];
   eligible: string[]; need: Record<string, number>; created_at: string; expires_at: string | null; remaining_seconds: number | null; version: number;
 }
 export interface Approval extends ApprovalRow { have: Record<string, number>; denied: number; votes: Vote[] }
 export interface OpenApproval extends ApprovalRow { job: JobRow }
 export interface Drift { new: string[]; gone: string[]; changed: string[]; new_count: number; gone_count: number; changed_count: number }
-export interface Glass { actor: string; reason: string; ticket: string; at: string; reviewed_by: string | null; reviewed_at: string | null; note: string }
-export interface Rollout {
+interface Glass { actor: string; reason: string; ticket: string; at: string; reviewed_by: string | null; reviewed_at: string | null; note: string }
+interface Rollout {
   waves: (number | string)[]; max_in_flight: number | string; order: string; bake_seconds: number; gate: string; straggler_seconds: number;
   budgets: Record<string, number | string | null>; canary_budget: number | null; consecutive: number | null; on_breach: string; rate_per_second: number | null;
 }
@@ -39,7 +39,7 @@ export interface Job extends JobRow {
   glass: Glass | null; drift: Drift | null;
 }
 export interface Matrix { job_id: string; version: number; kinds: Record<string, string>; cells: string; hosts: string[]; waves: number[]; labels: Record<string, string[]> }
-export interface Stream { bytes: number; kept: number; sha256: string | null; complete: boolean }
+interface Stream { bytes: number; kept: number; sha256: string | null; complete: boolean }
 export interface Execution {
   id: string; job_id: string; host: string; host_id: string; nth: number; wave: number | null; status: string; kind: string; reason: string;
   task_status: string; attempt: number; max_attempts: number; token: number | null; exit_code: number | null; signal: number | null;

@@ -39,7 +39,6 @@ export const serverNow = (): number => second.value + skew.value;
 /** Seconds since a time of the server. */
 export const age = (at: string | null | undefined): number => (at ? Math.max(0, (serverNow() - Date.parse(at)) / 1000) : NaN);
 export const until = (at: string | null | undefined): number => (at ? (Date.parse(at) - serverNow()) / 1000 : NaN);
-export const ago = (at: string | null | undefined): string => (at ? dur(age(at), true) : "–");
 
 const two = (n: number): string => String(n).padStart(2, "0");
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

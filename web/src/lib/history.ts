@@ -4,7 +4,7 @@ import { capital, clean, dur, num, person, plural, short } from "./format";
 import { nodeName } from "./hosts";
 import type { Event, Task } from "./types";
 
-export interface Step {
+interface Step {
   status: string;
   at: string;
   until: string | null;
@@ -24,7 +24,7 @@ export interface Run {
 const text = (value: unknown): string => (value == null ? "" : typeof value === "string" ? unmarked(value) : json(value));
 
 /** The status that an event leads to. Null: it changes none. */
-export function statusAfter(event: Event): string | null {
+function statusAfter(event: Event): string | null {
   switch (event.kind) {
     case "task.enqueued": return event.data.waiting_on ? "blocked" : "queued";
     case "task.unblocked": return event.data.desired === "paused" ? "paused" : "queued";

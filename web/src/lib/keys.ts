@@ -4,7 +4,7 @@ import { togglePause } from "./live";
 import { go } from "./place";
 import { turnTheme } from "./prefs";
 
-export interface Key {
+interface Key {
   keys: string;
   what: string;
   run: () => void;

@@ -18,7 +18,7 @@ const STALE_MS = 5_000;
 const CAUGHT_UP_MS = 4_000;
 
 export const connection = signal<Connection>({ state: "connecting", attempt: 0, retryAt: 0, lostAt: 0, caughtUp: 0, reason: "" });
-export const head = signal("");
+const head = signal("");
 export const paused = signal(false);
 const pausedAtHead = signal("");
 export const hidden = signal(document.hidden);
@@ -33,7 +33,7 @@ const offset = (position: string): number => Number(position.split(":")[1] ?? 0)
 export const headOffset = computed(() => offset(head.value));
 export const held = computed(() => (paused.value ? Math.max(0, offset(head.value) - offset(pausedAtHead.value)) : 0));
 
-export type Mark = "live" | "paused" | "reconnecting" | "stale" | "caught-up";
+type Mark = "live" | "paused" | "reconnecting" | "stale" | "caught-up";
 export const mark = computed<Mark>(() => {
   const now = connection.value;
   if (now.state === "lost" || now.state === "out" || (now.state === "connecting" && now.lostAt > 0))

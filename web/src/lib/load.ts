@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "./api";
 import { acted, paused, pulse, hidden } from "./live";
 
-export interface Loaded<T> {
+interface Loaded<T> {
   data: T | undefined;
   error: Problem | undefined;
   /** Milliseconds of the last answer. */

@@ -5,7 +5,7 @@ const meta = document.querySelector<HTMLMetaElement>("meta[name=holdfast]");
 export const base = meta?.dataset.base ?? "";
 export const workerUrl = meta?.dataset.worker ?? "";
 
-export interface Place {
+interface Place {
   /** As the address has it: a part of it is decoded once, where it is read. */
   path: string;
   params: URLSearchParams;

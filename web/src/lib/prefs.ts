@@ -19,7 +19,7 @@ function kept<T extends string>(name: string, fallback: T): Signal<T> {
   return value;
 }
 
-export type Theme = "system" | "light" | "dark";
+type Theme = "system" | "light" | "dark";
 export const theme = kept<Theme>("theme", "system");
 export const zone = kept<"utc" | "local">("zone", "utc");
 export const density = kept<"comfortable" | "compact">("density", "comfortable");

@@ -1,6 +1,6 @@
 // The objects of the API (docs/reference/objects.md), as far as screens read them.
 
-export interface Progress { done: number | null; note: string; phase: string; iteration: number }
+interface Progress { done: number | null; note: string; phase: string; iteration: number }
 export interface TaskRow {
   id: string; status: string; project: string; type: string; queue: string; priority: string;
   held_by: string | null; gate: string | null; version: number; fence: number; attempts: number; max_attempts: number;
@@ -10,15 +10,15 @@ export interface TaskRow {
   fingerprint: string | null; waiting_on: number; idempotency_key: string | null; tags: string[];
   failure_kind?: string | null; payload_preview?: string | null; result_preview?: string | null;
 }
-export interface Failure { kind: string; message: string; error_type: string; traceback: string; fingerprint: string; cause: string | null; node: string | null }
-export interface Dependency { id: string; policy: string; status: string | null; settled: boolean }
+interface Failure { kind: string; message: string; error_type: string; traceback: string; fingerprint: string; cause: string | null; node: string | null }
+interface Dependency { id: string; policy: string; status: string | null; settled: boolean }
 export interface Task extends TaskRow {
   client_id: string | null; desired: string | null; lease_until: string | null; progress_due_at: string | null;
   assigned_to: string | null; assigned_until: string | null; payload: unknown; result: unknown; checkpoint: unknown;
   metadata: Record<string, unknown>; metrics: Record<string, unknown>; options: Record<string, unknown>; limits: string[];
   failure: Failure | null; job_id: string | null; depends_on: Dependency[]; dependents: string[];
 }
-export interface Reason { code: string; text: string; data: Record<string, unknown> }
+interface Reason { code: string; text: string; data: Record<string, unknown> }
 export interface Why { task_id: string; status: string; reasons: Reason[] }
 export interface Event { position: string; kind: string; at: string; task_id: string | null; type: string | null; project: string | null; version: number | null; data: Record<string, unknown> }
 export interface Checkpoint { id: string; fence: number; attempt: number; nth: number; type: string; note: string; data: unknown; created_at: string }

@@ -31,7 +31,7 @@ const PLAN_MS = 350;
 const amount = (text: string): number | string | null => (text.trim() === "" ? null : /^\d+$/.test(text.trim()) ? Number(text) : text.replace(/\s/g, ""));
 const wavesOf = (text: string): (number | string)[] => text.split(",").map((part) => amount(part)).filter((part): part is number | string => part !== null);
 /** The sizes of waves as the server counts them: shares of all hosts, rounded up. */
-export function sizes(waves: (number | string)[], hosts: number): number[] {
+function sizes(waves: (number | string)[], hosts: number): number[] {
   const found: number[] = [];
   let left = hosts;
   for (const wave of [...waves, "rest"]) {

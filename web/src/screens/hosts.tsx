@@ -17,7 +17,7 @@ const LIVE_MS = 1_500;
 const PAGE = 100;
 
 /** The state of a host: word, mark, family, and why. */
-export function hostState(host: HostRow): [string, Sign, Family, string] {
+function hostState(host: HostRow): [string, Sign, Family, string] {
   if (host.state === "gone") return ["removed", "host-skipped", "idle", "It was removed and gets no commands."];
   if (host.state === "cordoned") return ["cordoned", "host-blocked", "hold", "New jobs leave it out."];
   if (host.agent && !host.agent.live) return ["out of reach", "host-unreachable", "warn", `Its agent was last heard ${dur(host.agent.seen_seconds_ago, true)} ago. Commands wait for it.`];

@@ -52,7 +52,7 @@ export function verbsOf(task: TaskRow | Task): Verb[] {
 }
 
 type Target = { task: TaskRow | Task } | { ids: string[] } | { query: string; count: number };
-export const acting = signal<{ verb: Verb; target: Target } | null>(null);
+const acting = signal<{ verb: Verb; target: Target } | null>(null);
 export const act = (verb: Verb, target: Target): void => void (acting.value = { verb, target });
 
 export function ActDialog(): JSX.Element | null {

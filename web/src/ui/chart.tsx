@@ -43,7 +43,7 @@ export function beginOf(flow: Flow): number {
 }
 
 /** The next round number above a value that halves to a round one: the highest line is the top of the picture. */
-export function roof(value: number): number {
+function roof(value: number): number {
   const size = 10 ** Math.floor(Math.log10(Math.max(value, 0.1)));
   return [1, 2, 4, 5, 6, 8, 10].map((n) => n * size).find((top) => top >= value * 1.02) ?? 10 * size;
 }

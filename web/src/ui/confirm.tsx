@@ -8,7 +8,7 @@ import { keepReason } from "../lib/prefs";
 import { ReasonField, Refused } from "./act";
 import { Button, Command, Dialog, Field, toast } from "./parts";
 
-export interface Question {
+interface Question {
   title: string;
   says: ComponentChildren;
   more?: ComponentChildren;

@@ -8,7 +8,7 @@ import { clean, dur, num, plural } from "../lib/format";
 import { theme } from "../lib/prefs";
 import { Icon } from "./marks";
 
-export interface Band {
+interface Band {
   name: string;
   members: number[];
 }
@@ -35,7 +35,7 @@ const LENS_ROWS = 3;
 const DETAIL_MS = 150;
 
 /** How hosts are gathered: by a label, by the start of their names, by wave, by outcome. */
-export function bandsOf(cells: Cells, looks: Uint8Array, by: string): Band[] {
+function bandsOf(cells: Cells, looks: Uint8Array, by: string): Band[] {
   const found = new Map<string, number[]>();
   const put = (name: string, nth: number) => {
     const members = found.get(name);

@@ -13,7 +13,7 @@ import { ReasonField, Refused } from "./act";
 import { Icon, type Family, type Sign } from "./marks";
 import { Button, Command, Dialog, Field, Text, toast } from "./parts";
 
-export type Order = "pause" | "resume" | "promote" | "abort" | "change" | "retry" | "break-glass" | "review" | "approve" | "reject" | "withdraw";
+type Order = "pause" | "resume" | "promote" | "abort" | "change" | "retry" | "break-glass" | "review" | "approve" | "reject" | "withdraw";
 
 interface Kind {
   name: string;

@@ -9,7 +9,7 @@ import { confirm } from "./confirm";
 import { Refused } from "./act";
 import { Button, Dialog, Field, Text, toast } from "./parts";
 
-export type PresetKind = "view" | "template";
+type PresetKind = "view" | "template";
 export interface Preset { project: string; kind: PresetKind; name: string; body: Record<string, unknown>; changed_by: string; changed_at: string; version: number }
 
 const READ_MS = 5_000;

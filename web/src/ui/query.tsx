@@ -31,7 +31,7 @@ export const ACTS: Keys = [
 export function tokens(text: string): string[] {
   return text.match(/-?\([^)]*\)|(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+/g) ?? [];
 }
-export const keyOf = (token: string): string => token.replace(/^-/, "").split(":")[0]?.split(".")[0] ?? "";
+const keyOf = (token: string): string => token.replace(/^-/, "").split(":")[0]?.split(".")[0] ?? "";
 export const without = (text: string, key: string): string => tokens(text).filter((token) => keyOf(token) !== key).join(" ");
 export const valuesOf = (text: string, key: string): string[] =>
   tokens(text).filter((token) => !token.startsWith("-") && keyOf(token) === key).flatMap((token) => token.slice(token.indexOf(":") + 1).split(","));

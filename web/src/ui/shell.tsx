@@ -14,7 +14,7 @@ import { Brand, Icon, type Sign } from "./marks";
 import { Palette } from "./palette";
 import { Button, Dialog, toast, Toasts } from "./parts";
 
-export interface Item {
+interface Item {
   path: string;
   name: string;
   sign: Sign;
