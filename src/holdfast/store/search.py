@@ -3,7 +3,8 @@
 Promises: a page has at most `limit` rows, each with the start and the size of its payload and result, never
 the whole. Pages continue behind a row, so a list has no row twice. Order: by id, the newest first; ids that
 Holdfast makes rise with time. `sort:updated` orders by the time of the last change.
-`id:NAME` also finds the task that nodes call so (index `holdfast_sync_task_client`).
+`id:NAME` also finds the task that nodes call so (index `holdfast_sync_task_client`). `job:ID` finds the
+executions of a job (`holdfast_execution_job`), `host:NAME` those of a host among the newest tasks.
 A tag that all tasks of a list must have is where the search begins: its tasks are read in their order, so a
 page costs the same however many tasks have the tag or not.
 A search that no index bounds reads the newest `NEWEST` tasks only; `SearchPage.scope` says so.
@@ -48,6 +49,9 @@ _COLUMNS: Final = {
     "fingerprint": "fingerprint", "created": "created_at", "updated": "updated_at", "due": "due_at",
     "finished": "finished_at", "args": "payload_json", "meta": "metadata_json", "lock": "lease_until",
     "tag": "holdfast_task_tag", "decision": "CASE WHEN gate LIKE '!decision:%' THEN 'open' END",
+    "job": "(SELECT task_id, job_id AS job FROM holdfast_execution) AS execution",
+    # `id` is that of the task: the row of an execution has none.
+    "host": "(SELECT host FROM holdfast_execution WHERE task_id = id)",
     NAMED: "SELECT task_id FROM holdfast_sync_task WHERE client_id = {name}",
 }  # fmt: skip
 _FAILURE: Final = {
@@ -55,7 +59,6 @@ _FAILURE: Final = {
     SqlDialect.POSTGRES: f"({postgres_document('failure_json')} ->> '{{0}}')",
 }
 """A field of the latest failure."""
-_NOTHING: Final = {SqlDialect.SQLITE: "NULL", SqlDialect.POSTGRES: "NULL::text"}
 
 
 class TaskRow(msgspec.Struct, frozen=True):
@@ -169,8 +172,6 @@ def _text(
     columns = {
         **_COLUMNS,
         "error": _FAILURE[dialect].format("message"),
-        "job": _NOTHING[dialect],
-        "host": _NOTHING[dialect],
     }
     tag, rest = _first_tag(query)
     found = condition(rest, columns, dialect, now=now, by_row=tag is not None)

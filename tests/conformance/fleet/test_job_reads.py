@@ -11,6 +11,7 @@ from holdfast.core.fleet.hosts.entry import HostEntry
 from holdfast.core.fleet.model import HostState, JobStatus
 from holdfast.core.fleet.rollout.policy import BudgetName, GateMode, HostOrder, RolloutRequest
 from holdfast.core.fleet.rules import FleetRules
+from holdfast.core.search import parse
 from holdfast.core.task import FailureKind, Status
 from holdfast.core.transition import Transition
 from holdfast.errors import NotFound
@@ -23,6 +24,7 @@ from holdfast.fleet.jobs.matrix import KINDS, LETTERS, JobMatrix
 from holdfast.fleet.jobs.reads import JobReads
 from holdfast.fleet.jobs.why import Cause, ExecutionReasons
 from holdfast.queue.by import By
+from holdfast.store.search import search
 from holdfast.store.store import Store
 from tests.conformance.fleet.job_support import FleetBench
 from tests.conformance.fleet.support import BY, PROJECT
@@ -63,6 +65,24 @@ async def test_the_counts_add_up_at_every_moment(store: Store) -> None:
         "CANCELLED": 0,
     }  # fmt: skip
     assert [wave.size for wave in ended.rollout.state.waves] == [2, 4]
+
+
+async def test_a_search_finds_executions_by_job_and_host(store: Store) -> None:
+    fleet = FleetBench(store)
+    names = await fleet.add_hosts(2)
+    one, two = [(await fleet.create(names)).job.id for _ in range(2)]
+
+    async def found(text: str) -> set[str]:
+        return {row.id for row in (await search(store, parse(text))).rows}
+
+    of_one, of_two = await found(f"job:{one}"), await found(f"job:{two}")
+    assert (len(of_one), len(of_two), of_one & of_two) == (2, 2, set())
+    assert await found("job:*") == of_one | of_two == await found("host:*")
+    assert await found(f"-job:{one}") == of_two
+    on_first = await found("host:web-001")
+    assert len(on_first) == len(on_first & of_one) * 2 == 2
+    assert await found(f"host:web-001 job:{one}") == on_first & of_one
+    assert await found("job:other") == await found("host:other") == set()
 
 
 async def test_hosts_that_do_not_answer_or_are_busy_are_shown_so(

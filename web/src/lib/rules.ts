@@ -147,7 +147,7 @@ export const SEARCH_KEYS = {
   "held": {"indexed": false, "words": []},
   "why": {"indexed": false, "words": []},
   "job": {"indexed": true, "words": []},
-  "host": {"indexed": true, "words": []},
+  "host": {"indexed": false, "words": []},
   "error": {"indexed": false, "words": []},
   "fingerprint": {"indexed": true, "words": []},
   "age": {"indexed": true, "words": []},
