@@ -12,6 +12,12 @@ from scripts.page_rules import written
 
 WEB = Path(__file__).resolve().parents[2] / "web"
 SOURCES = sorted((WEB / "src").rglob("*.ts*"))
+STYLES = sorted((WEB / "src").rglob("*.css"))
+OF_UPLOT = "u-"
+"""The classes of the chart library, which the style sheets change."""
+EXPORT = re.compile(
+    r"^export (?:async )?(?:const|function|interface|type|class) (\w+)", re.MULTILINE
+)
 SHOWN = re.compile(r"(?:`|>|\"|')holdfast ([a-z]+)(?: ([a-z-]+))?")
 
 
@@ -41,6 +47,34 @@ def test_no_source_writes_markup_or_evaluates_text() -> None:
         r"dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|\beval\(|new Function\("
     )
     assert [path.name for path in SOURCES if banned.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_every_style_is_used() -> None:
+    """Classes are words of the sources, some by their start: `host-${look}`."""
+    code = "\n".join(path.read_text("utf-8") for path in SOURCES)
+    styles = "\n".join(path.read_text("utf-8") for path in STYLES)
+    words = set(re.findall(r"[A-Za-z][\w-]*", code))
+    starts = (OF_UPLOT, "i1", *re.findall(r"([a-z]+-)\$\{", code))
+    selectors = " ".join(
+        re.findall(r"([^{}]+)\{", re.sub(r"/\*.*?\*/", "", styles, flags=re.DOTALL))
+    )
+    classes = set(re.findall(r"\.([A-Za-z][\w-]*)", selectors))
+    assert [name for name in sorted(classes - words) if not name.startswith(starts)] == []
+    named = set(re.findall(r"^\s*--([\w-]+):|[;{]\s*--([\w-]+):", styles, re.MULTILINE))
+    tokens = {name for pair in named for name in pair if name}
+    used = set(re.findall(r"var\(--([\w-]+)", styles + code)) | words
+    assert sorted(tokens - used) == []
+
+
+def test_what_a_file_exports_another_imports() -> None:
+    texts = {path: path.read_text("utf-8") for path in SOURCES if path.name != "rules.ts"}
+    unused = [
+        f"{path.name}: {name}"
+        for path, text in texts.items()
+        for name in EXPORT.findall(text)
+        if not any(re.search(rf"\b{name}\b", other) for at, other in texts.items() if at != path)
+    ]
+    assert unused == []
 
 
 def test_the_lock_names_no_host() -> None:
