@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from holdfast.core.ids import Ids
@@ -111,3 +112,37 @@ def test_what_a_power_loss_destroyed_is_judged_even_if_the_disk_refuses_the_next
     database.power_loss()
     assert disk.full == 1.0
     assert database.lost == ["t00 was at version 1, now None"]
+
+
+def test_a_refused_transaction_leaves_nothing_in_the_history(database: Database) -> None:
+    """The history reads only what the triggers report as changed, and a rollback undoes what it has read."""
+    parents = [change(database, "a", refused=False), change(database, "b", refused=True)]
+    assert put(database, "t")
+    assert [found.id for found in database.history] == ["task-a", "t"]
+    assert parents == [True, False]
+    assert [left.parents for left in database.left] == [frozenset({"parent-a"})]
+    assert database.cascades() == {"parent-a"}
+
+
+def change(database: Database, name: str, *, refused: bool) -> bool:
+    """Inserts a task and a cascade. Returns whether it was committed. A refusal comes with the commit, after
+    the history has read the changes."""
+
+    def script() -> Script[None]:
+        dialect, ids = SqliteDialect(), Ids(Draw(1, name))
+        task = submit(EnqueueRequest(type="work"), task_id=f"task-{name}", now=1.0)
+        yield from insert([task], now=1.0, record_id=ids.record(1.0), recorder=dialect)
+        database._connection.execute(
+            "INSERT INTO holdfast_cascade (parent_id, after_child) VALUES (?, '')",
+            (f"parent-{name}",),
+        )
+
+    connection = database._connection
+    connection.set_commit_hook(lambda: refused)
+    try:
+        database.run(script, "c", 1.0)
+    except apsw.ConstraintError:
+        return False
+    finally:
+        connection.set_commit_hook(None)
+    return True

@@ -6,6 +6,10 @@ the loop's time."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from holdfast.sim.loop import SimLoop
 
 EPOCH = 1_800_000_000.0
 
@@ -15,9 +19,7 @@ class NodeClock:
 
     __slots__ = ("_loop", "offset", "rate", "slept")
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, rate: float = 1.0, offset: float = 0.0
-    ) -> None:
+    def __init__(self, loop: SimLoop, *, rate: float = 1.0, offset: float = 0.0) -> None:
         self._loop = loop
         self.rate = rate
         """Seconds of this clock per second of loop time."""
@@ -27,13 +29,13 @@ class NodeClock:
         """Seconds for which the machine was suspended. Its clocks count them, its timers do not."""
 
     def now(self) -> float:
-        return EPOCH + self._loop.time() * self.rate + self.offset
+        return EPOCH + self._loop.at * self.rate + self.offset
 
     def monotonic(self) -> float:
-        return self._loop.time() * self.rate
+        return self._loop.at * self.rate
 
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / self.rate)
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
+        return asyncio.sleep(seconds / self.rate)
 
     async def wait(self, event: asyncio.Event, seconds: float) -> bool:
         if event.is_set():

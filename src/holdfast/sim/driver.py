@@ -5,8 +5,9 @@ the transaction may have committed. Store time is the server's clock, sampled no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Generic, Self, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Generic, Self, TypeVar
 
 import apsw
 
@@ -59,18 +60,18 @@ class RemoteDriver:
     async def warm_up(self, calls: Sequence[StatementCall]) -> None:
         return
 
-    async def write(
+    def write(
         self,
         make: Callable[[], Script[T]],
         *,
         small: bool = False,
         mark: Callable[[], int] | None = None,
         wait_seconds: float = ROW_WAIT_SECONDS,
-    ) -> T:
+    ) -> Coroutine[Any, Any, T]:
         def serve() -> T:
             return self._database.run(make, self._node, self._true_now())
 
-        return await (self._run(serve) if mark is None else self._run_marked(serve))
+        return self._run(serve) if mark is None else self._run_marked(serve)
 
     async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
         try:
@@ -78,14 +79,14 @@ class RemoteDriver:
         except apsw.ConstraintError as error:
             raise RowExists from error
 
-    async def call(self, call: StatementCall, *, small: bool = False) -> Rows:
-        return await self.write_one(lambda: one(call))
+    def call(self, call: StatementCall, *, small: bool = False) -> Coroutine[Any, Any, Rows]:
+        return self.write_one(lambda: one(call))
 
-    async def read(self, make: Callable[[], Script[T]]) -> T:
-        return await self._run(lambda: self._database.read(make))
+    def read(self, make: Callable[[], Script[T]]) -> Coroutine[Any, Any, T]:
+        return self._run(partial(self._database.read, make))
 
-    async def snapshot(self, make: Callable[[], Script[T]]) -> T:
-        return await self.read(make)
+    def snapshot(self, make: Callable[[], Script[T]]) -> Coroutine[Any, Any, T]:
+        return self.read(make)
 
     async def run_in_tx(
         self,

@@ -7,7 +7,6 @@ A call is two messages, so the answer can be lost after the work is done.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -50,8 +49,6 @@ class Net:
         self._trace = trace
         self.conditions = NetConditions()
         self.disturbances = Disturbances()
-        self._no_node = contextvars.Context()
-        """The context of a message in transit, which belongs to no node."""
         self._on_server_gone: Callable[[], None] = lambda: None
         self._cut: set[tuple[str, str]] = set()
         self._clogged: dict[tuple[str, str], float] = {}
@@ -111,25 +108,16 @@ class Net:
     def send(self, source: str, target: str, what: str, deliver: Callable[[], None]) -> bool:
         """Calls `deliver` at the target: late, twice or not at all, as the faults decide. Returns whether the
         message is on its way."""
-        if (fate := self._fate(source, target)) is not None:
+        is_harmless = not self._cut and not self._half_open and self.conditions.loss <= 0.0
+        if not is_harmless and (fate := self._fate(source, target)) is not None:
             self._trace.message(fate, source, target, what)
             self.disturbances.harmed(source, target, what, self._loop.time())
             return False
-        copies = 1
-        if self._double.chance(self.conditions.double):
+        conditions = self.conditions
+        if conditions.double > 0.0 and self._double.chance(conditions.double):
             self._trace.message("doubled", source, target, what)
-            copies = 2
-        for _ in range(copies):
-            self._loop.call_later(
-                self._delay(source, target, what),
-                self._arrive,
-                source,
-                target,
-                what,
-                self._alive.get(target),
-                deliver,
-                context=self._no_node,
-            )
+            self._post(source, target, what, deliver)
+        self._post(source, target, what, deliver)
         return True
 
     def _fate(self, source: str, target: str) -> str | None:
@@ -140,8 +128,16 @@ class Net:
             return "half-open"
         return "lost" if self._loss.chance(self.conditions.loss) else None
 
-    def _delay(self, source: str, target: str, what: str) -> float:
-        delay, now = self._draw.wait(self.conditions.latency_seconds), self._loop.time()
+    def _post(self, source: str, target: str, what: str, deliver: Callable[[], None]) -> None:
+        delay = self._draw.wait(self.conditions.latency_seconds)
+        if self._clogged or self.conditions.slow > 0.0:
+            delay = self._delay(source, target, what, delay)
+        incarnation = self._alive.get(target)
+        self._loop.post(delay, self._arrive, source, target, what, incarnation, deliver)
+
+    def _delay(self, source: str, target: str, what: str, delay: float) -> float:
+        """The delay of a message that faults may make longer."""
+        now = self._loop.at
         is_late = self._slow.chance(self.conditions.slow)
         if is_late:
             self._trace.sometimes("late", "message")

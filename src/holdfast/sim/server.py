@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
@@ -29,12 +30,16 @@ PRUNED: Final = "pruned"
 """The status in the history of a task whose row was deleted."""
 COLUMNS: Final = """id, type, queue, was, status, fence, version, before_fence, before_version,
     attempts, node, limits, waiting_on, started_at, due_at, deaths, gate"""
+TASK: Final = "task"
+CASCADE: Final = "cascade"
+FOLLOWED: Final = frozenset({TASK, CASCADE})
 WATCH: Final = f"""
 CREATE TEMP TABLE sim_change (seq INTEGER PRIMARY KEY, {COLUMNS});
 CREATE TEMP TRIGGER sim_insert AFTER INSERT ON main.holdfast_task BEGIN
     INSERT INTO sim_change ({COLUMNS})
     VALUES (new.id, new.type, new.queue, NULL, new.status, new.fence, new.version, 0, 0, new.attempts,
         new.node, new.limits, new.waiting_on, new.started_at, new.due_at, new.deaths, new.gate);
+    SELECT sim_touch('{TASK}');
 END;
 CREATE TEMP TRIGGER sim_update AFTER UPDATE ON main.holdfast_task
 WHEN old.version <> new.version OR old.status <> new.status OR old.fence <> new.fence
@@ -43,12 +48,23 @@ WHEN old.version <> new.version OR old.status <> new.status OR old.fence <> new.
     VALUES (new.id, new.type, new.queue, old.status, new.status, new.fence, new.version, old.fence,
         old.version, new.attempts, new.node, new.limits, new.waiting_on, new.started_at, new.due_at,
         new.deaths, new.gate);
+    SELECT sim_touch('{TASK}');
 END;
 CREATE TEMP TRIGGER sim_delete AFTER DELETE ON main.holdfast_task BEGIN
     INSERT INTO sim_change ({COLUMNS})
     VALUES (old.id, old.type, old.queue, old.status, '{PRUNED}', old.fence, old.version + 1, old.fence,
         old.version, old.attempts, old.node, old.limits, old.waiting_on, old.started_at, old.due_at,
         old.deaths, old.gate);
+    SELECT sim_touch('{TASK}');
+END;
+CREATE TEMP TRIGGER sim_cascade_insert AFTER INSERT ON main.holdfast_cascade BEGIN
+    SELECT sim_touch('{CASCADE}');
+END;
+CREATE TEMP TRIGGER sim_cascade_update AFTER UPDATE ON main.holdfast_cascade BEGIN
+    SELECT sim_touch('{CASCADE}');
+END;
+CREATE TEMP TRIGGER sim_cascade_delete AFTER DELETE ON main.holdfast_cascade BEGIN
+    SELECT sim_touch('{CASCADE}');
 END;
 """
 RUN: Final = frozenset({"running", "stuck"})
@@ -105,6 +121,10 @@ class Database:
         self.transactions = 0
         self.lost: list[str] = []
         """Acknowledged commits that are missing after a power loss."""
+        self._touched = set(FOLLOWED)
+        """What may have changed since it was last read. Most transactions change neither."""
+        self._cascades = NONE
+        """Parents with an unfinished cascade, when they were last read."""
         self._state: dict[str, Change] = {}
         self._maybe: dict[str, list[Change]] = {}
         """Changes of transactions with an unknown outcome, by task."""
@@ -117,7 +137,16 @@ class Database:
 
     async def open(self) -> None:
         await self.driver.open()
+        self._watch()
+
+    def _watch(self) -> None:
+        """Follows what the transactions of a newly opened connection change."""
+        self._connection.create_scalar_function("sim_touch", self._touch, 1)
         self._connection.execute(WATCH)
+        self._touched |= FOLLOWED
+
+    def _touch(self, *names: object) -> None:
+        self._touched.update(map(str, names))
 
     @property
     def _connection(self) -> apsw.Connection:
@@ -163,16 +192,18 @@ class Database:
             self.disk.has_committed = False
         caller = NODE.set(by)  # A script is code of its caller.
         try:
-            self.driver._write_inline(
-                lambda writer: connection.run(writer, self._recorded(make, by, at, answers))
-            )
+            self.driver._write_inline(partial(self._recorded, make, by, at, answers))
         except StoreUnavailable:
+            self._touched |= FOLLOWED
             if self.disk is not None and self.disk.is_dead:
                 self._outcome_unknown()
                 raise ServerGone from None
             if self.disk is None or not self.disk.has_committed:
                 self._outcome_unknown()
                 raise
+        except BaseException:
+            self._touched |= FOLLOWED
+            raise
         finally:
             NODE.reset(caller)
         self._committed(self._pending, self._pending_left)
@@ -188,16 +219,26 @@ class Database:
             raise connection.translated(error, "SQLite refused to read") from error
 
     def _recorded(
-        self, make: Callable[[], Script[T]], by: str, at: float, answers: list[T]
-    ) -> Script[None]:
-        before = self._connection.total_changes()
-        answers.append((yield from make()))
-        if self._connection.total_changes() == before:
+        self,
+        make: Callable[[], Script[T]],
+        by: str,
+        at: float,
+        answers: list[T],
+        writer: apsw.Connection,
+    ) -> None:
+        before = writer.total_changes()
+        answers.append(connection.run(writer, make()))
+        if writer.total_changes() == before:
             return
-        rows: list[Any] = sorted(self._connection.execute(TAKE).fetchall(), key=lambda r: r[-1])
-        changes = [Change(self.transactions, at, by, *row[:-1]) for row in rows]
-        self._pending = list(_folded(changes))
-        self._pending_left = Left(self.transactions, at, by, self.cascades())
+        if TASK in self._touched:
+            self._touched.discard(TASK)
+            rows: list[Any] = sorted(writer.execute(TAKE).fetchall(), key=lambda r: r[-1])
+            changes = [Change(self.transactions, at, by, *row[:-1]) for row in rows]
+            self._pending = list(_folded(changes))
+        if CASCADE in self._touched:
+            self._touched.discard(CASCADE)
+            self._cascades = self.cascades()
+        self._pending_left = Left(self.transactions, at, by, self._cascades)
 
     def _committed(self, changes: list[Change], left: Left | None) -> None:
         if left is not None and left.parents != (self.left[-1].parents if self.left else NONE):
@@ -226,7 +267,7 @@ class Database:
         self.driver._writer = None
         self.disk.revive(contents)
         self._start(self.disk)
-        self._connection.execute(WATCH)
+        self._watch()
         self._compare()
 
     def _start(self, disk: Disk) -> None:

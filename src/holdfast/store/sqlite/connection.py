@@ -27,6 +27,9 @@ T = TypeVar("T")
 PACKAGE: Final = "holdfast.store.sqlite"
 BUSY_MILLISECONDS: Final = 10_000
 WAL_ATTEMPTS: Final = 100
+STATEMENTS_KEPT: Final = 200
+STATEMENTS_KEPT_INLINE: Final = 1_000
+"""In virtual time the calls of a whole cluster share one connection."""
 _encode: Final = msgspec.json.Encoder(enc_hook=codec.plain).encode
 _tasks: Final = msgspec.json.Decoder(list[Task])
 _rows: Final = msgspec.json.Decoder(list[list[Any]])
@@ -79,12 +82,15 @@ def bind(statement: SqliteStatement, call: StatementCall) -> dict[str, Any]:
     return params
 
 
-def connect(path: str, *, shared: bool = False) -> apsw.Connection:
-    """Opens a connection with the settings of Holdfast."""
+def connect(
+    path: str, *, shared: bool = False, statements_kept: int = STATEMENTS_KEPT
+) -> apsw.Connection:
+    """Opens a connection with the settings of Holdfast. `statements_kept`: the number of calls after which a
+    statement that was not among them is prepared again."""
     _create(path)
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
     try:
-        connection = apsw.Connection(path, flags=flags, statementcachesize=200)
+        connection = apsw.Connection(path, flags=flags, statementcachesize=statements_kept)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         # Plans must not depend on bound values: otherwise each new LIMIT replans its statement.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)

@@ -252,7 +252,8 @@ class SqliteDriver:
             )
         if not self._create:
             sqlite.check_present(self.path)
-        writer = sqlite.connect(self.path)
+        kept = sqlite.STATEMENTS_KEPT_INLINE if self._inline else sqlite.STATEMENTS_KEPT
+        writer = sqlite.connect(self.path, statements_kept=kept)
         try:
             if self.path == ":memory:":
                 in_memory.create(writer)
