@@ -15,7 +15,7 @@ from types import BuiltinFunctionType
 from holdfast.core.task import Failure
 from holdfast.queue.dead_letters import DeadGroup
 from holdfast.queue.stats import Stats
-from tests import pages
+from tests import members, pages
 from tests.public import PUBLIC
 
 RETURNED = (Stats, DeadGroup, Failure)
@@ -92,9 +92,9 @@ def described(value: Callable[..., object], heading: str) -> list[str]:
         lines += ["| field | type | meaning |", "|---|---|---|", *fields]
     elif "__init__" in vars(value):
         lines += ["```", signed(value), "```"]
-    for name in pages.public_names(value) if value.__name__ not in TWINS else ():
+    for name in members.public_names(value) if value.__name__ not in TWINS else ():
         if name not in annotated(value) and not is_builtin(value, name):
-            found = [ADDRESS.sub(r"\1", line) for line in pages.member(value, name)]
+            found = [ADDRESS.sub(r"\1", line) for line in members.member(value, name)]
             lines += ["", f"{heading} `{name}`", "", *found] if found else []
     return lines
 
@@ -107,8 +107,8 @@ def is_builtin(cls: type, name: str) -> bool:
 
 
 def signed(value: Callable[..., object]) -> str:
-    shown = pages.signature_of(value).replace("holdfast.", "")
-    kind = "async " if pages.is_async(value) else ""
+    shown = members.signature_of(value).replace("holdfast.", "")
+    kind = "async " if members.is_async(value) else ""
     return ADDRESS.sub(r"\1", f"{kind}{value.__name__}{shown}").replace(" -> None", "")
 
 
@@ -132,7 +132,7 @@ def fields_of(cls: type) -> list[str]:
         or tuple(getattr(cls, "_fields", ()))
         or tuple(getattr(cls, "__dataclass_fields__", ()))
     )
-    kinds, meanings = annotated(cls), pages.field_docs(cls)
+    kinds, meanings = annotated(cls), members.field_docs(cls)
     return [
         f"| `{name}` | `{escaped(kinds.get(name, ''))}` | {meanings.get(name, '')} |"
         for name in names

@@ -5,12 +5,9 @@ python -m tests.pages        # writes them
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import re
-from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import get_type_hints
 
@@ -41,6 +38,7 @@ from holdfast.metrics import Family
 from holdfast.queue.blocking import BlockingQueue
 from holdfast.queue.define import TypeOptions
 from tests import error_tree
+from tests.members import field_docs, member, public_names, signature_of, type_text
 from tests.public import FACES, INTERNAL, OTHERS, PUBLIC
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -210,22 +208,6 @@ def names_of(module: str) -> str:
     return ", ".join(f"`{name}`" for name in PUBLIC[module])
 
 
-INNER = {
-    "do_step",
-    "step_ask",
-    "request_cancel",
-    "before_fork",
-    "after_fork_in_parent",
-    "start_over",
-    "declared",
-    "inserted",
-    "take",
-    "source",
-    "blocking_calls",
-}
-"""Called by the engine and at a fork only."""
-
-
 def queue_page() -> str:
     lines = [
         "# The queue in Python",
@@ -236,7 +218,7 @@ def queue_page() -> str:
     ]
     for title, cls in PRODUCT.items():
         lines += ["", f"## `{title}`", "", inspect.cleandoc(cls.__doc__ or "")]
-        for name in public_names(cls):
+        for name in public_names(cls, own_first=True):
             lines += ["", f"### `{name}`", "", *member(cls, name)]
     lines += ["", "## Options of a task type", ""]
     lines += ["`@queue.task(...)` and `queue.register_handler(...)` take:", ""]
@@ -244,8 +226,7 @@ def queue_page() -> str:
     lines += ["| option | type | default | meaning |", "|---|---|---|---|"]
     meanings = field_docs(TypeOptions)
     for name, kind in get_type_hints(TypeOptions).items():
-        shown = kind.__name__ if isinstance(kind, type) else str(kind)
-        shown = shown.replace("holdfast.core.task.", "").replace("|", "\\|")
+        shown = type_text(kind).replace("|", "\\|")
         default, meaning = meanings[name].split(": ", maxsplit=1)
         lines.append(f"| `{name}` | `{shown}` | {default} | {meaning} |")
     return "\n".join([*lines, ""])
@@ -296,74 +277,6 @@ def client_page() -> str:
     return "\n".join([*lines, ""])
 
 
-def field_docs(cls: type) -> dict[str, str]:
-    """The string below each field of a class."""
-    body = ast.parse(inspect.getsource(cls)).body[0]
-    assert isinstance(body, ast.ClassDef)
-    docs: dict[str, str] = {}
-    for field, text in pairwise(body.body):
-        match field, text:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
-                value=ast.Constant(value=str(doc))
-            ):
-                docs[name] = " ".join(doc.split())
-    return docs
-
-
-def public_names(cls: type) -> list[str]:
-    """The public names of a class and its bases in Holdfast, in the order of their definition."""
-    names: dict[str, None] = {}
-    for base in reversed(cls.__mro__):
-        if base.__module__.startswith("holdfast."):
-            names.update(dict.fromkeys(n for n in vars(base) if not n.startswith("_")))
-    return [name for name in names if name not in INNER]
-
-
-def member(cls: type, name: str) -> list[str]:
-    attribute = inspect.getattr_static(cls, name)
-    if isinstance(attribute, classmethod):
-        attribute = attribute.__func__
-    text = inspect.cleandoc(getattr(cls, name).__doc__ or "")
-    if callable(attribute):
-        shown = signature_of(attribute).replace("(self, ", "(").replace("(self)", "()")
-        shown = shown.replace("(cls, ", "(")
-        shown = shown.replace("holdfast.", "")
-        kind = "async " if is_async(attribute) else ""
-        return ["```", f"{kind}{name}{shown}", "```", "", text]
-    return [text] if isinstance(attribute, property) else []
-
-
-class Bare(str):
-    """An annotation, shown without quotes."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-def signature_of(function: Callable[..., object]) -> str:
-    """The signature as in the source: annotations without quotes, string defaults with quotes."""
-    signature = inspect.signature(function)
-    bare_parameters = [
-        p.replace(annotation=bare(p.annotation)) for p in signature.parameters.values()
-    ]
-    shown = str(
-        signature.replace(
-            parameters=bare_parameters, return_annotation=bare(signature.return_annotation)
-        )
-    )
-    return re.sub(r"<(\w+\.\w+): [^>]*>", r"\1", shown)
-
-
-def bare(annotation: object) -> object:
-    return Bare(annotation) if isinstance(annotation, str) else annotation
-
-
-def is_async(function: object) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
-
-
 def with_rights(text: str) -> str:
     """The page of the server with the table of roles."""
     lines = [
@@ -383,7 +296,7 @@ if __name__ == "__main__":
     (REFERENCE / "errors.md").write_text(errors_page(), "utf-8")
     (REFERENCE / "metrics.md").write_text(metrics_page(), "utf-8")
     (REFERENCE / "public.md").write_text(public_page(), "utf-8")
-    from tests import module_pages  # it takes its helpers from here
+    from tests import module_pages  # It imports this module.
 
     for name, text in module_pages.written().items():
         (REFERENCE / name).write_text(text, "utf-8")

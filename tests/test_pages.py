@@ -13,6 +13,7 @@ import pytest
 import holdfast
 from holdfast.core.exchange.conflict import ROWS
 from tests import module_pages, sync_tables
+from tests.members import doc_of, is_attribute, public_names
 from tests.pages import (
     CLIENT,
     PRODUCT,
@@ -21,7 +22,6 @@ from tests.pages import (
     errors_page,
     metrics_page,
     page,
-    public_names,
     public_page,
     queue_page,
     states_page,
@@ -93,12 +93,16 @@ def test_the_signatures_of_the_page_are_python(name: str) -> None:
     assert re.findall(r"ForwardRef|<\w+\.| at 0x", text) == []
 
 
+def is_shown(attribute: object) -> bool:
+    return callable(attribute) or is_attribute(attribute)
+
+
 def test_everything_public_of_the_queue_has_a_docstring() -> None:
     missing = [
         f"{title}.{name}"
         for title, cls in {**PRODUCT, **CLIENT}.items()
-        for name in public_names(cls)
-        if callable(inspect.getattr_static(cls, name)) and not getattr(cls, name).__doc__
+        for name in public_names(cls, own_first=True)
+        if is_shown(inspect.getattr_static(cls, name)) and not doc_of(cls, name)
     ]
     assert missing == []
 

@@ -63,12 +63,14 @@ class Agent:
         jitter: Callable[[], float],
         settings: AgentSettings | None = None,
         facts: Mapping[str, object] | None = None,
+        session: str = "",
     ) -> None:
-        """`jitter`: random numbers in [0, 1)."""
+        """`jitter`: random numbers in [0, 1). `session`: names this process."""
         self._transport, self._journal, self._executor = transport, journal, executor
         self._clock, self._jitter = clock, jitter
         self._settings = settings or AgentSettings()
         self._facts = dict(facts or {})
+        self._session = session
         self.runs = Runs(journal, executor, clock, self._settings, self._facts)
         self.incarnation: int | None = None
         self.is_stopping = False
@@ -173,14 +175,19 @@ class Agent:
             self._empty = 0
 
     async def _start(self) -> None:
-        started = await self._transport.start(
-            AgentStart(
-                boot_id=self._executor.boot_id or "unknown",
-                journal_id=self._journal.journal_id,
-                version=self._settings.version,
-                facts=self._facts,
-            )
+        session = self._session if self._fenced_at else ""
+        request = AgentStart(
+            boot_id=self._executor.boot_id or "unknown",
+            journal_id=self._journal.journal_id,
+            version=self._settings.version,
+            facts=self._facts,
+            session=session,
         )
+        try:
+            started = await self._transport.start(request)
+        except InvalidInput:
+            self._session = ""  # An older gateway does not know it.
+            raise
         self.incarnation, self._seq = started.incarnation, 0
         self._heartbeat_seconds = started.heartbeat_seconds
         if self.runs.is_new:

@@ -100,6 +100,7 @@ class Program:
                 jitter=self._ids.random_unit,
                 settings=options.settings,
                 facts=facts,
+                session=self._ids.secret()[:16],
             )
             ready(f"agent of host {identity.host} ({identity.host_id}), state in {options.state}")
             if self._is_stopped.is_set():

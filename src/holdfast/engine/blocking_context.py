@@ -36,6 +36,7 @@ class BlockingContext(PlainContext):
 
     @property
     def task(self) -> Task:
+        """See `Context.task`."""
         return self._context.task
 
     @property
@@ -45,18 +46,22 @@ class BlockingContext(PlainContext):
 
     @property
     def attempt(self) -> int:
+        """See `Context.attempt`."""
         return self._context.attempt
 
     @property
     def fence(self) -> int:
+        """See `Context.fence`."""
         return self._context.fence
 
     @property
     def saved(self) -> codec.Json:
+        """See `Context.saved`."""
         return self._context.saved
 
     @property
     def cancel_requested(self) -> bool:
+        """See `Context.cancel_requested`."""
         return self._context.cancel_requested
 
     def progress(

@@ -106,7 +106,7 @@ class Suspended(BaseException):
 
 
 class Context:
-    """For handlers that run in the event loop."""
+    """What a handler in the event loop knows about its run, and may do in it."""
 
     __slots__ = (
         "_cancelled",
@@ -123,6 +123,7 @@ class Context:
 
     def __init__(self, task: Task, services: Services, state: WorkerState | None = None) -> None:
         self.task = task
+        """The task as it was claimed for this attempt."""
         self.state = WorkerState() if state is None else state
         """What the start hooks of the worker gave, by class: `ctx.state[Database]`."""
         self._services = services
@@ -139,6 +140,7 @@ class Context:
 
     @property
     def attempt(self) -> int:
+        """The number of this attempt, from 1. A snoozed or lost run is not counted."""
         return self.task.attempts
 
     @property

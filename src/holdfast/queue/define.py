@@ -58,7 +58,7 @@ class TypeOptions(TypedDict, total=False):
     max_deaths: int | None
     """setting `max_deaths` (3): runs that end with their worker before the task becomes a dead letter."""
     progress_timeout: Seconds | None
-    """None: how long a run may go without progress before the task is stuck."""
+    """setting `progress_timeout` (none): how long a run may go without progress before the task is stuck."""
     rate: str | None
     """none: starts of the type in all processes, `count/window`: `5/s`, `100/m`, `10/30s`."""
     concurrency: int | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.errors import Forbidden, NodeFenced, Unauthenticated
 from holdfast.core.fleet.agents.wire import AgentStart
@@ -103,11 +104,39 @@ async def test_two_boots_that_take_turns_are_quarantined(bench: Bench, store: St
     for boot in boots[:3]:
         later(bench, 1.0)
         await agents.start(enrolled.host_id, boot, BY)
-    with pytest.raises(NodeFenced, match="two hosts"):
+    with pytest.raises(NodeFenced, match="two processes"):
         await agents.start(enrolled.host_id, boots[3], BY)
     assert (await Nodes(store).get(enrolled.host_id)).state == NodeState.QUARANTINED
     [answer] = await agents.sync([TestAgent(agents, enrolled).message()])
     assert isinstance(answer, NodeFenced)
+
+
+async def test_two_processes_of_one_boot_that_fence_each_other_are_quarantined(
+    bench: Bench, store: Store
+) -> None:
+    """Containers share the boot of their machine. A process names itself once it was fenced."""
+    agents = make_agents(store)
+    enrolled = await enrol(agents, store, "web-1")
+    start = AgentStart(boot_id="b0", journal_id="j0")
+    sessions = ["", "", *("s1", "s2") * 2]
+    for session in sessions:
+        later(bench, 1.0)
+        await agents.start(enrolled.host_id, replace(start, session=session), BY)
+    with pytest.raises(NodeFenced, match="two processes"):
+        await agents.start(enrolled.host_id, replace(start, session="s1"), BY)
+    assert (await Nodes(store).get(enrolled.host_id)).state == NodeState.QUARANTINED
+
+
+async def test_an_agent_that_restarts_often_is_not_quarantined(bench: Bench, store: Store) -> None:
+    """Each process may be fenced once by a late copy of a start, and then names itself."""
+    agents = make_agents(store)
+    enrolled = await enrol(agents, store, "web-1")
+    start = AgentStart(boot_id="b0", journal_id="j0")
+    for n in range(20):
+        for session in ("", f"s{n}", f"s{n}"):
+            later(bench, 0.5)
+            await agents.start(enrolled.host_id, replace(start, session=session), BY)
+    assert (await Nodes(store).get(enrolled.host_id)).state == NodeState.LIVE
 
 
 async def test_a_new_journal_is_marked_by_the_newest_token(store: Store) -> None:

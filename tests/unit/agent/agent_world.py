@@ -67,6 +67,7 @@ class Server:
         self.blocks: list[AgentBlock] = []
         self.changed = asyncio.Event()
         self.messages: list[AgentSync] = []
+        self.starts: list[AgentStart] = []
         self.holds = True
         self.accept_within_seconds = 10.0
         self.judged: Callable[[], object] = lambda: None
@@ -94,6 +95,7 @@ class Server:
         self.blocks = list(blocks)
 
     async def start(self, start: AgentStart) -> AgentStarted:
+        self.starts.append(start)
         self.incarnation += 1
         self.seq = 0
         if start.journal_id != self.journal_id:
@@ -385,6 +387,7 @@ def agent_of(
         jitter=network.draw.unit,
         settings=AgentSettings(**settings),  # type: ignore[arg-type]
         facts={"os": "test"},
+        session="p1",
     )
 
 

@@ -4,6 +4,7 @@ from base64 import b64decode
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.agent.agent import Agent
@@ -12,8 +13,8 @@ from holdfast.agent.memory import MemoryJournal
 from holdfast.agent.ports import ExitRecord, StreamEnd, Work
 from holdfast.core.errors import NodeFenced
 from holdfast.core.fleet.agents.journal import Record, StartedRecord
-from holdfast.core.fleet.agents.wire import AgentBlock, AgentSync
-from holdfast.errors import DiskFull
+from holdfast.core.fleet.agents.wire import AgentBlock, AgentStart, AgentStarted, AgentSync
+from holdfast.errors import DiskFull, InvalidInput
 from holdfast.sim.clock import NodeClock
 from holdfast.sim.draw import Draw
 from holdfast.sim.loop import NODE, SimLoop
@@ -605,6 +606,36 @@ async def test_a_cloned_identity_ends_the_agent(world: World) -> None:
         world.server.incarnation += 1
     await world.clock.sleep(60.0)
     assert isinstance(world.task.exception(), NodeFenced)
+
+
+@in_world
+async def test_a_fenced_agent_names_its_process(world: World) -> None:
+    """Its first start says nothing that an older gateway does not know."""
+    world.begin()
+    for _ in range(2):
+        await world.clock.sleep(30.0)
+        world.server.incarnation += 1
+    await world.clock.sleep(60.0)
+    assert [start.session for start in world.server.starts] == ["", "p1", "p1"]
+    assert b"session" not in msgspec.json.encode(world.server.starts[0])
+
+
+@in_world
+async def test_a_fenced_agent_goes_on_at_a_gateway_that_takes_no_name(world: World) -> None:
+    begin = world.server.start
+
+    async def older(start: AgentStart) -> AgentStarted:
+        if start.session:
+            raise InvalidInput("Object contains unknown field `session`")
+        return await begin(start)
+
+    world.server.start = older  # type: ignore[method-assign]
+    world.begin()
+    await world.clock.sleep(30.0)
+    world.server.incarnation += 1
+    task = world.server.submit("e1")
+    await world.until(lambda: world.server.is_done)
+    assert [result.state for result in task.results] == ["exited"]
 
 
 @in_world

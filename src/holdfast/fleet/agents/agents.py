@@ -154,6 +154,8 @@ class Agents:
     async def start(self, host_id: str, request: AgentStart, by: By) -> AgentStarted:
         """Starts a new incarnation of an agent. NodeFenced if it is quarantined or revoked."""
         _check_start(request.boot_id, request.journal_id, request.version)
+        if request.session:
+            check_name("session", request.session)
         script = partial(
             scripts.start,
             host_id=host_id,
@@ -269,7 +271,8 @@ def _incarnation(host: str, registered: RegistrationOutcome) -> int:
             return identity.incarnation
         case node_identity.Cloned():
             raise NodeFenced(
-                f"two boots of host '{host}' take turns, so two hosts use its identity: it is quarantined"
+                f"two processes use the identity of host '{host}' in turn, as two hosts or containers of one "
+                "image do: it is quarantined"
             )
         case node_identity.ShutOut(state=state):
             raise NodeFenced(

@@ -125,8 +125,9 @@ def start(
     slots = yield from read_slots([host.id], lock=False)
     if host.state is HostState.GONE and (host.id not in slots or slots[host.id].claim_id is None):
         raise NotFound(f"host '{host.name}' was removed: add it again, then enrol it")
-    has_agent = bool((yield call(own("get_agent"), id=host.id)))
-    if host.driver is HostDriver.AGENT and not has_agent:
+    rows = yield call(own("get_agent"), id=host.id)
+    before = AGENTS.read(rows[0]) if rows else None
+    if host.driver is HostDriver.AGENT and before is None:
         raise NotFound(f"host '{host.name}' has no agent: enrol it")
     if facts_json is not None:
         yield from host_scripts.write_facts([(host.id, facts_json)])
@@ -135,7 +136,7 @@ def start(
         project=host.project,
         kind=NodeKind.AGENT.value,
         labels={"host": host.name},
-        boot_id=request.boot_id,
+        boot_id=_named(before, request),
         heartbeat_seconds=heartbeat_seconds * LOST_HEARTBEATS,
         outlives=True,
     )
@@ -189,6 +190,14 @@ class _AgentRow(Beside):
         agent = _started(before, self._host, self._request, fence, now)
         agent = replace(agent, incarnation=incarnation, seq=0, is_closed=False, seen_at=now)
         yield call_rows(own("put_agent"), [AGENTS.row(agent)])
+
+
+def _named(before: Agent | None, request: AgentStart) -> str | None:
+    """What tells a start from those of other processes. None: another start in the same boot, of a process
+    that no other one has fenced."""
+    if request.session:
+        return request.session
+    return None if before is not None and before.boot_id == request.boot_id else request.boot_id
 
 
 def _started(

@@ -51,13 +51,18 @@ class AgentEnrolled(msgspec.Struct, frozen=True, kw_only=True):
     server_epoch: str
 
 
-class AgentStart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AgentStart(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """A start of an agent that has a credential. Each start is a new incarnation, also a repeated one."""
 
     boot_id: str
     journal_id: str
     version: str = ""
     facts: dict[str, codec.Json] = {}
+    session: str = ""
+    """Names the process, once another incarnation has fenced it. Two processes of one boot that fence each
+    other return with their names, and one that restarts does not."""
 
 
 class AgentStarted(msgspec.Struct, frozen=True, kw_only=True):
