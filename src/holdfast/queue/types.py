@@ -80,18 +80,6 @@ class KnownTypes:
         queue, priority, timeout = options.queue, options.priority, options.timeout
         max_attempts = options.max_attempts
         whole = resolved(config, self._settings.current.defaults)
-        left = {"queue": queue, "priority": priority, "max_attempts": max_attempts}
-        defaulted = {name for name, value in left.items() if value is None}
-        if timeout is UNSET:
-            defaulted.add("timeout")
-        if options.progress_timeout is UNSET:
-            defaulted.add("progress_timeout_seconds")
-        if options.unique is UNSET:
-            defaulted.add("unique")
-        else:
-            check_chosen(
-                check_unique(options.unique), type, self._names(config, type), InvalidInput
-            )
         return EnqueueRequest(
             type=type,
             payload=payload,
@@ -109,7 +97,7 @@ class KnownTypes:
             key=options.key,
             project=self._settings.current.project if options.project is None else options.project,
             progress_timeout_seconds=self._progress_timeout(config, options.progress_timeout),
-            unique=config.unique if options.unique is UNSET else check_unique(options.unique),
+            unique=self._window(config, type, options.unique),
             options=TaskOptions(
                 timeout_seconds=config.timeout_seconds if timeout is UNSET else timeout_in(timeout),
                 retry_base_seconds=whole.retry_base_seconds or 0.0,
@@ -118,8 +106,18 @@ class KnownTypes:
             ),
             rules=_rules(config, type, options.key),
             fair=config.fair,
-            defaulted=frozenset(defaulted),
+            defaulted=_defaulted(options),
         )
+
+    def _window(
+        self, config: TypeConfig, type_name: str, given: Unique | UnsetType | None
+    ) -> Unique | None:
+        """The unique window: of the caller, or of the type."""
+        if given is UNSET:
+            return config.unique
+        unique = check_unique(given)
+        check_chosen(unique, type_name, self._names(config, type_name), InvalidInput)
+        return unique
 
     def _names(self, config: TypeConfig, type_name: str) -> Collection[str] | None:
         """The names of the arguments of a type. None: any, or not known."""
@@ -204,6 +202,19 @@ class KnownTypes:
         known = {row.name: TYPE.decode(row.config_json) for row in types}
         self._elsewhere = {EXTERNAL: OF_NODES, **known}
         self._read_at = store.now()
+
+
+def _defaulted(options: EnqueueOptions) -> frozenset[str]:
+    """The fields of the request that the caller left to the type."""
+    left = {
+        "queue": options.queue is None,
+        "priority": options.priority is None,
+        "max_attempts": options.max_attempts is None,
+        "timeout": options.timeout is UNSET,
+        "progress_timeout_seconds": options.progress_timeout is UNSET,
+        "unique": options.unique is UNSET,
+    }
+    return frozenset(name for name, is_left in left.items() if is_left)
 
 
 def _edges(depends_on: DependsOn) -> tuple[Edge, ...]:
