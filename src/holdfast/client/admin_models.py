@@ -57,6 +57,8 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
     action: str = ""
     q: str | None = None
+    cause: str = ""
+    """The error that the tasks had, if the query named its fingerprint."""
     state: str = ""
     total: int = 0
     done: int = 0
@@ -217,6 +219,11 @@ class ConflictView(ConflictRow, frozen=True, kw_only=True):
 
     server: Json = None
     client: Json = None
+    base: Json = None
+    """What both sides began with, as far as the events of the task have it."""
+    server_written_at: str | None = None
+    """When the content of the server was written. The node's arrived at `created_at`."""
+    server_written_by: str | None = None
 
 
 class ProjectView(msgspec.Struct, frozen=True, kw_only=True):

@@ -75,6 +75,8 @@ class BulkSpec(msgspec.Struct, frozen=True, kw_only=True):
     projects: tuple[str, ...] | None = None
     """The projects of who made the run. None: all."""
     request_id: str = ""
+    cause: str = ""
+    """What the tasks died of, if the query chose them by a fingerprint."""
 
     def __post_init__(self) -> None:
         if self.rate_per_second is not None:

@@ -4,6 +4,7 @@ checkpoints. Everything else is in `queue.views`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +13,8 @@ from holdfast.client import admin_models as models
 from holdfast.client.models import CheckpointView
 from holdfast.core import codec
 from holdfast.core.audit import AuditRow
+from holdfast.core.event import Event
+from holdfast.core.exchange.origin import origin
 from holdfast.core.wire import time_text
 from holdfast.queue import views
 from holdfast.queue.nodes import Node
@@ -79,10 +82,22 @@ def conflict_row(of: Conflict | OpenConflict) -> View:
     return shown(models.ConflictRow(**_conflict(of)))
 
 
-def conflict(of: Conflict) -> View:
-    """A conflict with both sides."""
-    sides = {"server": codec.loads(of.server_json), "client": codec.loads(of.client_json)}
-    return shown(models.ConflictView(**_conflict(of), **sides))
+def conflict(of: Conflict, events: Sequence[Event] = ()) -> View:
+    """A conflict with both sides. `events`: those of its task, which have the base and the writer."""
+    server, client = codec.loads(of.server_json), codec.loads(of.client_json)
+    found = origin(
+        server, client, base_version=of.base_version, version=of.server_version, events=events
+    )
+    return shown(
+        models.ConflictView(
+            **_conflict(of),
+            server=server,
+            client=client,
+            base=found.base,
+            server_written_at=at(found.written_at),
+            server_written_by=found.written_by,
+        )
+    )
 
 
 def _conflict(of: Conflict | OpenConflict) -> dict[str, Any]:

@@ -277,8 +277,13 @@ async def test_a_replay_stops_when_its_tasks_are_dead_again(site: Site) -> None:
     ids = await fill(site, 20, depends_on=["parent"])
     await dead(site, ids)
     runs = site.services.bulk.runs
-    body = {"action": "replay", "ids": ids, "stop_on_fail_share": 0.2}
+    [group] = (await site.ask("GET", "/dead-letters/groups")).json()["items"]
+    q = f"status:failed fingerprint:{group['fingerprint']}"
+    body = {"action": "replay", "q": q, "stop_on_fail_share": 0.2}
     named = await begin_only(site, body)
+
+    assert (await look(site, named))["cause"] == group["error"]
+    ids = await runs.ids(named)
 
     async def step(most: int) -> Any:
         return await runs.advance(await runs.get(named), ids, most=most)

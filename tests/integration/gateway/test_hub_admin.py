@@ -57,6 +57,18 @@ async def test_a_conflict_is_listed_and_settled(site: Site) -> None:
     assert shown.headers["ETag"] == '"v1"'
     both = shown.json()
     assert (both["server"]["payload"], both["client"]["payload"]) == ({"n": 2}, {"n": 3})
+    print(
+        [
+            (e["position"], e["kind"], e["task_id"])
+            for e in (await site.ask("GET", "/events")).json()["items"]
+        ]
+    )
+    history = (await site.ask("GET", f"/tasks/{both['task_id']}/history")).json()["items"]
+    kinds = ["task.enqueued", "task.edited", "conflict.recorded"]
+    assert [event["kind"] for event in history] == kinds
+    assert both["base"] == {"payload": {"n": 1}, "metadata": {}, "labels": []}
+    assert both["server_written_by"] == "node:plugin-a"
+    assert both["server_written_at"] <= both["created_at"]
     path = f"/conflicts/{conflict_id}/settle"
     wrong = await site.ask("POST", path, {"take": "client", "expected_version": 9})
     assert problem(wrong) == (409, "version-conflict")

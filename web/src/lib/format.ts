@@ -83,9 +83,9 @@ export const initials = (name: string): string => {
   return ((words[0]?.[0] ?? "?") + (words[1]?.[0] ?? words[0]?.[1] ?? "")).toUpperCase();
 };
 /** A search in words, if it is that of one cause of dead letters. */
-export const causeOf = (q: string | null): string | null => {
+export const causeOf = ({ q, cause }: { q: string | null; cause: string }): string | null => {
   const found = /^status:failed fingerprint:([0-9a-f]+)$/.exec(q ?? "");
-  return found ? `dead letters of cause ${found[1]?.slice(0, 8)}` : q;
+  return cause ? `dead letters of “${cause}”` : found ? `dead letters of cause ${found[1]?.slice(0, 8)}` : q;
 };
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 

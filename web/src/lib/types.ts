@@ -46,9 +46,9 @@ export interface DecisionRow {
 }
 export interface Decision extends DecisionRow { checkpoint: { type: string; note: string; data: unknown; created_at: string } | null }
 export interface ConflictRow { id: string; project: string; task_id: string; client_id: string | null; kind: string; state: string; node: string; mutation_id: string; base_version: number; server_version: number; resolution: string | null; settled_by: string | null; reason: string | null; created_at: string; version: number }
-export interface Conflict extends ConflictRow { server: unknown; client: unknown }
+export interface Conflict extends ConflictRow { server: unknown; client: unknown; base: unknown; server_written_at: string | null; server_written_by: string | null }
 export interface Operation {
-  id: string; action: string; q: string | null; args: Record<string, unknown>; state: string; total: number; done: number; failed: number; failed_again: number;
+  id: string; action: string; q: string | null; cause: string; args: Record<string, unknown>; state: string; total: number; done: number; failed: number; failed_again: number;
   errors: { reason: string; count: number }[]; detail: string; rate_per_second: number | null; canary: number | null;
   stop_on_fail_share: number | null; actor: string; reason: string; created_at: string; updated_at: string; version: number;
 }

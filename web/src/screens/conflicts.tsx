@@ -53,7 +53,7 @@ function One({ id, others }: { id: string; others: ConflictRow[] }): JSX.Element
 }
 
 function Settle({ conflict, others }: { conflict: Conflict; others: ConflictRow[] }): JSX.Element {
-  const [server, client] = [fieldsOf(conflict.server), fieldsOf(conflict.client)];
+  const [server, client, base] = [fieldsOf(conflict.server), fieldsOf(conflict.client), fieldsOf(conflict.base)];
   const names = Object.keys({ ...server, ...client }).filter((name) => name in client || !name.match(/^(labels|metadata)$/));
   const differ = names.filter((name) => name in client && !same(server[name], client[name]));
   const [takes, setTakes] = useState<Record<string, Take>>(() => Object.fromEntries(differ.map((name) => [name, "server" as Take])));
@@ -99,8 +99,8 @@ function Settle({ conflict, others }: { conflict: Conflict; others: ConflictRow[
       <div class="sec"><h2><Text>{conflict.client_id ?? short(conflict.task_id)}</Text></h2><a class="m dim" href={url(`/tasks/${conflict.task_id}`)}>{short(conflict.task_id)}</a><span class="tag person">{KINDS[conflict.kind] ?? conflict.kind}</span><span class="sp" /><span class="sub sm">{isOpen ? `open ${dur(age(conflict.created_at), true)}` : `settled: ${conflict.resolution}`}{others.length ? ` · ${num(others.length)} more` : ""}</span></div>
       <form class="wrap cf" onSubmit={send}>
         <div class="min"><div class="tw" role="group" aria-label="Both sides">
-          <div>field</div><div>A, the server<br /><span class="sm dim">version {conflict.server_version}</span></div><div>B, <Text>{nodeName(conflict.node)}</Text><br /><span class="sm dim">wrote on version {conflict.base_version}</span></div>
-          {names.map((name) => differ.includes(name) ? <><div class="m">{broken(name)}</div>{radio(name, "server", server[name])}{radio(name, "client", client[name])}</> : <><div class="m">{broken(name)}</div><div class="m dim"><Text>{shown(server[name])}</Text></div><div class="m dim">{name in client ? <Text>{shown(client[name])}</Text> : "not sent"}</div></>)}
+          <div>field<br /><span class="sm dim">{conflict.base ? `at version ${conflict.base_version}` : ""}</span></div><div>A, the server<br /><span class="sm dim">version {conflict.server_version}{conflict.server_written_at ? <>, written <Time at={conflict.server_written_at} />{conflict.server_written_by ? <> by <Text>{nodeName(person(conflict.server_written_by).replace(/^node:/, ""))}</Text></> : null}</> : null}</span></div><div>B, <Text>{nodeName(conflict.node)}</Text><br /><span class="sm dim">on version {conflict.base_version}, arrived <Time at={conflict.created_at} /></span></div>
+          {names.map((name) => differ.includes(name) ? <><div class="m">{broken(name)}{conflict.base ? <><br /><span class="sm dim">was <Text>{shown(base[name])}</Text></span></> : null}</div>{radio(name, "server", server[name])}{radio(name, "client", client[name])}</> : <><div class="m">{broken(name)}</div><div class="m dim"><Text>{shown(server[name])}</Text></div><div class="m dim">{name in client ? <Text>{shown(client[name])}</Text> : "not sent"}</div></>)}
         </div><p class="sm sub gap">{differ.length === 0 ? "Both sides hold the same content now." : `${plural(differ.length, "field")} ${differ.length === 1 ? "differs" : "differ"}. Nothing is written until you settle.`}</p>
           {names.length === 0 && <div class="two"><Json value={conflict.server} /><Json value={conflict.client} /></div>}</div>
         <aside>

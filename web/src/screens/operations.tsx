@@ -44,7 +44,7 @@ function One({ run, open }: { run: Operation; open: boolean }): JSX.Element {
   return (
     <li class={open ? "on" : ""}>
       <div class="op" data-row onClick={(event) => !(event.target as HTMLElement).closest("a,button") && toggle()}><Icon is={sign} of={of} />
-        <div class="min"><p class="cut"><a class="strong" href={url(open ? "/operations" : `/operations/${run.id}`)}>{run.action.charAt(0).toUpperCase() + run.action.slice(1)}</a> <Text>{causeOf(run.q) ?? plural(run.total, "chosen task")}</Text></p><p class="sm sub cut">by {person(run.actor)}, {time(run.created_at)}{run.reason ? <> · “<Text>{run.reason}</Text>”</> : null}</p></div>
+        <div class="min"><p class="cut"><a class="strong" href={url(open ? "/operations" : `/operations/${run.id}`)}>{run.action.charAt(0).toUpperCase() + run.action.slice(1)}</a> <Text>{causeOf(run) ?? plural(run.total, "chosen task")}</Text></p><p class="sm sub cut">by {person(run.actor)}, {time(run.created_at)}{run.reason ? <> · “<Text>{run.reason}</Text>”</> : null}</p></div>
         <div class="min"><Meter parts={[[run.done, "good"], [run.failed, "bad"]]} total={run.total} label={`${touched} of ${run.total}`} /><p class={`sm ${run.state === "stopped" ? "hold" : "sub"} cut`}><Text>{note}</Text></p></div>
         <span class="n strong">{num(touched)} of {num(run.total)}</span>
         <span class="n">{run.state === "running" ? <Button right="operations.run" name="Stop" onClick={() => question("stop")}>Stop…</Button> : run.state === "stopped" && left > 0 ? <Button right="operations.run" name="Go on" onClick={() => question("resume")}>Go on…</Button> : <span class="dim sm">final</span>}</span></div>

@@ -104,14 +104,19 @@ def _content(take: str, text: str | None) -> dict[str, Any] | None:
 
 
 def _print(common: Common, item: dict[str, Any]) -> None:
+    written = moment(item["server_written_at"]) if item["server_written_at"] else ""
     lines = [
         (item["id"], item["state"]),
         ("task", f"{item['client_id']} ({item['task_id']})"),
         ("project", item["project"]),
         ("node", item["node"]),
         ("server", f"version {item['server_version']}: {dumps(item['server'])}"),
+        ("written", " by ".join(filter(None, (written, item["server_written_by"]))) or "-"),
         ("client", f"version {item['base_version']}: {dumps(item['client'])}"),
+        ("arrived", moment(item["created_at"])),
     ]
+    if item["base"] is not None:
+        lines.append(("base", dumps(item["base"])))
     if item["settled_by"]:
         lines.append(("settled", f"{item['resolution']} by {item['settled_by']}"))
     Printer(common).one(item, lines, name=item["id"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +14,7 @@ from holdfast.core.command import Instruction
 from holdfast.core.decide import decide
 from holdfast.core.rights import Operation
 from holdfast.core.search import parse
+from holdfast.core.search.tree import And, Term
 from holdfast.core.task import Task
 from holdfast.core.transition import Transition
 from holdfast.core.wire import make_cursor, parse_cursor
@@ -28,6 +30,9 @@ O: Final = Operation  # noqa: E741
 LIST: Final = "operations"
 STEP: Final = 500
 """Tasks that a dry run reads at a time."""
+FINGERPRINT: Final = "fingerprint"
+CAUSE_CHARS_MAX: Final = 200
+"""Characters of the error that an operation keeps as the cause of its tasks."""
 OF_THE_DEAD: Final = frozenset({BulkAction.REPLAY, BulkAction.DISCARD})
 NOT_DEAD: Final = "not-dead"
 """Why a task that was named is left out of a change of dead letters."""
@@ -77,6 +82,7 @@ async def run(call: Call, body: OperationBody) -> Answer:
     if body.expect_count is not None and body.expect_count != len(ids):
         raise Conflict(f"{len(ids)} tasks match, not {body.expect_count}: look at the list again")
     await _check_node(call, spec, ids)
+    spec = msgspec.structs.replace(spec, cause=await _cause(call, body, ids))
     if body.dry_run:
         return Answer(await _foreseen(call, spec, ids, absent))
     run_id = call.services.bulk.runs.new_id()
@@ -94,6 +100,18 @@ async def run(call: Call, body: OperationBody) -> Answer:
     )
     await call.services.bulk.begin(made)
     return Answer(shown(call, made), 202)
+
+
+async def _cause(call: Call, body: OperationBody, ids: Sequence[str]) -> str:
+    """The error that the tasks of a query by fingerprint share. A replay takes it from them."""
+    if not ids or body.q is None:
+        return ""
+    clause = parse(body.q).clause
+    clauses = clause.clauses if isinstance(clause, And) else (clause,)
+    if not any(isinstance(each, Term) and each.key == FINGERPRINT for each in clauses):
+        return ""
+    task = (await call.services.store.reads.get(ids[:1])).get(ids[0])
+    return (task.error or "")[:CAUSE_CHARS_MAX] if task is not None else ""
 
 
 def _args(call: Call, body: OperationBody) -> dict[str, Any]:
@@ -164,6 +182,7 @@ def shown(call: Call, run: BulkRun) -> dict[str, Any]:
         "id": run.id,
         "action": spec.action.value,
         "q": spec.q,
+        "cause": redaction.text(spec.cause),
         "args": spec.args,
         "state": run.state.value,
         "total": run.total,

@@ -53,9 +53,10 @@ async def find(call: Call, *, q: str = "", after: str | None = None, limit: int 
 
 
 async def get(call: Call, conflict_id: str) -> Answer:
-    """One conflict with both sides."""
+    """One conflict with both sides, and what both began with as far as it is kept."""
     conflict = await _readable(call, O.CONFLICTS_READ, conflict_id)
-    return Answer(hub_views.conflict(conflict), version=conflict.version)
+    events = await call.services.store.feed.history(conflict.task_id)
+    return Answer(hub_views.conflict(conflict, events), version=conflict.version)
 
 
 async def settle(call: Call, conflict_id: str, body: SettleBody) -> Answer:

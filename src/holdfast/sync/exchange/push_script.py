@@ -92,12 +92,14 @@ def push(dialect: Dialect, ids: Ids, now: float, *, request: Push) -> Script[Pus
         raise Undone([_atomic(state, result) for result in results], project.clock)
     tick = lamport.advance(project.clock, node.clock, request.local_clock)
 
+    record_id = ids.record(now)
+
     def beside(now: float) -> Script[Sequence[NewEvent]]:
         nonlocal tick
-        tick = yield from _write(state, request, sender, dialect, ids)
+        tick = yield from _write(state, request, sender, dialect, record_id)
         return ()
 
-    yield from apply.finish(state.work, ids.record(now), dialect, then=beside)
+    yield from apply.finish(state.work, record_id, dialect, then=beside)
     results = [_with_state(state, result) for result in results]
     return Pushed(results, tick.clock, tick.is_clamped, bool(state.written))
 
@@ -290,7 +292,7 @@ def refusal(
 
 
 def _write(
-    state: PushState, request: Push, sender: Sender, dialect: Dialect, ids: Ids
+    state: PushState, request: Push, sender: Sender, dialect: Dialect, record_id: int
 ) -> Script[lamport.ClockTick]:
     """Writes what goes beside the tasks. The project is locked first: its pushes follow one another."""
     now, project = state.work.now, request.project
@@ -301,7 +303,7 @@ def _write(
         tick = lamport.advance(clock, sender.clock, request.local_clock)
         yield call(own("set_clock"), id=project, clock=tick.clock)
         yield call(own("set_node_clock"), id=sender.node, clock=tick.clock)
-        yield from _write_tasks(state, sender, tick.clock, dialect, ids)
+        yield from _write_tasks(state, sender, tick.clock, dialect, record_id)
     if state.conflicts:
         yield call_rows(
             own("add_conflicts"), [*state.conflicts], project=project, node=sender.node, now=now
@@ -318,8 +320,9 @@ def _write(
 
 
 def _write_tasks(
-    state: PushState, sender: Sender, clock: int, dialect: Dialect, ids: Ids
+    state: PushState, sender: Sender, clock: int, dialect: Dialect, record_id: int
 ) -> Script[None]:
+    """`record_id`: of the record that the events of this push are in. New rows refer to it."""
     created = {task.id for task in state.created}
     for task_id in state.written:
         task = state.work.tasks[task_id]
@@ -336,9 +339,9 @@ def _write_tasks(
         raise Raced  # another push has created a task of the same name
     yield call_rows(own("write_sync_rows"), rows)
     if state.created:
-        record_id = yield from dialect.record_ref(ids.record(state.work.now))
+        record_ref = yield from dialect.record_ref(record_id)
         new = [(*new_values(task), nth) for nth, task in enumerate(state.created)]
-        yield call_rows("insert_tasks", new, record_id=str(record_id))
+        yield call_rows("insert_tasks", new, record_id=str(record_ref))
         yield from tags.add(state.created)
         names = [state.rows[task_id].client_id for task_id in sorted(created)]
         project = state.created[0].project
