@@ -39,6 +39,8 @@ export class Hub {
   private caughtUp = 0;
   private reason = "";
   private head: string | null = null;
+  /** The head before the connection was lost. The first answer after it says how much was missed. */
+  private missedFrom: string | null = null;
   private heardAt = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private asker: ReturnType<typeof setInterval> | undefined;
@@ -144,32 +146,27 @@ export class Hub {
   }
 
   private opened(): void {
-    const before = this.head;
     const wasLost = this.lostAt > 0;
     this.state = "live";
     this.attempt = 0;
     for (const [channel, subscription] of this.subscriptions) this.ask(channel, subscription);
     this.send({ type: "ping", n: ++this.asked });
     this.caughtUp = 0;
-    if (wasLost && before !== null) {
-      // What happened meanwhile is known with the first answer.
-      const known = this.atHead.bind(this);
-      this.atHead = (head) => {
-        this.atHead = known;
-        this.caughtUp = Math.max(0, offset(head) - offset(before));
-        known(head);
-        this.tellAll();
-      };
-    }
+    this.missedFrom = wasLost ? this.head : null;
     this.lostAt = 0;
     this.tellAll();
   }
 
-  private atHead = (head: string): void => {
-    if (this.head !== null && offset(head) <= offset(this.head) && head.split(":")[0] === this.head.split(":")[0]) return;
-    this.head = head;
-    for (const page of this.clients.keys()) page.send({ type: "head", head });
-  };
+  private atHead(head: string): void {
+    const from = this.missedFrom;
+    this.missedFrom = null;
+    if (from !== null) this.caughtUp = Math.max(0, offset(head) - offset(from));
+    if (this.head === null || offset(head) > offset(this.head) || head.split(":")[0] !== this.head.split(":")[0]) {
+      this.head = head;
+      for (const page of this.clients.keys()) page.send({ type: "head", head });
+    }
+    if (from !== null) this.tellAll();
+  }
 
   private subscribe(channel: string, kinds: string[] | undefined): void {
     if (this.subscriptions.has(channel)) return;

@@ -1,6 +1,7 @@
 // One registry of keys: it feeds the handler, the sheet behind `?` and the tips.
 import { signal } from "@preact/signals";
 import { togglePause } from "./live";
+import { PLACES } from "./nav";
 import { go } from "./place";
 import { turnTheme } from "./prefs";
 
@@ -13,15 +14,8 @@ interface Key {
 export const paletteOpen = signal(false);
 export const helpOpen = signal(false);
 
-const to = (path: string) => () => go(path);
-export const GO: [string, string, string][] = [
-  ["o", "/", "Overview"], ["a", "/inbox", "Inbox"], ["t", "/tasks", "Tasks"], ["d", "/dead-letters", "Dead letters"],
-  ["q", "/queues", "Queues"], ["h", "/schedules", "Schedules"], ["f", "/fleet", "Fleet jobs"], ["n", "/nodes", "Nodes"], ["s", "/sync", "Sync"],
-  ["c", "/conflicts", "Conflicts"], ["l", "/locks", "Locks"], ["e", "/events", "Events"], ["p", "/operations", "Operations"],
-];
-
 const always: Key[] = [
-  ...GO.map(([key, path, what]) => ({ keys: `g ${key}`, what, run: to(path) })),
+  ...PLACES.flatMap(({ key, name, path }) => (key ? [{ keys: `g ${key}`, what: name, run: () => go(path) }] : [])),
   { keys: "/", what: "Search", run: () => document.querySelector<HTMLInputElement>("[data-search]")?.focus() },
   { keys: "?", what: "All keys", run: () => (helpOpen.value = !helpOpen.value) },
   { keys: "p", what: "Pause the live view, or go on", run: togglePause },

@@ -10,7 +10,7 @@ import { useLoad } from "../lib/load";
 import { go, url } from "../lib/place";
 import { Bound, VoteActs, Votes, whoText } from "../ui/approval";
 import { Icon } from "../ui/marks";
-import { order, OrderDialog, voteOff } from "../ui/order";
+import { actOnJob, JobActDialog, voteOff } from "../ui/job_act";
 import { Command, Meter, scrollable, Shown, Text, Wrong } from "../ui/parts";
 
 const LIVE_MS = 1_000;
@@ -19,7 +19,7 @@ const FLEET_MS = 60_000;
 export function JobApproval({ id }: { id: string }): JSX.Element {
   const loaded = useLoad((signal) => get<Job>(`/jobs/${id}?drift=true`, signal), `approval ${id}`, LIVE_MS);
   if (!loaded.data && loaded.error) return <Wrong error={loaded.error} retry={loaded.reload} />;
-  return <><Shown of={loaded}>{(job) => <Detail job={job} />}</Shown><OrderDialog /></>;
+  return <><Shown of={loaded}>{(job) => <Detail job={job} />}</Shown><JobActDialog /></>;
 }
 
 function Detail({ job }: { job: Job }): JSX.Element {
@@ -28,7 +28,7 @@ function Detail({ job }: { job: Job }): JSX.Element {
   const fleet = useLoad((signal) => get<{ count: number }>(`/hosts/select?selector=${encodeURIComponent("*")}&project=${job.project}`, signal).catch(() => null), `hosts of ${job.project}`, FLEET_MS).data?.count ?? 0;
   useLayoutEffect(() => {
     if (!isOpen || !approval || voteOff(approval)) return;
-    screenKeys.value = [{ keys: "a", what: "Approve", run: () => order("approve", job) }, { keys: "x", what: "Reject", run: () => order("reject", job) }];
+    screenKeys.value = [{ keys: "a", what: "Approve", run: () => actOnJob("approve", job) }, { keys: "x", what: "Reject", run: () => actOnJob("reject", job) }];
     return () => void (screenKeys.value = []);
   });
   const counts = countLooks(job.kinds);

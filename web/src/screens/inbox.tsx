@@ -15,7 +15,7 @@ import type { ConflictRow, Decision, DecisionRow, Task } from "../lib/types";
 import { Icon } from "../ui/marks";
 import { Button, Command, Copy, Dialog, Empty, Field, Json, Seg, Shown, Text, Time, toast, Wrong } from "../ui/parts";
 import { Refused } from "../ui/act";
-import { sum } from "../ui/order";
+import { sum } from "../ui/job_act";
 import { JobApproval } from "./approval";
 
 type Which = "me" | "all" | "decided";

@@ -10,7 +10,7 @@ import { nameHere, param, setParams, url } from "../lib/place";
 import { ApprovalPanel, LeftOut } from "../ui/approval";
 import { Icon, type Family } from "../ui/marks";
 import { looksOf, Matrix } from "../ui/matrix";
-import { order, OrderDialog, renewOrder } from "../ui/order";
+import { actOnJob, JobActDialog, renewJobAct } from "../ui/job_act";
 import { Button, Command, Copy, Empty, Meter, Output, Seg, Shown, Text, Time, Wrong } from "../ui/parts";
 
 const LIVE_MS = 700;
@@ -23,7 +23,7 @@ export function Job({ id }: { id: string }): JSX.Element {
   useEffect(() => void (job && setOver(isOver(job))), [job?.status]);
   // Whether the hosts have moved is asked once: it reads all of them.
   const drift = useLoad(job && waitsForVotes(job) ? (signal) => get<JobView>(`/jobs/${job.id}?drift=true`, signal) : null, `drift ${job?.id ?? ""} ${job?.digest ?? ""}`, 60_000).data?.drift ?? null;
-  return <div class="page job"><Shown of={loaded} rows={10}>{(found) => <Body job={{ ...found, drift }} />}</Shown><OrderDialog /></div>;
+  return <div class="page job"><Shown of={loaded} rows={10}>{(found) => <Body job={{ ...found, drift }} />}</Shown><JobActDialog /></div>;
 }
 
 function Body({ job }: { job: JobView }): JSX.Element {
@@ -38,18 +38,18 @@ function Body({ job }: { job: JobView }): JSX.Element {
   const asks = job.waves.find((wave) => wave.state === "asked");
   const failed = counts.failed + counts.timeout + counts.lost + (over ? counts.unreachable : 0);
   useLayoutEffect(() => {
-    screenKeys.value = over ? [{ keys: "⇧R", what: "Retry what did not succeed", run: () => order("retry", job) }] : [
-      isPaused(job) ? { keys: "⇧P", what: "Resume the job", run: () => order("resume", job) } : { keys: "⇧P", what: "Pause the job", run: () => order("pause", job) },
-      { keys: "⇧A", what: "Abort the job", run: () => order("abort", job) },
+    screenKeys.value = over ? [{ keys: "⇧R", what: "Retry what did not succeed", run: () => actOnJob("retry", job) }] : [
+      isPaused(job) ? { keys: "⇧P", what: "Resume the job", run: () => actOnJob("resume", job) } : { keys: "⇧P", what: "Pause the job", run: () => actOnJob("pause", job) },
+      { keys: "⇧A", what: "Abort the job", run: () => actOnJob("abort", job) },
     ];
     return () => void (screenKeys.value = []);
   });
-  useEffect(() => renewOrder(job), [job]);
+  useEffect(() => renewJobAct(job), [job]);
   const asked = param("act");
   useEffect(() => {
     if (asked !== "retry" || !over) return;
     setParams({ act: null });
-    order("retry", job);
+    actOnJob("retry", job);
   }, [asked, over]);
   const [sign, of, word] = jobMark(job);
   return (
@@ -86,18 +86,18 @@ function countCells(cells: Cells): Counts {
 }
 
 function Acts({ job, failed }: { job: JobView; failed: number }): JSX.Element {
-  if (isOver(job)) return <>{failed > 0 && <Button right="jobs.create" name="Retry failed" onClick={() => order("retry", job)}>Retry failed…<kbd class="k">⇧R</kbd></Button>}<a class="btn" href={url(`/fleet/new?like=${job.id}`)}>Run again…</a>{job.glass && !job.glass.reviewed_by && <Button rank="per" right="jobs.approve" name="Review" onClick={() => order("review", job)}>Review…</Button>}</>;
+  if (isOver(job)) return <>{failed > 0 && <Button right="jobs.create" name="Retry failed" onClick={() => actOnJob("retry", job)}>Retry failed…<kbd class="k">⇧R</kbd></Button>}<a class="btn" href={url(`/fleet/new?like=${job.id}`)}>Run again…</a>{job.glass && !job.glass.reviewed_by && <Button rank="per" right="jobs.approve" name="Review" onClick={() => actOnJob("review", job)}>Review…</Button>}</>;
   const asks = job.waves.some((wave) => wave.state === "asked");
   return (
     <>
-      {job.started_at && <Button right="jobs.control" name="Change the window" onClick={() => order("change", job)}>In flight {amount(job.rollout.max_in_flight)}…</Button>}
-      {asks && !job.halt && <Button rank="per" right="jobs.control" name="Open the wave" onClick={() => order("promote", job)}>Open wave {job.wave + 1}…</Button>}
-      {waitsForVotes(job) ? <Button right="jobs.break_glass" name="Break glass" onClick={() => order("break-glass", job)}>Break glass…</Button>
-        : isPaused(job) ? <Button rank="pri" right="jobs.control" name="Resume" onClick={() => order("resume", job)}>Resume…<kbd class="k">⇧P</kbd></Button>
-        : !job.halt && <Button right="jobs.control" name="Pause" onClick={() => order("pause", job)}>Pause…<kbd class="k">⇧P</kbd></Button>}
-      {failed > 0 && <Button right="jobs.create" name="Retry failed" low onClick={() => order("retry", job)}>Retry failed…</Button>}
-      {job.glass && !job.glass.reviewed_by && <Button rank="per" right="jobs.approve" name="Review" onClick={() => order("review", job)}>Review…</Button>}
-      <Button rank="dan" right="jobs.control" name="Abort" onClick={() => order("abort", job)}>Abort…<kbd class="k">⇧A</kbd></Button>
+      {job.started_at && <Button right="jobs.control" name="Change the window" onClick={() => actOnJob("change", job)}>In flight {amount(job.rollout.max_in_flight)}…</Button>}
+      {asks && !job.halt && <Button rank="per" right="jobs.control" name="Open the wave" onClick={() => actOnJob("promote", job)}>Open wave {job.wave + 1}…</Button>}
+      {waitsForVotes(job) ? <Button right="jobs.break_glass" name="Break glass" onClick={() => actOnJob("break-glass", job)}>Break glass…</Button>
+        : isPaused(job) ? <Button rank="pri" right="jobs.control" name="Resume" onClick={() => actOnJob("resume", job)}>Resume…<kbd class="k">⇧P</kbd></Button>
+        : !job.halt && <Button right="jobs.control" name="Pause" onClick={() => actOnJob("pause", job)}>Pause…<kbd class="k">⇧P</kbd></Button>}
+      {failed > 0 && <Button right="jobs.create" name="Retry failed" low onClick={() => actOnJob("retry", job)}>Retry failed…</Button>}
+      {job.glass && !job.glass.reviewed_by && <Button rank="per" right="jobs.approve" name="Review" onClick={() => actOnJob("review", job)}>Review…</Button>}
+      <Button rank="dan" right="jobs.control" name="Abort" onClick={() => actOnJob("abort", job)}>Abort…<kbd class="k">⇧A</kbd></Button>
     </>
   );
 }
@@ -220,7 +220,7 @@ function Waves({ job, asks, counts }: { job: JobView; asks: Wave | undefined; co
         <li><Icon is={wave.state === "closed" ? "completed" : wave.state === "open" ? "running" : wave.state === "asked" ? "decision" : "blocked"} of={wave.state === "closed" ? "good" : wave.state === "open" ? "work" : wave.state === "asked" ? "person" : "idle"} /><span class="strong">{wave.n}{wave.n === 1 && job.waves.length > 1 ? " Canary" : wave.n === job.waves.length && wave.n > 1 ? " Rest" : ""}</span><span class="sub">{plural(wave.size, "host")}</span>
           {wave.state === "open" && <Meter parts={[...BUCKETS.map(([key, of]) => [wave.counts[key] ?? 0, of] as [number, Family]), [Math.min(counts.running, wave.size), "work"]]} total={wave.size} />}<small>{waveLine(wave, job)}{wave.state === "open" && counts.running > 0 ? ` · ${num(counts.running)} in flight of ${amount(job.rollout.max_in_flight)}` : ""}</small></li>
       ))}</ol>
-      {asks && !job.halt && <p class="row gap"><Button rank="per" right="jobs.control" name={`Review wave ${asks.n}`} onClick={() => order("promote", job)}>Review wave {asks.n}</Button></p>}</section>
+      {asks && !job.halt && <p class="row gap"><Button rank="per" right="jobs.control" name={`Review wave ${asks.n}`} onClick={() => actOnJob("promote", job)}>Review wave {asks.n}</Button></p>}</section>
   );
 }
 

@@ -4,7 +4,7 @@ import { digestShort, gathered, isOver, type Excluded, type Approval, type Drift
 import { dur, initials, num, person, plural, time, until } from "../lib/format";
 import { who } from "../lib/api";
 import { Icon } from "./marks";
-import { myVote, order, sum, voteOff } from "./order";
+import { actOnJob, myVote, sum, voteOff } from "./job_act";
 import { Button, Copy, Text } from "./parts";
 
 export const whoText = (approval: { eligible: string[]; need: Record<string, number> }): string => `${plural(sum(approval.need), "vote")} by ${approval.eligible.map((name) => name.replace(/^(role|user|group):/, "")).join(" or ") || "approver"}, not by the requester`;
@@ -30,9 +30,9 @@ export const VoteActs = ({ job, wide = false }: { job: Job; wide?: boolean }): J
   if (approval.state !== "pending" && !mine) return null;
   return (
     <>
-      {mine && <Button right="jobs.approve" name="Withdraw" onClick={() => order("withdraw", job)}>Withdraw…</Button>}
-      {mine !== "reject" && approval.state === "pending" && <Button rank="dan" right="jobs.approve" off={off} name="Reject" onClick={() => order("reject", job)}>Reject…{wide && <kbd class="k">x</kbd>}</Button>}
-      {mine !== "approve" && approval.state === "pending" && <Button rank="per" right="jobs.approve" off={off} name={`Approve ${plural(job.hosts, "host")}`} onClick={() => order("approve", job)}>Approve {plural(job.hosts, "host")}{wide && <kbd class="k">a</kbd>}</Button>}
+      {mine && <Button right="jobs.approve" name="Withdraw" onClick={() => actOnJob("withdraw", job)}>Withdraw…</Button>}
+      {mine !== "reject" && approval.state === "pending" && <Button rank="dan" right="jobs.approve" off={off} name="Reject" onClick={() => actOnJob("reject", job)}>Reject…{wide && <kbd class="k">x</kbd>}</Button>}
+      {mine !== "approve" && approval.state === "pending" && <Button rank="per" right="jobs.approve" off={off} name={`Approve ${plural(job.hosts, "host")}`} onClick={() => actOnJob("approve", job)}>Approve {plural(job.hosts, "host")}{wide && <kbd class="k">a</kbd>}</Button>}
     </>
   );
 };

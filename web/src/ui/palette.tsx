@@ -3,14 +3,14 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, may, q, type Page } from "../lib/api";
 import { short } from "../lib/format";
-import { GO, helpOpen, paletteOpen, screenKeys } from "../lib/keys";
+import { helpOpen, paletteOpen, screenKeys } from "../lib/keys";
 import { togglePause } from "../lib/live";
+import { PLACES } from "../lib/nav";
 import { go, withParams } from "../lib/place";
 import { turnTheme } from "../lib/prefs";
 import type { Node, Queue, TaskRow } from "../lib/types";
 import { Icon, type Sign } from "./marks";
 import { Dialog, Text } from "./parts";
-import { NAV } from "./shell";
 
 interface Entry {
   group: string;
@@ -26,9 +26,7 @@ const SHORT = /^[0-9a-f]{8}$/i;
 const SEARCH_MS = 150;
 
 function fixed(): Entry[] {
-  const screens: Entry[] = NAV.filter((item) => typeof item !== "string").map((item) => ({
-    group: "Go to", sign: item.sign, name: item.name, note: GO.filter(([, path]) => path === item.path).map(([key]) => `g ${key}`).join(""), run: () => go(item.path),
-  }));
+  const screens: Entry[] = PLACES.map((item) => ({ group: "Go to", sign: item.sign, name: item.name, note: item.key ? `g ${item.key}` : "", run: () => go(item.path) }));
   screens.push({ group: "Go to", sign: "settings", name: "Settings", note: "doctor, tokens, roles", run: () => go("/settings") });
   const acts: Entry[] = screenKeys.value.map((key) => ({ group: "Actions", sign: "command", name: key.what, note: key.keys, run: key.run }));
   acts.push(

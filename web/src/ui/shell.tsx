@@ -7,52 +7,18 @@ import { isOver, type JobRow, type OpenApproval } from "../lib/fleet";
 import { allKeys, helpOpen, paletteOpen } from "../lib/keys";
 import { caughtUpCount, connection, headOffset, held, mark, second, togglePause } from "../lib/live";
 import { useLoad } from "../lib/load";
+import { NAV, PLACES, type Counts, type Item } from "../lib/nav";
 import { place, url } from "../lib/place";
 import { density, theme, turnTheme, zone } from "../lib/prefs";
 import type { ConflictRow, DecisionRow, Operation, Stats } from "../lib/types";
-import { Brand, Icon, type Sign } from "./marks";
+import { Brand, Icon } from "./marks";
 import { Palette } from "./palette";
 import { Button, Dialog, toast, Toasts } from "./parts";
 
-interface Item {
-  path: string;
-  name: string;
-  sign: Sign;
-  count?: keyof Counts;
-  kind?: "me" | "b";
-}
-interface Counts {
-  inbox: number;
-  dead: number;
-  conflicts: number;
-  operations: number;
-  jobs: number;
-}
-/** The navigation. `null` begins a group of this name. */
-export const NAV: (Item | string)[] = [
-  { path: "/", name: "Overview", sign: "overview" },
-  { path: "/inbox", name: "Inbox", sign: "inbox", count: "inbox", kind: "me" },
-  "Work",
-  { path: "/tasks", name: "Tasks", sign: "tasks" },
-  { path: "/dead-letters", name: "Dead letters", sign: "letters", count: "dead", kind: "b" },
-  { path: "/queues", name: "Queues", sign: "queues" },
-  { path: "/schedules", name: "Schedules", sign: "schedules" },
-  "Fleet",
-  { path: "/fleet", name: "Jobs", sign: "jobs", count: "jobs" },
-  { path: "/fleet/hosts", name: "Hosts", sign: "hosts" },
-  { path: "/nodes", name: "Nodes", sign: "nodes" },
-  "State",
-  { path: "/sync", name: "Sync", sign: "sync" },
-  { path: "/conflicts", name: "Conflicts", sign: "conflicts", count: "conflicts" },
-  { path: "/locks", name: "Locks", sign: "locks" },
-  "Record",
-  { path: "/events", name: "Events", sign: "events" },
-  { path: "/operations", name: "Operations", sign: "operations", count: "operations" },
-];
 const under = (path: string): boolean => (path === "/" ? place.value.path === "/" : place.value.path === path || place.value.path.startsWith(`${path}/`));
 const OF_HOSTS = /^\/fleet\/(groups|blocks)/;
 /** Whether the person is there, and not at a place of the navigation below it. */
-const isHere = (path: string): boolean => (under(path) && !NAV.some((item) => typeof item !== "string" && item.path.startsWith(`${path}/`) && under(item.path)) && !(path === "/fleet" && OF_HOSTS.test(place.value.path))) || (path === "/fleet/hosts" && OF_HOSTS.test(place.value.path));
+const isHere = (path: string): boolean => (under(path) && !PLACES.some((item) => item.path.startsWith(`${path}/`) && under(item.path)) && !(path === "/fleet" && OF_HOSTS.test(place.value.path))) || (path === "/fleet/hosts" && OF_HOSTS.test(place.value.path));
 
 const COUNTS_MS = 2_000;
 const DOCTOR_MS = 60_000;

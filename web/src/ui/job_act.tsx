@@ -13,7 +13,7 @@ import { ReasonField, Refused } from "./act";
 import { Icon, type Family, type Sign } from "./marks";
 import { Button, Command, Dialog, Field, Text, toast } from "./parts";
 
-type Order = "pause" | "resume" | "promote" | "abort" | "change" | "retry" | "break-glass" | "review" | "approve" | "reject" | "withdraw";
+type JobVerb = "pause" | "resume" | "promote" | "abort" | "change" | "retry" | "break-glass" | "review" | "approve" | "reject" | "withdraw";
 
 interface Kind {
   name: string;
@@ -34,7 +34,7 @@ const runs = (job: Job): Effect => ["host-running", "work", "run now and finish"
 const waits = (job: Job, what: string): Effect => ["host-waiting", "dim", what, num(standing(job).waiting)];
 const ended = (job: Job): Effect => ["host-success", "good", "have ended and stay as they are", num(standing(job).ended)];
 
-const KINDS: Record<Order, Kind> = {
+const KINDS: Record<JobVerb, Kind> = {
   pause: { name: "Pause", keep: "Keep running", right: "jobs.control", reason: true, title: (job) => `Pause ${nameOf(job)}?`, says: "No further host starts until a person resumes it.", effect: (job) => [runs(job), waits(job, "wait until it is resumed"), ended(job)], done: () => "Paused. Hosts that run finish." },
   resume: { name: "Resume", keep: "Keep it paused", right: "jobs.control", reason: false, title: (job) => `Resume ${nameOf(job)}?`, says: "Its counters stay: what a budget had used is accepted, and one more pauses it again.", effect: (job) => [waits(job, "may start again, within the window"), ended(job)], done: () => "Resumed." },
   promote: { name: "Open the wave", keep: "Let it wait", right: "jobs.control", reason: false, person: true, title: (job) => `Open wave ${job.wave + 1} of ${nameOf(job)}?`, says: "The wave waits for a person. It starts at once.", effect: (job) => [["host-waiting", "dim", `start in wave ${job.wave + 1}, ${job.rollout.max_in_flight} at a time`, num(next(job))], ended(job)], done: (job) => `Wave ${job.wave + 1} is open.` },
@@ -65,21 +65,21 @@ export function voteOff(approval: Approval | { excluded: string[]; eligible: str
 export const myVote = (approval: Approval): string => approval.votes.find((vote) => vote.voter === who.value?.name && !vote.withdrawn_at)?.verdict ?? "";
 export const sum = (of: Record<string, number>): number => Object.values(of).reduce((a, b) => a + b, 0);
 
-const asked = signal<{ verb: Order; job: Job } | null>(null);
-export const order = (verb: Order, job: Job): void => void (asked.value = { verb, job });
+const asked = signal<{ verb: JobVerb; job: Job } | null>(null);
+export const actOnJob = (verb: JobVerb, job: Job): void => void (asked.value = { verb, job });
 /** Keeps the numbers of an open dialog true. A vote stays bound to what the person was shown. */
-export function renewOrder(job: Job): void {
+export function renewJobAct(job: Job): void {
   const open = asked.value;
   if (open?.job.id === job.id && open.job !== job && !["approve", "reject", "withdraw"].includes(open.verb)) asked.value = { ...open, job };
 }
-export const OrderDialog = (): JSX.Element | null => asked.value && <Ask key={`${asked.value.verb} ${asked.value.job.id}`} {...asked.value} onClose={() => (asked.value = null)} />;
+export const JobActDialog = (): JSX.Element | null => asked.value && <Ask key={`${asked.value.verb} ${asked.value.job.id}`} {...asked.value} onClose={() => (asked.value = null)} />;
 
 const TYPED_FROM = 100;
 const BUDGETS: [string, string][] = [["failed", "Failed"], ["timeout", "Timed out"], ["lost", "Lost"], ["unreachable", "Out of reach"]];
 const RETRIES: [string, string, string][] = [["failed", "failed", "FAILED"], ["timeout", "timed out", "TIMEOUT"], ["lost", "lost: may have run", "FAILED"], ["unreachable", "out of reach: never started", "TIMEOUT"], ["blocked", "blocked: never started", "BLOCKED"], ["cancelled", "cancelled, or left out by a halt", "CANCELLED"]];
 const readAmount = (text: string): number | string | null => (text.trim() === "" ? null : /^\d+$/.test(text.trim()) ? Number(text.trim()) : text.trim().replace(/\s+/g, ""));
 
-function Ask({ verb, job, onClose }: { verb: Order; job: Job; onClose: () => void }): JSX.Element {
+function Ask({ verb, job, onClose }: { verb: JobVerb; job: Job; onClose: () => void }): JSX.Element {
   const kind = KINDS[verb];
   const approval = job.approval;
   const [reason, setReason] = useState("");
@@ -114,7 +114,7 @@ function Ask({ verb, job, onClose }: { verb: Order; job: Job; onClose: () => voi
     setBusy(true);
     try {
       const path = verb === "change" ? jobApi(job) : verb === "review" ? `${jobApi(job)}/break-glass/review` : `${jobApi(job)}/${verb}`;
-      // A vote is bound to the digest; an order of a running job to nothing but the job: its version moves with every host.
+      // A vote is bound to the digest; an act on a running job to nothing but the job: its version moves with every host.
       const answer = await ask<unknown>(verb === "change" ? "PATCH" : "POST", `/api/v1${path}`, { ...body(), reason });
       keepReason(reason);
       toast(kind.done(job));
@@ -133,7 +133,7 @@ function Ask({ verb, job, onClose }: { verb: Order; job: Job; onClose: () => voi
   const need = approval ? sum(approval.need) : 0;
   const have = approval ? sum(approval.have) : 0;
   const name = job.external_id ?? job.id;
-  const command: Partial<Record<Order, string>> = {
+  const command: Partial<Record<JobVerb, string>> = {
     change: `holdfast job set ${name} --max-in-flight ${inFlight}`, retry: `holdfast job retry ${name} --only ${only.join(",")}`, abort: `holdfast job abort ${name}${mode === "kill" ? " --mode kill" : ""}`,
     approve: `holdfast approve ${name}`, reject: `holdfast reject ${name}`, withdraw: `holdfast withdraw ${name}`, "break-glass": `holdfast job break-glass ${name} --ticket ${ticket || "TICKET"}`,
   };
