@@ -75,13 +75,13 @@ class JobAnswer(msgspec.Struct, frozen=True, kw_only=True):
     folded: str = ""
     """The targets of a dry run."""
     plan: list[PlanRow] = []
-    """The first targets of a dry run."""
+    """The first 1,000 of them."""
+    waves: list[int] = []
+    """The hosts of each wave."""
     approval: ApprovalView | None = None
-    """Of a dry run: the request for an approval that the job would make."""
+    """The request that the job would make. This, and all after `folded`, is of a dry run only."""
     rollout: dict[str, Json] = {}
-    """Of a dry run: the policy."""
     budget: dict[str, BudgetView] = {}
-    """Of a dry run."""
 
 
 class HaltView(msgspec.Struct, frozen=True, kw_only=True):

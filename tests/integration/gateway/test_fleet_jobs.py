@@ -54,6 +54,7 @@ async def test_a_job_is_made_once(stored_fleet: FleetSite) -> None:
         "dry_run": False,
         "folded": "",
         "plan": [],
+        "waves": [],
         "approval": None,
         "rollout": {},
         "budget": {},
@@ -139,7 +140,7 @@ async def test_a_dry_run_shows_the_plan_and_writes_nothing(fleet: FleetSite) -> 
     assert (answer.status_code, "etag" in answer.headers) == (200, False)
     plan = answer.json()
     assert (plan["created"], plan["dry_run"], plan["hosts"]) == (False, True, 4)
-    assert plan["folded"] == "web-[001-004]"
+    assert (plan["folded"], plan["waves"]) == ("web-[001-004]", [1, 3])
     rows = {row["host"]: (row["wave"], row["would_run"]) for row in plan["plan"]}
     assert rows == {
         "web-001": (1, True),

@@ -51,7 +51,7 @@ export interface Folded { stream: string; groups: OutputGroup[]; more_groups: nu
 export interface JobAnswer {
   job_id: string; external_id: string | null; project: string; status: string; approval_state: string; hosts: number; excluded: Excluded[];
   digest: string; created: boolean; url: string; dry_run: boolean; folded: string;
-  plan: { host: string; wave: number; place: number; would_run: boolean; reason: string }[];
+  waves: number[]; plan: { host: string; wave: number; place: number; would_run: boolean; reason: string }[];
 }
 export interface HostRow {
   id: string; name: string; project: string; driver: string; address: string; labels: Record<string, string>; state: string;

@@ -30,17 +30,6 @@ const PLAN_MS = 350;
 
 const amount = (text: string): number | string | null => (text.trim() === "" ? null : /^\d+$/.test(text.trim()) ? Number(text) : text.replace(/\s/g, ""));
 const wavesOf = (text: string): (number | string)[] => text.split(",").map((part) => amount(part)).filter((part): part is number | string => part !== null);
-/** The sizes of waves as the server counts them: shares of all hosts, rounded up. */
-function sizes(waves: (number | string)[], hosts: number): number[] {
-  const found: number[] = [];
-  let left = hosts;
-  for (const wave of [...waves, "rest"]) {
-    const size = wave === "rest" ? left : Math.min(left, typeof wave === "number" ? wave : Math.max(1, Math.ceil((Number.parseFloat(wave) * hosts) / 100 - 1e-9)));
-    if (size > 0) found.push(size);
-    left -= size;
-  }
-  return found;
-}
 
 function bodyOf(form: Form): { body: Record<string, unknown>; wrong: string } {
   let args: unknown = undefined;
@@ -216,7 +205,7 @@ function Spread({ hosts }: { hosts: string[] }): JSX.Element | null {
 }
 
 function Planned({ plan, form, runs, needs }: { plan: JobAnswer; form: Form; runs: number; needs: boolean }): JSX.Element {
-  const waves = sizes(wavesOf(form.waves), plan.hosts);
+  const { waves } = plan;
   let start = 0;
   return (
     <div class="stack gap"><p class="big">{num(runs)} of {plural(plan.hosts, "host")}, {plural(waves.length, "wave")}</p>

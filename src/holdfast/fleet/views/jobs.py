@@ -69,6 +69,7 @@ def _conditions(of: Created) -> dict[str, Any]:
     approval = shown_approval(of.job, of.approval, ())
     return {
         "approval": _approval(approval, of.job.created_at),
+        "waves": list(wave_sizes(rollout.policy, of.job.hosts)),
         "rollout": msgspec.to_builtins(rollout.policy),
         "budget": _budget(usage(rollout.policy, rollout.state)),
     }

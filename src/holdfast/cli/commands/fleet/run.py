@@ -6,7 +6,6 @@ why, and who must approve. `--plan` writes nothing. The exit code says how the j
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -104,13 +103,10 @@ def _print_made(common: Common, made: Item, job: Item) -> None:
 
 
 def _print_plan(common: Common, body: dict[str, Any], made: Item) -> None:
-    waves = Counter(each["wave"] for each in made["plan"])
-    sizes = ", ".join(str(count) for _, count in sorted(waves.items()))
-    listed = len(made["plan"])
     lines = [
         ("plan", command_of(body)),
         ("hosts", f"{made['hosts']}: {cut(made['folded'])}"),
-        ("waves", sizes if listed == made["hosts"] else f"{sizes} of the first {listed} hosts"),
+        ("waves", cut(", ".join(map(str, made["waves"])))),
         ("window", window_of(made)),
         ("halts above", limits_of(made)),
         *excluded_of(made["excluded"]),
