@@ -19,6 +19,7 @@ import msgspec
 from holdfast.agent.link import Host, HostGone
 from holdfast.agent.ports import ExitRecord, Sight, Work
 from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark
+from holdfast.core.output import head_and_tail
 from holdfast.errors import DiskFull, HoldfastError
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -61,6 +62,7 @@ class HostExecutor:
             "timeout": work.timeout_seconds,
             "grace": work.grace_seconds,
             "limit": work.output_bytes,
+            "tail": head_and_tail(work.output_bytes)[1],
         }
         try:
             pid, start = await self._host.prepare(spec)

@@ -70,13 +70,13 @@ def is_alive(pid: int, start: int) -> bool:
 class Output:
     """One stream: its beginning goes to the file at once, its end stays in memory until the command ends."""
 
-    def __init__(self, path: str, limit: int) -> None:
+    def __init__(self, path: str, limit: int, tail: int) -> None:
         self.size = 0
         self.kept = 0
         self.gap = (0, 0)
         self._path = path
-        self._head = limit - limit // 2
-        self._tail_max = limit // 2
+        self._head = limit - tail
+        self._tail_max = tail
         self._tail: deque[bytes] = deque()
         self._tail_bytes = 0
         self._hash = hashlib.sha256()
@@ -150,7 +150,8 @@ class Command:
         self.readers: dict[int, Output] = {}
         self.pid = 0
         self._spec = spec
-        self._outputs = {name: Output(self._path(name), spec["limit"]) for name in STREAMS}
+        sizes = spec["limit"], spec["tail"]
+        self._outputs = {name: Output(self._path(name), *sizes) for name in STREAMS}
         self._ended: dict[str, Any] | None = None
         self._status: int | None = None
         self._began_at = 0.0

@@ -16,8 +16,18 @@ import msgspec
 from holdfast.core.check import shown
 from holdfast.errors import InvalidInput, PayloadTooLarge
 
-HEAD_BYTES: Final = 262_144
-TAIL_BYTES: Final = 786_432
+KEPT_BYTES: Final = 1_048_576
+"""What is kept of a long stream."""
+
+
+def head_and_tail(limit: int) -> tuple[int, int]:
+    """How many bytes of the beginning and of the end of a stream are kept, of `limit` in all: a quarter and
+    the rest. The one rule for hosts and the store, so that the store drops nothing that a host has kept."""
+    head = min(limit - limit * 3 // 4, KEPT_BYTES // 4)
+    return head, limit - head
+
+
+HEAD_BYTES, TAIL_BYTES = head_and_tail(KEPT_BYTES)
 FOLD_BYTES: Final = 262_144
 """The middle is folded each time that the stream has grown by this."""
 PART_BYTES: Final = 32_768

@@ -11,11 +11,14 @@ import pytest
 
 from holdfast.agent.settings import TransportKind
 from holdfast.core.command import Abort, Admit, Instruction
+from holdfast.core.fleet.agents.run_output import StreamState, read_states
 from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.jobs.spec import check_request, stored
 from holdfast.core.fleet.rules import RULES
+from holdfast.core.output import HEAD_BYTES, KEPT_BYTES
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.fleet.hints import wake_hosts
+from holdfast.fleet.jobs.waiting import read_execution
 from tests.conformance.fleet.agent_support import add_job, get_task, slot_of
 from tests.integration.agent.test_agent_process import running, spawn
 from tests.integration.agent.waiting import until
@@ -95,3 +98,29 @@ async def test_an_abort_and_a_killed_agent(url: str, tmp_path: Path, transport: 
 
             await until(is_free)
         assert (tmp_path / "mark").read_text() == "x\n"
+
+
+@pytest.mark.timeout(90)
+async def test_of_a_flood_the_server_has_all_that_the_host_has_kept(
+    url: str, tmp_path: Path
+) -> None:
+    async with open_site(url) as site, running(await start(site, tmp_path, "web-1")):
+        [execution] = await job(
+            site, [await host_id(tmp_path, "web-1")], "head -c 3000000 /dev/zero"
+        )
+        assert (await ended(site, execution)).status is Status.COMPLETED
+
+        async def state() -> StreamState | None:
+            found = await site.store.read(lambda: read_execution(execution))
+            assert found is not None
+            known = read_states(found.output_json).get("stdout")
+            return known if known is not None and known.sha256 is not None else None
+
+        async def is_whole() -> bool:
+            return await state() is not None
+
+        await until(is_whole)
+        kept = await state()
+        assert kept is not None
+        assert (kept.bytes, kept.kept) == (3_000_000, KEPT_BYTES)
+        assert kept.gaps == [(HEAD_BYTES, 3_000_000 - KEPT_BYTES)]

@@ -25,12 +25,13 @@ from holdfast.agent.supervisor import NOT_STOPPED, Command, Output, start_of
 from holdfast.clock import SystemClock
 from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark
 from holdfast.core.fleet.agents.wire import AgentOffer
+from holdfast.core.output import head_and_tail
 from tests.unit.agent.agent_support import Watch, executor_in
 
 
 def command_in(folder: Path, *argv: str, timeout: float = 9.0) -> Command:
     folder.mkdir(exist_ok=True)
-    spec = {"folder": str(folder), "limit": 1000, "argv": list(argv), "run_as": None}
+    spec = {"folder": str(folder), "limit": 1000, "tail": 750, "argv": list(argv), "run_as": None}
     return Command({**spec, "env": dict(BASE_ENV), "timeout": timeout, "grace": 1.0})
 
 
@@ -149,13 +150,14 @@ def test_a_command_that_has_not_begun_does_not_run(tmp_path: Path, text: str) ->
 def test_the_smallest_limits_of_output_keep_that_much(
     tmp_path: Path, limit: int, writes: list[bytes]
 ) -> None:
-    output = Output(str(tmp_path / "stdout"), limit)
+    head, tail = head_and_tail(limit)
+    output = Output(str(tmp_path / "stdout"), limit, tail)
     for data in writes:
         output.take(data)
     output.finish()
     kept = (tmp_path / "stdout").read_bytes() if limit else b""
-    assert kept == b"hello"[: limit - limit // 2] + b"hello"[5 - limit // 2 :]
-    assert output.gap == (limit - limit // 2, 5 - limit)
+    assert kept == b"hello"[:head] + b"hello"[5 - tail :]
+    assert output.gap == (head, 5 - limit)
 
 
 def test_an_error_in_the_output_of_one_command_leaves_the_keeper(
@@ -203,7 +205,7 @@ def test_a_damaged_name_of_a_journal_is_replaced(tmp_path: Path, data: bytes) ->
 def test_output_that_the_disk_does_not_sync_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    made = Output(str(tmp_path / "stdout"), 1000)
+    made = Output(str(tmp_path / "stdout"), 1000, 750)
     made.take(b"x" * 300)
     monkeypatch.setattr(os, "fsync", fail_with(number))
     made.finish()
@@ -254,8 +256,15 @@ class RawKeeper:
 
     def start(self, *argv: str, timeout: float = 60.0) -> None:
         folder = str(self.folder / "1")
-        spec = {"folder": folder, "limit": 1000, "argv": list(argv), "run_as": None, "grace": 0.1}
-        spec |= {"env": dict(BASE_ENV), "timeout": timeout, "id": folder}
+        spec = {
+            "folder": folder,
+            "limit": 1000,
+            "tail": 750,
+            "argv": list(argv),
+            "run_as": None,
+            "grace": 0.1,
+        }
+        spec |= {"env": dict(BASE_ENV), "timeout": timeout, "id": folder, "grace": 0.1}
         self.ask(**spec, do="prepare", n=1)
         assert "pid" in json.loads(self.file.readline())
         self.ask(do="release", id=folder)

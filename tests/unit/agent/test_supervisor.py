@@ -239,9 +239,9 @@ async def test_a_flood_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
         whole = b"".join(b"line%d\n" % i for i in range(3000))
         ended = await run(executor, "sh", "-c", script, output_bytes=1000)
         assert ended.streams["stdout"] == StreamEnd(
-            len(whole), sha256(whole).hexdigest(), (500, len(whole) - 1000)
+            len(whole), sha256(whole).hexdigest(), (250, len(whole) - 1000)
         )
-        assert await output(executor, "stdout") == whole[:500] + whole[-500:]
+        assert await output(executor, "stdout") == whole[:250] + whole[-750:]
 
 
 async def test_ten_megabytes_of_output(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_programs_are_found_by_the_path_of_the_command(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_costs_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Output(str(tmp_path / "stdout"), 1000)
+    made = Output(str(tmp_path / "stdout"), 1000, 500)
     made.take(b"x" * 300)
     room = 100
 
@@ -333,7 +333,13 @@ def test_a_full_disk_costs_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_output_makes_room_for_the_exit_record(tmp_path: Path) -> None:
-    spec = {"folder": str(tmp_path), "limit": 1000, "argv": ["echo", "hello"], "run_as": None}
+    spec = {
+        "folder": str(tmp_path),
+        "limit": 1000,
+        "tail": 750,
+        "argv": ["echo", "hello"],
+        "run_as": None,
+    }
     command = Command({**spec, "env": dict(BASE_ENV), "timeout": 9.0, "grace": 1.0})
     command.begin()
     _, status = os.waitpid(command.pid, 0)

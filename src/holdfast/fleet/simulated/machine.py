@@ -19,6 +19,7 @@ import msgspec
 from holdfast.agent.ports import ExitRecord, Sight, StreamEnd, Work
 from holdfast.clock import Clock
 from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark
+from holdfast.core.output import head_and_tail
 from holdfast.fleet.simulated.commands import Behaviour, behaviour, flood_of
 from holdfast.fleet.simulated.dice import Dice
 
@@ -54,7 +55,7 @@ class _Stream:
         self.flood = flood
         self.limit = limit
         self.size = len(data) + flood
-        head = limit - limit // 2
+        head, _ = head_and_tail(limit)
         self.gap = (head, self.size - limit) if self.size > limit else (0, 0)
 
     def part(self, start: int, size: int) -> bytes:
