@@ -38,6 +38,11 @@ class Portal(PassiveFollower):
         """Loop and thread of the parent process; referenced so that they are not finalized in this one."""
         follow(self)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its thread runs in this process."""
+        return self._loop is not None and not self.is_closed
+
     def start_over(self) -> None:
         self._inherited += [self._loop, self._thread]
         self._loop = self._thread = None

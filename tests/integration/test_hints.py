@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -130,6 +131,24 @@ async def test_a_stop_sends_the_hints_that_are_left(
         case _:
             bus.committed(Notification(WORK, "", 0.0))
     await bus.stop()
+    await asyncio.wait_for(heard.wait(), 10)
+
+
+SCRIPT = """
+import sys
+from holdfast import TaskQueue
+
+queue = TaskQueue(sys.argv[1])
+queue.sync.pause_queue()
+queue.sync.resume_queue()  # Its hint waits behind that of the pause.
+"""
+
+
+async def test_a_script_that_ends_without_a_close_sends_its_hints(
+    pg_dsn: str, heard: asyncio.Event
+) -> None:
+    script = await asyncio.create_subprocess_exec(sys.executable, "-c", SCRIPT, pg_dsn)
+    assert await script.wait() == 0
     await asyncio.wait_for(heard.wait(), 10)
 
 

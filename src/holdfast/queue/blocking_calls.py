@@ -1,15 +1,18 @@
 """Runs calls of a queue for callers that block, in a thread with an event loop.
 
 Promises: the thread starts with the first call, and again after `close` and in a forked child. A call in a
-thread whose event loop runs raises WrongLoop. Never: makes the call before it was refused.
+thread whose event loop runs raises WrongLoop. A process that ends without a `close` sends its last hints.
+Never: makes the call before it was refused.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import TypeVar
+from contextlib import suppress
+from typing import Final, TypeVar
 
 from holdfast.engine.blocking_group_handle import BlockingGroupHandle
 from holdfast.engine.blocking_handle import BlockingTaskHandle
@@ -22,6 +25,8 @@ from holdfast.portal import Portal
 
 T = TypeVar("T")
 R = TypeVar("R")
+EXIT_SECONDS: Final = 2.0
+"""How long the end of a process waits for the last hints, and for its connections to close."""
 
 
 class BlockingCalls(PassiveFollower):
@@ -75,6 +80,7 @@ class BlockingCalls(PassiveFollower):
     def close(self) -> None:
         """Closes the connections and ends the thread. Does nothing if no thread runs."""
         _refuse_in_loop()
+        atexit.unregister(self._at_exit)
         with self._lock:
             portal, self._portal = self._portal, None
         if portal is not None and not portal.is_closed:
@@ -87,7 +93,15 @@ class BlockingCalls(PassiveFollower):
         with self._lock:
             if self._portal is None:
                 self._portal = Portal("queue")
+                atexit.register(self._at_exit)
             return self._portal
+
+    def _at_exit(self) -> None:
+        """The thread of the portal ends with the process, whatever it still has to send."""
+        portal = self._portal
+        if portal is not None and portal.is_running:
+            with suppress(Exception):
+                portal.submit(self._last).result(EXIT_SECONDS)
 
 
 def _refuse_in_loop() -> None:
