@@ -223,6 +223,48 @@ def test_hints_inside_transactions_are_limited_after_a_burst(
     ]
 
 
+def shares(
+    bus: tuple[PostgresBus, VirtualClock], took: float, pause: float, n: int = 200
+) -> tuple[float, float]:
+    """One commit after the other, where one with a hint takes this long and one without a millisecond. The
+    shares of the commits and of the time that have a hint."""
+    sender, clock = bus
+    hinted: list[float] = []
+    for _ in range(n):
+        ride = sender.notify_in_tx(WORK, one=True)
+        seconds = took if ride.hint else 0.001
+        hinted.append(took if ride.hint else 0.0)
+        clock.set(clock.now() + seconds)
+        if ride.hint:
+            sender.committed(ride)
+        clock.set(clock.now() + pause)
+    started_at = VirtualClock().now()
+    return sum(map(bool, hinted)) / n, sum(hinted) / (clock.now() - started_at)
+
+
+def test_commits_with_a_hint_that_take_long_become_rare(
+    bus: tuple[PostgresBus, VirtualClock],
+) -> None:
+    """PostgreSQL executes one commit with a NOTIFY at a time: with eight processes and a disk that syncs in
+    5 ms each takes 40 ms. A process that only wrote such commits would hold up all."""
+    commits, time = shares(bus, took=0.04, pause=0.0)
+    assert commits < 0.1
+    assert 0.4 < time < 0.6
+
+
+def test_a_process_that_rests_hints_at_every_commit(bus: tuple[PostgresBus, VirtualClock]) -> None:
+    assert shares(bus, took=0.02, pause=0.05)[0] == 1.0
+
+
+def test_a_single_slow_commit_costs_no_hint(bus: tuple[PostgresBus, VirtualClock]) -> None:
+    sender, clock = bus
+    for took in (0.005, 2.0, 0.005, 0.005):
+        ride = sender.notify_in_tx(WORK, one=True)
+        assert ride.hint
+        clock.set(clock.now() + took)
+        sender.committed(ride)
+
+
 @pytest.mark.parametrize("first", ["lands", "comes back", "comes back only"])
 def test_a_hint_inside_a_transaction_is_received_once(
     bus: tuple[PostgresBus, VirtualClock], first: str

@@ -3,8 +3,9 @@
 Promises: the bus has a dedicated connection. At the start and at intervals it sends itself a probe. When the
 probe does not come back, `mode` reports polling and the reason, and the bus reconnects. NOTIFY serialises
 commits in the server, so hints are rate-limited: a burst of enqueues may each send a NOTIFY in their
-transaction, then one every `QUIET_SECONDS`. A commit without a NOTIFY is covered by the next one; if there is
-none soon, a separate NOTIFY follows. A stop sends the hints that are left: a process may end right after a
+transaction, then one every `QUIET_SECONDS`, or fewer if such commits take long, because they wait for those
+of other processes. A commit without a NOTIFY is covered by the next one; if there is none soon, a separate
+NOTIFY follows, which syncs nothing. A stop sends the hints that are left: a process may end right after a
 change.
 """
 
@@ -28,6 +29,9 @@ WORK_CHANNEL: Final = "holdfast_work"
 QUIET_SECONDS: Final = 0.005
 AT_ONCE: Final = 10
 """The size of a burst of notifications after a quiet time."""
+HINT_COST: Final = 2.0
+"""A notification costs this many times the duration of its commit. So a process that writes one commit after
+the other spends at most half of its time in the line of all commits with a NOTIFY."""
 PENDING_MAX: Final = 1_000
 """A bound on the notifications that did not come back yet. Those of a rollback never come back."""
 FOLLOW_SECONDS: Final = 2 * QUIET_SECONDS
@@ -63,7 +67,9 @@ class PostgresBus(LocalBus):
         self._stopping = asyncio.Event()
         self._notified_at = 0.0
         self._spent_until = 0.0
-        """Each notification costs `QUIET_SECONDS`, up to `AT_ONCE` of them in advance."""
+        """Each notification costs `QUIET_SECONDS` or more, up to `AT_ONCE` times that in advance."""
+        self._took = 0.0
+        """The duration of the last commit with a notification."""
         self._follow: asyncio.TimerHandle | None = None
         self._probes = 0
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
@@ -133,12 +139,18 @@ class PostgresBus(LocalBus):
         if notification.hint:
             self._deliver_once(notification.number, notification.hint)
             self._notified_at = max(self._notified_at, notification.began)
+            self._charge(self._clock.monotonic() - notification.began)
             return
         self._call_listeners(notification.topic, notification.topic)
         if self._follow is None:
             now = self._clock.monotonic()
             call_later = asyncio.get_running_loop().call_later
             self._follow = call_later(FOLLOW_SECONDS, self._follow_up, notification.topic, now)
+
+    def _charge(self, took: float) -> None:
+        """A single slow commit costs nothing: it waited for something else."""
+        cost, self._took = HINT_COST * min(took, self._took), took
+        self._spent_until += max(0.0, cost - QUIET_SECONDS)
 
     def _deliver_once(self, number: int, hint: str) -> None:
         if number in self._pending:
