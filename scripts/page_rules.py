@@ -18,6 +18,8 @@ from typing import Any, Final
 from holdfast.core import command as c, gate
 from holdfast.core.check import TEXT_CHARS_MAX
 from holdfast.core.decide import Transition, decide
+from holdfast.core.event import Event, Position, status_after
+from holdfast.core.event_kinds import KINDS as KINDS_OF_EVENTS
 from holdfast.core.fleet.model import FLEET_QUEUE, JOB_ENDED
 from holdfast.core.fleet.status import KINDS
 from holdfast.core.intervention import FORCE_REASON_CHARS_MIN, REASON_CHARS_MAX, InterventionType
@@ -55,6 +57,7 @@ ARGS: Final[Mapping[InterventionType, dict[str, Any]]] = {
     InterventionType.REASSIGN: {"to_node": "other"},
 }
 """Arguments with which an intervention of a sample is no repeat of what it is already."""
+BY_DATA: Final = ("task.enqueued", "task.failed", "task.forced")
 HOLDS: Final = ("free", "held", "asks")
 
 
@@ -66,6 +69,7 @@ def written() -> dict[Path, str]:
 def tables() -> Iterator[tuple[str, str, object]]:
     """Name, comment and value of each table."""
     yield "TRANSITIONS", "The statuses that a task may have next.", transitions()
+    yield "STATUS_AFTER", "The status of a task after an event that says so by its kind.", after()
     yield "TASK_ACTS: ActsOf", "What a task takes from an operator.", acts("{}")
     pinned = acts('{"pinned": true}')
     yield (
@@ -98,6 +102,16 @@ def tables() -> Iterator[tuple[str, str, object]]:
 
 def transitions() -> dict[str, list[str]]:
     return {status: [each for each in Status if each in TRANSITIONS[status]] for status in Status}
+
+
+def after() -> dict[str, str]:
+    """Without the kinds whose data say it."""
+    found = {
+        kind: status_after(Event(Position("", 1), kind, NOW, "sample", "sample", {}))
+        for kind in KINDS_OF_EVENTS
+        if kind not in BY_DATA
+    }
+    return {kind: status.value for kind, status in found.items() if status is not None}
 
 
 def acts(options_json: str) -> dict[str, dict[str, dict[str, list[str]]]]:

@@ -102,6 +102,27 @@ async def test_a_task_offers_the_acts_that_it_takes(page: Page, site: Site) -> N
     await to.intervene(task, "ABORT", "it was a test")
 
 
+async def test_the_path_of_a_revived_task_has_the_statuses_that_it_had(
+    page: Page, site: Site
+) -> None:
+    """The replay of its parent makes it wait again; it is not queued."""
+    place, to = site
+    parent = await to.task("note.write", {"text": "no"})
+    child = await to.task("invoice.render", {"customer": "later"}, depends_on=[parent])
+    await to.until(f"/tasks/{child}", is_now("failed"))
+    await to.intervene(parent, "RETRY", "once more")
+    await to.until(f"/tasks/{child}/history", lambda page: has_died_twice(page["items"]))
+    await page.goto(f"{place.url}/tasks/{child}")
+    path = page.locator(".path li b")
+    await expect(path).to_have_text(["blocked", "failed", "blocked", "failed"])
+    for task in (child, parent):
+        await to.intervene(task, "ABORT", "it was a test")
+
+
+def has_died_twice(events: list[dict[str, Any]]) -> bool:
+    return [event["kind"] for event in events].count("task.dead") == 2
+
+
 async def test_a_schedule_is_run_paused_and_resumed(page: Page, site: Site) -> None:
     place, to = site
     await page.goto(f"{place.url}/schedules?name=report.daily")

@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 
 from holdfast.cli.tree import BY_PATH
+from holdfast.core.event_kinds import KINDS
+from holdfast.core.rights import Operation
+from holdfast.core.task import EXECUTION_TYPE
 from holdfast.gateway.rest.pages import SCREENS
 from scripts.page_rules import written
 
@@ -33,6 +36,16 @@ def test_the_commands_that_pages_show_exist() -> None:
             if noun not in BY_PATH and f"{noun} {verb}".strip() not in BY_PATH and verb:
                 missing.append(f"{path.name}: holdfast {noun} {verb}")
     assert missing == []
+
+
+def test_the_kinds_of_events_and_the_rights_that_pages_name_exist() -> None:
+    named = {
+        name
+        for path in SOURCES
+        for name in re.findall(r'"([a-z]+\.[a-z_]+)"', path.read_text("utf-8"))
+    }
+    assert len(named) > 60
+    assert sorted(named - {*KINDS, *Operation, EXECUTION_TYPE, "value.json"}) == []
 
 
 def test_every_screen_of_the_page_has_a_path_at_the_gateway() -> None:

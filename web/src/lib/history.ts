@@ -2,6 +2,7 @@
 import { json, unmarked } from "./exact";
 import { capital, clean, dur, num, person, plural, short } from "./format";
 import { nodeName } from "./hosts";
+import { STATUS_AFTER } from "./rules";
 import type { Event, Task } from "./types";
 
 interface Step {
@@ -27,17 +28,9 @@ const text = (value: unknown): string => (value == null ? "" : typeof value === 
 function statusAfter(event: Event): string | null {
   switch (event.kind) {
     case "task.enqueued": return event.data.waiting_on ? "blocked" : "queued";
-    case "task.unblocked": return event.data.desired === "paused" ? "paused" : "queued";
-    case "task.started": case "task.unstuck": return "running";
     case "task.failed": return event.data.will_retry ? "queued" : null;
-    case "task.snoozed": case "task.released": case "task.lost": case "task.resumed": case "task.replayed": case "task.revived": return "queued";
-    case "task.dead": return "failed";
-    case "task.completed": return "completed";
-    case "task.aborted": return "aborted";
-    case "task.paused": return "paused";
-    case "task.stuck": return "stuck";
     case "task.forced": return text(event.data.after) || null;
-    default: return null;
+    default: return STATUS_AFTER[event.kind as keyof typeof STATUS_AFTER] ?? null;
   }
 }
 

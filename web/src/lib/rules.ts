@@ -20,6 +20,24 @@ export const TRANSITIONS = {
   "aborted": [],
 } as const;
 
+/** The status of a task after an event that says so by its kind. */
+export const STATUS_AFTER = {
+  "task.unblocked": "queued",
+  "task.snoozed": "queued",
+  "task.released": "queued",
+  "task.resumed": "queued",
+  "task.replayed": "queued",
+  "task.revived": "blocked",
+  "task.started": "running",
+  "task.completed": "completed",
+  "task.lost": "queued",
+  "task.stuck": "stuck",
+  "task.unstuck": "running",
+  "task.aborted": "aborted",
+  "task.paused": "paused",
+  "task.dead": "failed",
+} as const;
+
 /** What a task takes from an operator. */
 export const TASK_ACTS: ActsOf = {
   "blocked": {"free": {"takes": ["ABORT", "PAUSE", "REASSIGN"], "forced": ["queued", "failed"]}, "held": {"takes": ["ABORT", "RESUME", "REASSIGN"], "forced": ["queued", "failed"]}},
