@@ -10,11 +10,15 @@ from typing import Any, Final
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
+from holdfast import errors
 from holdfast.core.event import Event
 from holdfast.core.task import ENDED, Failure, Status, Task
 from holdfast.django.interface import ResultStatus, TaskError, TaskResult
+from holdfast.engine import arguments, declared, process
 
 STARTED: Final = "task.started"
+OF_THE_ENGINE: Final = (errors, arguments, declared, process)
+"""Modules of the errors that the engine raises itself. Their failures may have no traceback."""
 STATUSES: Final = {
     Status.BLOCKED: ResultStatus.READY,
     Status.QUEUED: ResultStatus.READY,
@@ -102,11 +106,12 @@ def _errors(task: Task) -> list[Any]:
 
 def exception_path(failure: Failure) -> str:
     """Where the class of the error can be imported. The last line of a traceback names it."""
-    name = re.escape(failure.error_type.rpartition(".")[2])
-    found = (
-        re.findall(rf"^((?:[\w.]+\.)?{name})(?::|$)", failure.traceback, re.MULTILINE)
-        if name
-        else []
-    )
-    path = found[-1] if found else failure.error_type or "Exception"
+    name = failure.error_type.rpartition(".")[2]
+    if not name:
+        return "builtins.Exception"
+    pattern = rf"^((?:[\w.]+\.)?{re.escape(name)})(?::|$)"
+    found = re.findall(pattern, failure.traceback, re.MULTILINE)
+    if not found and not failure.traceback:
+        found = [f"{each.__name__}.{name}" for each in OF_THE_ENGINE if hasattr(each, name)][:1]
+    path = found[-1] if found else failure.error_type
     return path if "." in path else f"builtins.{path}"
