@@ -150,6 +150,10 @@ class Reads:
             DeadLetterGroup(*row) for row in await self._access.rows("dead_groups", limit=limit)
         ]
 
+    async def dead_by_hour(self, since: float) -> list[tuple[str, int, int]]:
+        """(fingerprint, hours after `since`, n) of the dead letters that have died since."""
+        return [tuple(row) for row in await self._access.rows("dead_by_hour", since=since)]
+
     async def count_dead(
         self,
         *,

@@ -14,7 +14,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.gateway.bulk_runner import BulkRunner
 from holdfast.sync.bulk import rows
 from holdfast.sync.bulk.bulk import BulkRuns, Moved
-from tests.integration.gateway.support import Site, problem
+from tests.integration.gateway.support import ADMIN, Site, problem
 
 QUEUED = {"action": "abort", "q": "status:queued", "reason": "tidy"}
 
@@ -278,6 +278,9 @@ async def test_a_replay_stops_when_its_tasks_are_dead_again(site: Site) -> None:
     await dead(site, ids)
     runs = site.services.bulk.runs
     [group] = (await site.ask("GET", "/dead-letters/groups")).json()["items"]
+    for token in (ADMIN, await site.token("viewer", projects=["default"])):
+        trend = (await site.ask("GET", "/dead-letters/trend", token=token)).json()["causes"]
+        assert trend == {group["fingerprint"]: [0] * 23 + [20]}
     q = f"status:failed fingerprint:{group['fingerprint']}"
     body = {"action": "replay", "q": q, "stop_on_fail_share": 0.2}
     named = await begin_only(site, body)

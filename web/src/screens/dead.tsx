@@ -13,6 +13,7 @@ import type { DryRun, Group, Operation, Task, TaskRow } from "../lib/types";
 import { act, ReasonField, Refused } from "../ui/act";
 import { Icon } from "../ui/marks";
 import { Button, Command, Empty, Field, Json, Meter, Seg, Shown, Text, Time, Title, toast, scrollable } from "../ui/parts";
+import { Spark } from "../ui/chart";
 import { QueryBar } from "../ui/query";
 
 type By = "cause" | "type" | "one";
@@ -43,14 +44,15 @@ export function DeadLetters(): JSX.Element {
 
 const QUIET_SECONDS = 3_600;
 function ByCause({ groups, chosen }: { groups: Group[]; chosen: string }): JSX.Element {
+  const trend = useLoad((signal) => get<{ causes: Record<string, number[]> }>("/dead-letters/trend", signal), "trend", 10_000).data?.causes ?? {};
   return (
     <div class="grp">
-      <div class="gh0"><span /><span>Cause and type</span><span class="n">Count</span><span class="n">Last, first</span><span /></div>
+      <div class="gh0"><span /><span>Cause and type</span><span class="n">24 h, count</span><span class="n">Last, first</span><span /></div>
       {groups.map((group) => (
         <>
           <div class={`g1 ${group.fingerprint === chosen ? "on" : ""}`} data-row onClick={() => setParams({ cause: group.fingerprint === chosen ? null : group.fingerprint })}>
             <Icon is="failed" of="bad" /><div class="min"><p class="cut m"><a href={url(`/dead-letters?cause=${group.fingerprint}`)} onClick={(event) => event.preventDefault()}><Text>{group.error || "no message"}</Text></a>{age(group.last_at) > QUIET_SECONDS ? <span class="tag">quiet {dur(age(group.last_at), true)}</span> : age(group.last_at) < 300 ? <span class="tag bad">recent</span> : null}</p><p class="sm sub"><Text>{group.type}</Text>{group.error_type ? <> · <Text>{group.error_type}</Text></> : null}</p></div>
-            <b class="cnt">{num(group.count)}</b><span class="n sm sub"><Time at={group.last_at} /><br /><span class="dim">since {time(group.first_at)}</span></span><Icon is={group.fingerprint === chosen ? "down" : "right"} of="dim" />
+            <span class="cnt">{trend[group.fingerprint] && <span class="wide" title={`By hour, over 24 hours: ${trend[group.fingerprint]?.join(", ")}`}><Spark values={trend[group.fingerprint] ?? []} of="bad" /></span>}<b>{num(group.count)}</b></span><span class="n sm sub"><Time at={group.last_at} /><br /><span class="dim">since {time(group.first_at)}</span></span><Icon is={group.fingerprint === chosen ? "down" : "right"} of="dim" />
           </div>
           {group.fingerprint === chosen && <Examples group={group} />}
         </>
@@ -112,7 +114,7 @@ function Replay({ run }: { run: Operation }): JSX.Element {
   const left = run.total - run.done - run.failed;
   return (
     <li class="oprow"><Icon is={run.state === "running" ? "running" : run.state === "done" ? "completed" : "paused"} of={run.state === "running" ? "work" : run.state === "done" ? "good" : "hold"} />
-      <div class="min"><p class="cut"><a class="strong" href={url(`/operations/${run.id}`)}><Text>{causeOf(run) ?? plural(run.total, "task")}</Text></a> <span class="sub">· by {person(run.actor)}, {time(run.created_at)}</span></p><p class="sm sub"><Text>{run.detail || (run.state === "running" ? `${run.rate_per_second ? `${run.rate_per_second} per second` : "as fast as it goes"}${run.stop_on_fail_share ? `, stops at ${Math.round(run.stop_on_fail_share * 100)} % failed again` : ""}` : left ? `${left} were not touched` : "Done")}</Text></p></div>
+      <div class="min"><p class="cut"><a class="strong" href={url(`/operations/${run.id}`)}><Text>{causeOf(run) ?? plural(run.total, "task")}</Text></a></p><p class="sm sub">by {person(run.actor)}, {time(run.created_at)} · <Text>{run.detail || (run.state === "running" ? `${run.rate_per_second ? `${run.rate_per_second} per second` : "as fast as it goes"}${run.stop_on_fail_share ? `, stops at ${Math.round(run.stop_on_fail_share * 100)} % failed again` : ""}` : left ? `${left} were not touched` : "Done")}</Text></p></div>
       <Meter parts={[[run.done, "good"], [run.failed, "bad"]]} total={run.total} /><span class="n sub">{num(run.done + run.failed)} of {num(run.total)}</span></li>
   );
 }

@@ -18,6 +18,7 @@ from holdfast.queue.dead_letters import DeadGroup
 from holdfast.store.search import TaskRow, search
 
 O: Final = Operation  # noqa: E741
+TREND_HOURS: Final = 24
 GROUPED_MAX: Final = 1_000
 """Dead letters that are grouped for a principal of some projects."""
 DEAD: Final = And((Term("status", (Exact("failed"),)), Not(Term("type", (Exact(EXECUTION_TYPE),)))))
@@ -52,6 +53,27 @@ async def groups(call: Call, *, limit: int = 50) -> Answer:
     return Answer(
         {"items": [redacting.row(rules, views.dead_group(row)) for row in rows], "next": None}
     )
+
+
+async def trend(call: Call) -> Answer:
+    """The dead letters of each cause by the hour in which they died, over the last 24 hours, oldest first."""
+    call.authorise_any(O.TASKS_READ)
+    since = call.services.now() - TREND_HOURS * 3_600
+    if call.projects is None:
+        rows = await call.services.store.reads.dead_by_hour(since)
+    else:
+        page = await search(
+            call.services.store, dead_only(Query()), projects=call.projects, limit=GROUPED_MAX
+        )
+        rows = [
+            (row.fingerprint or "", int((row.finished_at - since) // 3_600), 1)
+            for row in page.rows
+            if row.finished_at is not None and row.finished_at >= since
+        ]
+    causes: dict[str, list[int]] = {}
+    for fingerprint, hour, count in rows:
+        causes.setdefault(fingerprint, [0] * TREND_HOURS)[min(hour, TREND_HOURS - 1)] += count
+    return Answer({"from": views.at(since), "causes": causes})
 
 
 def dead_only(query: Query) -> Query:

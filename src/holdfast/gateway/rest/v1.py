@@ -283,6 +283,13 @@ ROUTES: Final = (
     ),
     Route(
         "GET",
+        "/dead-letters/trend",
+        dead.trend,
+        "Dead letters by cause and hour, over 24 hours",
+        operation=O.TASKS_READ,
+    ),
+    Route(
+        "GET",
         "/dead-letters/latest",
         dead_change.latest,
         "Dead letters with their bodies, the latest death first",

@@ -9,6 +9,14 @@ SELECT coalesce(fingerprint, '') AS fingerprint, count(*) AS n, min(finished_at)
     max(finished_at) AS last_at, min(id) AS first_id, max(id) AS sample_id
 FROM holdfast_task WHERE status = 'failed' AND type <> 'fleet.run' GROUP BY fingerprint ORDER BY n DESC LIMIT :limit::int;
 
+-- name: dead_by_hour
+-- The dead letters of each cause by the hour of their death.
+-- index: holdfast_task_dead
+-- returns: fingerprint hour n
+SELECT coalesce(fingerprint, '') AS fingerprint, floor((finished_at - :since::float8) / 3600)::int AS hour, count(*) AS n
+FROM holdfast_task WHERE status = 'failed' AND type <> 'fleet.run' AND finished_at + 0 >= :since::float8
+GROUP BY 1, 2;
+
 -- name: count_dead
 -- `+ 0` keeps the planner from the index of all finished tasks, so only dead letters are scanned.
 -- index: holdfast_task_dead
