@@ -16,6 +16,7 @@ from tests.integration.gateway.processes import started
 ADMIN = "hf_admin_" + "a" * 40
 HOSTS = 1000
 LINES_MAX = 40
+TO = ("--to", "https://chat.example/hook", "--kind", "job.*")
 EVIL = "\x1b]0;PWNED\x07\x1b[2J\rerror[ok]: all is well"
 
 
@@ -189,3 +190,31 @@ def test_doctor_looks_at_the_fleet(cli: Cli) -> None:
     assert checks["agents"]["level"] == "ok"
     assert checks["slots"]["level"] == "ok"
     assert checks["outbox"]["level"] == "ok"
+
+
+def test_a_webhook_is_named_by_its_name_its_id_or_a_prefix(cli: Cli) -> None:
+    """A source and an endpoint may have one name."""
+    ids = []
+    for name, *to in (("chat", *TO), ("both", *TO), ("both",)):
+        made = cli.run("webhook", "add", name, *to, "-o", "json")
+        assert made.returncode == 0, made.stderr
+        ids.append(json.loads(made.stdout)["id"])
+    for ref in ("chat", ids[0], ids[0][:30]):
+        shown = cli.run("webhook", "show", ref, "-o", "json")
+        assert json.loads(shown.stdout)["id"] == ids[0], shown.stderr
+    twice = cli.run("webhook", "show", "both")
+    assert (twice.returncode, f"{ids[1]}, {ids[2]}" in twice.stderr) == (2, True), twice.stderr
+    edited = cli.run("webhook", "edit", "chat", "--state", "disabled", "-o", "json")
+    assert json.loads(edited.stdout)["state"] == "disabled"
+    removed = cli.run("webhook", "remove", "chat", ids[1], ids[2])
+    assert removed.returncode == 0, removed.stderr
+    missing = cli.run("webhook", "show", "chat")
+    assert (missing.returncode, "chat" in missing.stderr) == (5, True), missing.stderr
+
+
+def test_errors_of_a_job_name_its_options(cli: Cli) -> None:
+    for face, verb in ((cli, "run"), (cli, "rehearse"), (through_gateway(cli), "run")):
+        for option, value in (("--max-fail", "x%"), ("--timeout", "0s"), ("--waves", "1,x")):
+            refused = face.run(verb, "true", "--hosts", "*", option, value)
+            assert refused.returncode == 2, refused.stderr
+            assert option in refused.stderr.splitlines()[0], refused.stderr

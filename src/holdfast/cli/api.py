@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
@@ -16,6 +17,8 @@ from holdfast.client.calls import Calls, DryCalls, path_of
 from holdfast.errors import NotFound
 
 T = TypeVar("T")
+WHOLE_ID: Final = re.compile(r"[a-z]+_[0-9a-f]{32}")
+"""An id of an object of the fleet."""
 ID_CHARS: Final = 32
 """An id of this length or more is complete."""
 NODES: Final = "nodes"
@@ -65,6 +68,22 @@ def whole_id(common: Common, noun: str, text: str, **query: object) -> str:
         return await full_id(await calls_of(queue), noun, text, **query)
 
     return text if _is_whole(text) else with_queue(common, session)
+
+
+def named_id(common: Common, noun: str, text: str) -> str:
+    """The same for objects with names: a name counts before a prefix of an id."""
+
+    async def session(queue: TaskQueue) -> str:
+        calls = await calls_of(queue)
+        page = (await calls.call("GET", v1(noun), query={"limit": LISTED_MAX})).body
+        found = [str(item["id"]) for item in page["items"] if item["name"] == text]
+        if len(found) > 1:
+            raise Usage(
+                f"several {noun} have the name '{text}': {', '.join(found)}; give the id of one"
+            )
+        return found[0] if found else await full_id(calls, noun, text)
+
+    return text if WHOLE_ID.fullmatch(text) else with_queue(common, session)
 
 
 async def full_id(calls: Calls, noun: str, text: str, **query: object) -> str:

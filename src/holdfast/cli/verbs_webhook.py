@@ -35,7 +35,7 @@ WEBHOOK_VERBS: Final = (
         "webhook edit",
         "Change a webhook",
         f"{FLEET}.webhook:edit",
-        ("holdfast webhook edit whk_0199a1b27c3e --state disabled",),
+        ("holdfast webhook edit chat --state disabled",),
         Kind.WRITE,
     ),
     Verb(

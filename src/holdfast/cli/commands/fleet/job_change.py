@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from holdfast.cli.commands.fleet.flags import named_by_flags
 from holdfast.cli.commands.fleet.job import JobId
 from holdfast.cli.commands.fleet.job_ref import of_job
 from holdfast.cli.commands.fleet.job_view import command_of, done_of, made_exit
@@ -78,6 +79,7 @@ def abort(
     _order(common, job, "abort", body, project, dry_run=dry_run)
 
 
+@named_by_flags()
 def set_(
     job: JobId,
     /,

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from holdfast.app import TaskQueue
 from holdfast.cli.api import calls_of, v1
+from holdfast.cli.commands.fleet.flags import named_by_flags
 from holdfast.cli.commands.fleet.job_view import exit_code
 from holdfast.cli.commands.fleet.run_request import Rollout, What
 from holdfast.cli.options import COMMON, Common, Project
@@ -69,6 +70,7 @@ class Found(msgspec.Struct, frozen=True):
     blocks: list[NewBlock]
 
 
+@named_by_flags()
 def rehearse(
     command: Annotated[str, Parameter(help="The command; some types have none.")] = "",
     /,

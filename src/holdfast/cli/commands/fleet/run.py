@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
 from holdfast.cli.api import calls_of, v1
+from holdfast.cli.commands.fleet.flags import named_by_flags
 from holdfast.cli.commands.fleet.job_ref import read_job
 from holdfast.cli.commands.fleet.job_view import (
     approval_of,
@@ -39,6 +40,7 @@ WHAT = What()
 ROLLOUT = Rollout()
 
 
+@named_by_flags()
 def run(
     command: Annotated[str, Parameter(help="The command; some types have none.")] = "",
     /,

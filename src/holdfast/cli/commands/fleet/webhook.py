@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from holdfast.cli.api import answer_of, v1, whole_id
+from holdfast.cli.api import answer_of, named_id, v1
 from holdfast.cli.commands.each import Changed, answer, change_each
 from holdfast.cli.lists import page_of, print_list
 from holdfast.cli.options import (
@@ -32,7 +32,9 @@ from holdfast.client.calls import Calls
 from holdfast.core.fleet.model import WebhookDirection
 from holdfast.core.fleet.webhooks.signature import SignatureMethod
 
-Id = Annotated[str, Parameter(help="The webhook's id, a prefix that matches one, or @last.")]
+Id = Annotated[
+    str, Parameter(help="The webhook's name, its id, a prefix that matches one, or @last.")
+]
 PublicKey = Annotated[
     str | None,
     Parameter(help="whpk_... of a source that signs with ed25519, in place of a secret."),
@@ -123,7 +125,9 @@ def edit(
 
 
 def remove(
-    ids: Annotated[list[str], Parameter(help="Ids or prefixes of ids, or - for stdin.")],
+    ids: Annotated[
+        list[str], Parameter(help="Names, ids or prefixes of ids, or - for ids of stdin.")
+    ],
     /,
     *,
     reason: Reason = "",
@@ -206,7 +210,7 @@ def resend(
 
 
 def _whole(common: Common, id: str) -> str:
-    return whole_id(common, "webhooks", id)
+    return named_id(common, "webhooks", id)
 
 
 def _act(common: Common, id: str, *path: str, given: VersionedChange, **more: Any) -> Item:
