@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from holdfast.cli import help as helps
+from holdfast.cli.commands.fleet.job_view import made_exit
 from holdfast.cli.exits import SHORT, Exit
 from holdfast.errors import HoldfastError
 from tests.error_tree import in_order
@@ -75,3 +76,11 @@ def test_help_imports_only_the_tree() -> None:
         assert strange == set(), args
         others = {name.partition(".")[0] for name in found - own}
         assert {name for name in others if not name.startswith("_")} <= LIGHT, args
+
+
+def test_a_job_that_was_made_now_says_nothing_of_its_end() -> None:
+    """It may have ended before it is read, under load."""
+    ended = {"status": "FAILED", "finished_at": "2026-01-01T00:00:00Z", "halt": None}
+    assert made_exit(ended, created=True) == 0
+    assert made_exit(ended, created=False) == Exit.FAILED
+    assert made_exit({"status": "WAIT_APPROVAL"}, created=True) == Exit.PENDING

@@ -141,7 +141,7 @@ def retry(
     if not dry_run:
         new = of_job(common, made["job_id"], "GET")
         Printer(common).one(made, made_lines(new, created=made["created"]), name=made["job_id"])
-        return made_exit(new)
+        return made_exit(new, created=made["created"])
     lines = [
         ("a new job", made["status"]),
         ("hosts", made["hosts"]),

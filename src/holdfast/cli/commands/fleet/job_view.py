@@ -57,12 +57,12 @@ def exit_code(job: Item) -> int:
     return EXITS[JobStatus(job["status"])]
 
 
-def made_exit(job: Item) -> int:
-    """Of a job that was made, now or by an earlier request: 8 if it waits for an approval, else how it ended,
-    if it has."""
+def made_exit(job: Item, *, created: bool) -> int:
+    """Of a job that was made: 8 if it waits for an approval. Else how it ended, if an earlier request made
+    it: that one made now has ended already is chance."""
     if job["status"] == JobStatus.WAIT_APPROVAL:
         return PENDING
-    return exit_code(job) if job.get("finished_at") else 0
+    return exit_code(job) if job.get("finished_at") and not created else 0
 
 
 def style(text: str) -> str:

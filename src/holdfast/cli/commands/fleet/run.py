@@ -84,7 +84,7 @@ def run(
     if not watch or (Printer(common).is_table and progress in (Progress.AUTO, Progress.TTY)):
         _print_made(common, made, job)
     if not watch:
-        return made_exit(job)
+        return made_exit(job, created=made["created"])
     return watch_job(common, job["id"], progress=progress, patience=Patience(None), project=project)
 
 
