@@ -1,4 +1,4 @@
-"""Command line: ``python -m proof ablations|bench|chaos|endurance|fleet|hub [options]``.
+"""Command line: ``python -m proof ablations|bench|chaos|endurance|fleet|hub|scale [options]``.
 
 Each program has its own ``--help``.
 """
@@ -14,6 +14,7 @@ PROGRAMS = {
     "chaos": "faults on real processes, networks, servers and disks, with peers for comparison",
     "fleet": "1,000 simulated agents over a bad network, seed by seed, every law checked",
     "hub": "gateways, workers, watchers and offline nodes as processes, under kills and restarts",
+    "scale": "what a task and a watcher cost, and where one PostgreSQL ends",
     "endurance": "long runs: an old reader, memory, sizes, pruning",
 }
 
