@@ -1,7 +1,8 @@
 """The speed of the simulator on one core: `python -m proof.bench.simulator`.
 
-Three figures: nodes that only send heartbeats through the network into the store; a cluster of idle
-engines; seeds as they are drawn. In processor time, which depends less on other load of the machine.
+Four figures: nodes that only send heartbeats through the network into the store; a cluster of idle
+engines; the same cluster with six scheduled tasks a minute and processes that are scaled and replaced;
+seeds as they are drawn. In processor time, which depends less on other load of the machine.
 """
 
 from __future__ import annotations
@@ -61,8 +62,15 @@ def heartbeats(hours: float) -> float:
 
 
 def idle(hours: float) -> float:
-    """Five whole engines, a subscriber and a schedule, heartbeats every ten seconds."""
+    """Five whole engines and a subscriber, with nothing to do and heartbeats every ten seconds."""
     return run_seed(1, Options(hours=hours, changes=changes_of("idle"))).hours
+
+
+def busy(hours: float) -> float:
+    """The same with schedules, and an operator who scales a process 3.5 times a minute and replaces one 1.5
+    times."""
+    operated = (*changes_of("idle"), ("schedules", "true"), ("request_seconds", "60"))
+    return run_seed(1, Options(hours=hours, changes=operated)).hours
 
 
 def seeds(count: int) -> float:
@@ -80,5 +88,6 @@ def measure(what: str, run: Callable[[], float], per: float | None = None) -> No
 if __name__ == "__main__":
     idle(0.01)
     measure("5 nodes with heartbeats every 10 s", lambda: heartbeats(50))
-    measure("5 idle engines with heartbeats every 10 s", lambda: idle(5))
+    measure("5 idle engines with heartbeats every 10 s", lambda: idle(2))
+    measure("the same with schedules and restarts", lambda: busy(1))
     measure("60 seeds with faults, 3 minutes each", lambda: seeds(60), per=60)

@@ -146,3 +146,18 @@ def change(database: Database, name: str, *, refused: bool) -> bool:
     finally:
         connection.set_commit_hook(None)
     return True
+
+
+def test_what_the_observer_reads_follows_each_change(database: Database) -> None:
+    """Queued tasks and paused queues are read again only when a trigger has reported a change."""
+    assert (database.has_queued(), database.paused_queues()) == (False, [])
+    assert not change(database, "a", refused=True)
+    assert not database.has_queued()
+    assert put(database, "t")
+    assert database.has_queued()
+    database.rows("DELETE FROM holdfast_task")
+    assert not database.has_queued()
+    database.rows("INSERT INTO holdfast_queue (name, paused_at) VALUES ('default', 1.0)")
+    assert database.paused_queues() == ["default"]
+    database.rows("UPDATE holdfast_queue SET paused_at = NULL")
+    assert database.paused_queues() == []

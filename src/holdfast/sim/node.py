@@ -94,6 +94,8 @@ class Node:
         self.bus: SimBus | None = None
         self.queue: Queue | None = None
         self.incarnation = 0
+        self.life = f"{name}#0"
+        """The name of this incarnation."""
         self.is_up = False
         self.peers: tuple[str, ...] = (NAME,)
         """Nodes it exchanges messages with: links that can be cut."""
@@ -111,16 +113,12 @@ class Node:
         """Whether enqueue and claim may share a transaction."""
         self._cascade_batch = cascade_batch
 
-    @property
-    def life(self) -> str:
-        """The name of this incarnation."""
-        return f"{self.name}#{self.incarnation}"
-
     def start(self) -> None:
         """Starts a new incarnation from the store alone."""
         if self.is_up:
             return
         self.incarnation += 1
+        self.life = f"{self.name}#{self.incarnation}"
         self.is_up = True
         cluster = self.cluster
         cluster.net.join(self.name, self.incarnation)

@@ -99,14 +99,16 @@ class Observer:
             disturbances.disturb_all(now)
             self._ready_since.clear()
             return
-        self._check_pace(NAME, now, database.driver.now())
+        store_now = database.driver.now()
+        self._check_pace(NAME, now, store_now)
         workers = [(node, engine) for node in self._up() if (engine := _engine(node)) is not None]
         free = [worker for worker in workers if self._is_free(*worker, now)]
         for node, engine in workers:
             self._check_size(node, engine)
-            self._check_time(node, engine, now)
+            reading = engine.basis.store.now()
+            self._check_time(node, now, store_now - reading)
             if now > disturbances.since(node.name):
-                self._check_pace(node.life, now, engine.basis.store.now())
+                self._check_pace(node.life, now, reading)
             else:
                 self._paces.pop(node.life, None)
         self._check_idle(free, now)
@@ -167,13 +169,14 @@ class Observer:
         of each limit."""
         database = self._cluster.database
         now = database.driver.now()
-        rows: list[Any] = database.rows(
-            "SELECT id, type, queue, limits FROM holdfast_task WHERE status = 'queued' AND due_at <= ? "
-            "AND (gate IS NULL OR substr(gate, 1, 1) <> '!')",
-            now,
-        )
-        paused = database.rows("SELECT name FROM holdfast_queue WHERE paused_at IS NOT NULL")
-        for (name,) in paused:
+        rows: list[Any] = []
+        if database.has_queued():
+            rows = database.rows(
+                "SELECT id, type, queue, limits FROM holdfast_task WHERE status = 'queued' "
+                "AND due_at <= ? AND (gate IS NULL OR substr(gate, 1, 1) <> '!')",
+                now,
+            )
+        for name in database.paused_queues():
             self._closed_at[name] = self._cluster.loop.time()
             rows = [row for row in rows if row[2] != name]
         if not any(row[3] for row in rows):
@@ -200,9 +203,8 @@ class Observer:
                 f"from {since:.1f} to {now:.1f}"
             )
 
-    def _check_time(self, node: Node, engine: Engine, now: float) -> None:
+    def _check_time(self, node: Node, now: float, behind: float) -> None:
         """A node judges leases by its reading of store time, also after a suspend."""
-        behind = self._cluster.database.driver.now() - engine.basis.store.now()
         if behind > CLOCK_LAG_SECONDS_MAX and now > self._cluster.net.disturbances.clock_since(
             node.name
         ):

@@ -51,6 +51,7 @@ SCENARIOS: Final = {
         (
             *(*_NO_LOCKS, *_NO_ORDERS, *_NO_HUB),
             *(("clients", "0"), ("nodes", "5"), ("lease_seconds", "30"), ("faults", "")),
+            *(("schedules", "false"), ("request_seconds", "1e9")),
         ),
     ),
 }

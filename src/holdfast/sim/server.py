@@ -32,7 +32,11 @@ COLUMNS: Final = """id, type, queue, was, status, fence, version, before_fence, 
     attempts, node, limits, waiting_on, started_at, due_at, deaths, gate"""
 TASK: Final = "task"
 CASCADE: Final = "cascade"
-FOLLOWED: Final = frozenset({TASK, CASCADE})
+ROW: Final = "row"
+QUEUE: Final = "queue"
+FOLLOWED: Final = frozenset({TASK, CASCADE, ROW, QUEUE})
+"""What triggers report: a change of a task that the history records, and any change of an unfinished cascade,
+of the row of a task and of a queue."""
 WATCH: Final = f"""
 CREATE TEMP TABLE sim_change (seq INTEGER PRIMARY KEY, {COLUMNS});
 CREATE TEMP TRIGGER sim_insert AFTER INSERT ON main.holdfast_task BEGIN
@@ -57,16 +61,18 @@ CREATE TEMP TRIGGER sim_delete AFTER DELETE ON main.holdfast_task BEGIN
         old.deaths, old.gate);
     SELECT sim_touch('{TASK}');
 END;
-CREATE TEMP TRIGGER sim_cascade_insert AFTER INSERT ON main.holdfast_cascade BEGIN
-    SELECT sim_touch('{CASCADE}');
-END;
-CREATE TEMP TRIGGER sim_cascade_update AFTER UPDATE ON main.holdfast_cascade BEGIN
-    SELECT sim_touch('{CASCADE}');
-END;
-CREATE TEMP TRIGGER sim_cascade_delete AFTER DELETE ON main.holdfast_cascade BEGIN
-    SELECT sim_touch('{CASCADE}');
-END;
 """
+TABLES: Final = (
+    ("holdfast_cascade", CASCADE),
+    ("holdfast_task", ROW),
+    ("holdfast_queue", QUEUE),
+)
+TOUCH: Final = "".join(
+    f"CREATE TEMP TRIGGER sim_{name}_{act} AFTER {act} ON main.{table} BEGIN "
+    f"SELECT sim_touch('{name}'); END;\n"
+    for table, name in TABLES
+    for act in ("INSERT", "UPDATE", "DELETE")
+)
 RUN: Final = frozenset({"running", "stuck"})
 """Statuses of a task that a runner has."""
 NONE: Final[frozenset[str]] = frozenset()
@@ -125,6 +131,8 @@ class Database:
         """What may have changed since it was last read. Most transactions change neither."""
         self._cascades = NONE
         """Parents with an unfinished cascade, when they were last read."""
+        self._has_queued = False
+        self._paused: list[str] = []
         self._state: dict[str, Change] = {}
         self._maybe: dict[str, list[Change]] = {}
         """Changes of transactions with an unknown outcome, by task."""
@@ -142,7 +150,7 @@ class Database:
     def _watch(self) -> None:
         """Follows what the transactions of a newly opened connection change."""
         self._connection.create_scalar_function("sim_touch", self._touch, 1)
-        self._connection.execute(WATCH)
+        self._connection.execute(WATCH + TOUCH)
         self._touched |= FOLLOWED
 
     def _touch(self, *names: object) -> None:
@@ -171,6 +179,22 @@ class Database:
         """Runs a query outside any simulated transaction."""
         rows: list[Any] = self._connection.execute(text, values).fetchall()
         return rows
+
+    def has_queued(self) -> bool:
+        """Whether a task is queued. It costs a query only after the row of a task was changed."""
+        if ROW in self._touched:
+            queued = "SELECT EXISTS (SELECT 1 FROM holdfast_task WHERE status = 'queued')"
+            self._has_queued = bool(self.rows(queued)[0][0])
+            self._touched.discard(ROW)
+        return self._has_queued
+
+    def paused_queues(self) -> list[str]:
+        """The names of the paused queues. They cost a query only after a queue was changed."""
+        if QUEUE in self._touched:
+            paused = self.rows("SELECT name FROM holdfast_queue WHERE paused_at IS NOT NULL")
+            self._paused = [name for (name,) in paused]
+            self._touched.discard(QUEUE)
+        return self._paused
 
     def running_on(self, life: str) -> list[str]:
         """Ids of the running tasks whose row names this process."""

@@ -16,15 +16,20 @@ from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
 from holdfast.sim.schedules import put_schedules
 
-REQUEST_SECONDS: Final = 60.0
-"""Mean time between two requests of an operator to one process."""
 HURRY_SECONDS: Final = 3.0
 
 
 async def serve(
-    node: Node, queue: Queue, draw: Draw, *, has_schedules: bool, is_calm: Callable[[], bool]
+    node: Node,
+    queue: Queue,
+    draw: Draw,
+    *,
+    request_seconds: float,
+    has_schedules: bool,
+    is_calm: Callable[[], bool],
 ) -> None:
-    """Runs until the process is replaced. Raises when the engine fails."""
+    """Runs until the process is replaced. Raises when the engine fails. `request_seconds`: the mean time
+    between two requests of an operator."""
     while not queue.is_running():
         try:
             await queue.start()
@@ -32,15 +37,21 @@ async def serve(
                 await put_schedules(node, queue)
         except StoreUnavailable:
             await node.clock.sleep(1.0)
-    node.keep(asyncio.create_task(_operate(node, queue, draw, is_calm)))
+    node.keep(asyncio.create_task(_operate(node, queue, draw, request_seconds, is_calm)))
     failure = await queue.wait_failed()
     raise failure
 
 
-async def _operate(node: Node, queue: Queue, draw: Draw, is_calm: Callable[[], bool]) -> None:
+async def _operate(
+    node: Node,
+    queue: Queue,
+    draw: Draw,
+    request_seconds: float,
+    is_calm: Callable[[], bool],
+) -> None:
     """Scales the workers or replaces the process, at random times."""
     while True:
-        await node.clock.sleep(draw.wait(REQUEST_SECONDS))
+        await node.clock.sleep(draw.wait(request_seconds))
         if is_calm():
             return
         try:

@@ -109,6 +109,10 @@ class Plan(msgspec.Struct, frozen=True):
     """The share of time in which a host is cut off."""
     agent_skew_seconds: float = 3600.0
     """How wrong the clocks of hosts are, at most."""
+    request_seconds: float = 60.0
+    """Mean time between two requests of an operator to a worker process, which scale it or replace it."""
+    schedules: bool = True
+    """Whether the workers register schedules, which enqueue six tasks a minute."""
     only: frozenset[str] | None = None
     """The single faults to inject, such as `crash:3`; None for all that are drawn."""
 

@@ -127,7 +127,8 @@ class World:
             node,
             queue,
             requests,
-            has_schedules=self._user_handlers is None,
+            request_seconds=self.plan.request_seconds,
+            has_schedules=self.plan.schedules and self._user_handlers is None,
             is_calm=lambda: self._calm,
         )
 
