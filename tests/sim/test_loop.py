@@ -185,3 +185,26 @@ def test_a_run_without_events_raises_stuck() -> None:
     with pytest.raises(Stuck, match="nothing is left to happen"):
         loop.run_until_complete(main())
     loop.close()
+
+
+def test_closing_makes_no_other_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thrown away coroutine gathers tasks in its `finally`, in a thread that never had a loop."""
+    policy = asyncio.DefaultEventLoopPolicy()
+    monkeypatch.setattr(asyncio.events, "_event_loop_policy", policy)
+    made: list[str] = []
+    monkeypatch.setattr(policy, "_loop_factory", lambda: made.append("loop"))
+    loop = make()
+
+    async def waiting() -> None:
+        try:
+            await virtual_sleep(1_000)
+        finally:
+            await asyncio.gather(return_exceptions=True)
+
+    async def main() -> None:
+        loop.create_task(waiting(), context=on("a"))
+        await virtual_sleep(1)
+
+    loop.run_until_complete(main())
+    loop.close()
+    assert made == []

@@ -308,10 +308,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         with _silence(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # Closed one by one, outermost first: the garbage collector would use another order, which can
-            # crash the interpreter.
-            for task in self._dead_tasks:
-                with suppress(BaseException):
-                    task.get_coro().close()
+            # crash the interpreter. A `finally` that gathers tasks would make another loop without this one.
+            asyncio.set_event_loop(self)
+            try:
+                for task in self._dead_tasks:
+                    with suppress(BaseException):
+                        task.get_coro().close()
+            finally:
+                asyncio.set_event_loop(None)
             self._dead_tasks.clear()
             self._tasks.clear()
             gc.collect()
