@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from asyncio import sleep as virtual_sleep  # runs in the virtual time of the loop under test
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -185,6 +186,35 @@ def test_a_run_without_events_raises_stuck() -> None:
     with pytest.raises(Stuck, match="nothing is left to happen"):
         loop.run_until_complete(main())
     loop.close()
+
+
+async def _next(items: AsyncIterator[int]) -> int:
+    return await anext(items)
+
+
+def test_closing_closes_iterators_that_wait_in_their_end() -> None:
+    """Left to the garbage collector, they complain in some later test."""
+    loop = make()
+    ended: list[str] = []
+
+    async def items() -> AsyncIterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            await virtual_sleep(1)
+            ended.append("not reached")
+
+    left_open = items()
+
+    async def main() -> int:
+        return await anext(left_open)
+
+    assert loop.run_until_complete(main()) == 1
+    loop.close()
+    with pytest.raises(StopAsyncIteration):
+        asyncio.run(_next(left_open))
+    assert ended == []
 
 
 def test_closing_makes_no_other_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,12 @@ import asyncio
 import contextvars
 import gc
 import heapq
+import logging
 import sys
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar, TypeVarTuple
 
@@ -28,6 +29,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 NODE: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("holdfast_sim_node")
 """The node that the running code belongs to; tasks inherit it."""
+UNWIND_MAX: Final = 50
+"""Awaits in the ends of one coroutine that is thrown away."""
 OUTSIDE: Final = ""
 """The name used for code that belongs to no node."""
 
@@ -80,6 +83,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._dead: set[str] = set()
         self._tasks: dict[str, weakref.WeakSet[asyncio.Task[Any]]] = {}
         self._dead_tasks: list[asyncio.Task[Any]] = []
+        self._iterators: weakref.WeakSet[AsyncGenerator[Any, Any]] = weakref.WeakSet()
         self.steps = 0
         self.failures: list[dict[str, Any]] = []
         """Uncaught exceptions; a run with any has failed."""
@@ -217,10 +221,13 @@ class SimLoop(asyncio.AbstractEventLoop):
     def run_forever(self) -> None:
         self._running, self._stopping = True, False
         asyncio.events._set_running_loop(self)
+        before = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(firstiter=self._iterators.add)
         try:
             self._run()
         finally:
             self._running = False
+            sys.set_asyncgen_hooks(*before)
             asyncio.events._set_running_loop(None)
 
     def _run(self) -> None:
@@ -303,22 +310,30 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._dead_tasks += list(tasks)
         self._ready.clear()
         self._timers.clear()
-        for task in self._dead_tasks:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
         with _silence(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # Closed one by one, outermost first: the garbage collector would use another order, which can
-            # crash the interpreter. A `finally` that gathers tasks would make another loop without this one.
+            # A `finally` that gathers tasks would make another loop without this one.
             asyncio.set_event_loop(self)
             try:
-                for task in self._dead_tasks:
-                    with suppress(BaseException):
-                        task.get_coro().close()
+                self._unwind_all()
             finally:
                 asyncio.set_event_loop(None)
-            self._dead_tasks.clear()
-            self._tasks.clear()
             gc.collect()
+
+    def _unwind_all(self) -> None:
+        """Closes coroutines one by one, outermost first: the garbage collector would use another order, which
+        can crash the interpreter. A method, so that no local variable keeps the last of them."""
+        for task in self._dead_tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        for task in self._dead_tasks:
+            _unwind(task.get_coro())
+        for iterator in list(self._iterators):
+            closing = iterator.aclose()
+            with suppress(BaseException):
+                closing.send(None)
+            _unwind(closing)
+        self._dead_tasks.clear()
+        self._tasks.clear()
 
     def get_debug(self) -> bool:
         return False
@@ -344,6 +359,42 @@ class SimLoop(asyncio.AbstractEventLoop):
 
 def _nothing() -> None:
     """Replaces a cancelled callback."""
+
+
+def _unwind(coroutine: Any) -> None:
+    """Closes a coroutine, also if it awaits something in each `finally` on the way out."""
+    for _ in range(UNWIND_MAX):
+        try:
+            coroutine.close()
+        except RuntimeError:
+            continue  # it has awaited instead of ending
+        except BaseException:
+            return
+        return
+
+
+@contextmanager
+def plain_records() -> Iterator[None]:
+    """Log records have errors as text. A handler that keeps records would keep the frames of the run, whose
+    iterators complain when they are collected in a later one."""
+    make, formatter = logging.getLogRecordFactory(), logging.Formatter()
+
+    def plain(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = make(*args, **kwargs)
+        if record.exc_info:
+            record.exc_text = formatter.formatException(record.exc_info)
+            record.exc_info = None
+        if isinstance(record.args, tuple) and any(
+            isinstance(a, BaseException) for a in record.args
+        ):
+            record.msg, record.args = record.getMessage(), ()
+        return record
+
+    logging.setLogRecordFactory(plain)
+    try:
+        yield
+    finally:
+        logging.setLogRecordFactory(make)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from holdfast.sim.disk import Disk
 from holdfast.sim.draw import Draw
 from holdfast.sim.faults import FaultInjector
 from holdfast.sim.handler_outcomes import EXTERNAL, HandlerOutcomes
-from holdfast.sim.loop import SimLoop
+from holdfast.sim.loop import SimLoop, plain_records
 from holdfast.sim.net import Net
 from holdfast.sim.node import Cluster, Main, Node, idle
 from holdfast.sim.observer import Observer
@@ -162,7 +162,7 @@ class World:
 
     def run(self) -> Outcome:
         try:
-            with zoneless():
+            with zoneless(), plain_records():
                 outcome: Outcome = self.loop.run_until_complete(self._run())
             return outcome
         finally:
