@@ -117,8 +117,8 @@ def _wakes() -> list[Swap]:
 
 
 def _sync() -> list[Swap]:
-    def unsynced(path: str, *, shared: bool = False) -> Any:
-        made = connect(path, shared=shared)
+    def unsynced(path: str, **options: Any) -> Any:
+        made = connect(path, **options)
         made.execute("PRAGMA synchronous = OFF")
         return made
 

@@ -91,7 +91,8 @@ def test_a_broken_law_is_reported(
     good: Outcome, law: str, tamper: Callable[[HubHistory], object]
 ) -> None:
     record = copy.copy(good.record)
-    record.hub = copy.deepcopy(good.record.hub)
+    hub = good.record.hub
+    record.hub = copy.deepcopy(hub, {id(hub.time): hub.time})  # not the event loop behind the clock
     tamper(record.hub)
     assert list(CHECKERS[law](replace(good, record=record)))
 

@@ -32,7 +32,7 @@ from holdfast.core.search.tree import (
 NOW = 1_763_237_251.5
 COLUMNS = {
     name: {
-        "tag": "task_tag",
+        **{key.name: f"task_{key.name}" for key in TASK_KEYS.values() if key.many},
         "args": "payload_json",
         "meta": "metadata_json",
         "lock": "lease_until",
@@ -40,8 +40,8 @@ COLUMNS = {
     for name in TASK_KEYS
     if name != "age"
 }
-"""The columns of the table; `c_` because some keys are words of SQL. The tags are JSON there, and a view has
-them as the store does."""
+"""The columns of the table; `c_` because some keys are words of SQL. Those of keys with many values are JSON
+there, and views have them as the store does."""
 SQL_TYPES = {Kind.NUMBER: "bigint", Kind.TIME: "double precision", Kind.LOCK: "double precision"}
 
 texts = st.one_of(
@@ -165,18 +165,22 @@ def where(query: Query, dialect: SqlDialect) -> Condition:
     return found._replace(text=text.replace("c_id IN (SELECT task_id", "nth IN (SELECT task_id"))
 
 
+_VIEW = {
+    SqlDialect.SQLITE: "CREATE TEMPORARY VIEW task_{0} AS SELECT nth AS task_id, value AS {0}"
+    " FROM task, json_each(c_{0})",
+    SqlDialect.POSTGRES: "CREATE TEMPORARY VIEW task_{0} AS SELECT nth AS task_id, {0}"
+    " FROM task, jsonb_array_elements_text(c_{0}::jsonb) AS {0}",
+}
 VIEW = {
-    SqlDialect.SQLITE: "CREATE TEMPORARY VIEW task_tag AS SELECT nth AS task_id, value AS tag"
-    " FROM task, json_each(c_tag)",
-    SqlDialect.POSTGRES: "CREATE TEMPORARY VIEW task_tag AS SELECT nth AS task_id, tag"
-    " FROM task, jsonb_array_elements_text(c_tag::jsonb) AS tag",
+    dialect: "; ".join(text.format(key.name) for key in TASK_KEYS.values() if key.many)
+    for dialect, text in _VIEW.items()
 }
 
 
 def create_table(strict: str = "") -> str:
     """The table as both databases make it."""
     columns = ", ".join(
-        f"{'c_tag' if name == 'tag' else column} {SQL_TYPES.get(TASK_KEYS[name].kind, 'text')}"
+        f"{f'c_{name}' if TASK_KEYS[name].many else column} {SQL_TYPES.get(TASK_KEYS[name].kind, 'text')}"
         for name, column in COLUMNS.items()
     )
     return f"CREATE TEMPORARY TABLE task (nth integer, {columns}) {strict}"

@@ -76,7 +76,8 @@ def tail(
         prefix = task if named is None else named.id
         start = await _start(parts.feed, after, back)
         kept: deque[Event] = deque(maxlen=most or None)
-        count, last, now = 0, start, await parts.sessions.now()
+        count, last = 0, start
+        now = 0.0 if wanted.clause is None else await parts.sessions.now()
         with advice(lambda: f"to go on from here: --after {last or 'start'}"):
             async for event in parts.feed.events(start, follow=follow):
                 last = event.position
