@@ -12,25 +12,23 @@ import asyncio
 import contextvars
 import gc
 import heapq
-import logging
 import sys
 import warnings
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import suppress
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 import msgspec
 
 from holdfast.sim.draw import Draw
+from holdfast.sim.leavings import silence, unwind
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 NODE: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("holdfast_sim_node")
 """The node that the running code belongs to; tasks inherit it."""
-UNWIND_MAX: Final = 50
-"""Awaits in the ends of one coroutine that is thrown away."""
 OUTSIDE: Final = ""
 """The name used for code that belongs to no node."""
 
@@ -310,7 +308,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._dead_tasks += list(tasks)
         self._ready.clear()
         self._timers.clear()
-        with _silence(), warnings.catch_warnings():
+        with silence(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # A `finally` that gathers tasks would make another loop without this one.
             asyncio.set_event_loop(self)
@@ -326,12 +324,12 @@ class SimLoop(asyncio.AbstractEventLoop):
         for task in self._dead_tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         for task in self._dead_tasks:
-            _unwind(task.get_coro())
+            unwind(task.get_coro())
         for iterator in list(self._iterators):
             closing = iterator.aclose()
             with suppress(BaseException):
                 closing.send(None)
-            _unwind(closing)
+            unwind(closing)
         self._dead_tasks.clear()
         self._tasks.clear()
 
@@ -359,53 +357,6 @@ class SimLoop(asyncio.AbstractEventLoop):
 
 def _nothing() -> None:
     """Replaces a cancelled callback."""
-
-
-def _unwind(coroutine: Any) -> None:
-    """Closes a coroutine, also if it awaits something in each `finally` on the way out."""
-    for _ in range(UNWIND_MAX):
-        try:
-            coroutine.close()
-        except RuntimeError:
-            continue  # it has awaited instead of ending
-        except BaseException:
-            return
-        return
-
-
-@contextmanager
-def plain_records() -> Iterator[None]:
-    """Log records have errors as text. A handler that keeps records would keep the frames of the run, whose
-    iterators complain when they are collected in a later one."""
-    make, formatter = logging.getLogRecordFactory(), logging.Formatter()
-
-    def plain(*args: Any, **kwargs: Any) -> logging.LogRecord:
-        record = make(*args, **kwargs)
-        if record.exc_info:
-            record.exc_text = formatter.formatException(record.exc_info)
-            record.exc_info = None
-        if isinstance(record.args, tuple) and any(
-            isinstance(a, BaseException) for a in record.args
-        ):
-            record.msg, record.args = record.getMessage(), ()
-        return record
-
-    logging.setLogRecordFactory(plain)
-    try:
-        yield
-    finally:
-        logging.setLogRecordFactory(make)
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Suppresses the complaints of discarded coroutines about awaits in their `finally`."""
-    original = sys.unraisablehook
-    sys.unraisablehook = lambda _: None
-    try:
-        yield
-    finally:
-        sys.unraisablehook = original
 
 
 def _node_of(context: contextvars.Context | None) -> str:

@@ -24,7 +24,8 @@ from holdfast.sim.disk import Disk
 from holdfast.sim.draw import Draw
 from holdfast.sim.faults import FaultInjector
 from holdfast.sim.handler_outcomes import EXTERNAL, HandlerOutcomes
-from holdfast.sim.loop import SimLoop, plain_records
+from holdfast.sim.leavings import plain_records
+from holdfast.sim.loop import SimLoop
 from holdfast.sim.net import Net
 from holdfast.sim.node import Cluster, Main, Node, idle
 from holdfast.sim.observer import Observer
