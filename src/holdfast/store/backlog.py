@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from holdfast.core.claiming import Upcoming
 from holdfast.store.access import Access
+from holdfast.store.script import call
 from holdfast.store.scripts import claim as scripts
 
 
@@ -26,8 +27,9 @@ class BacklogStore:
 
     async def first_due(self, queues: Sequence[str]) -> Upcoming:
         """When the first task in line was or will be due, and when the next limit opens."""
-        rows = await self._access.rows("first_due", queues=list(queues))
-        return Upcoming(*rows[0])
+        statement = call("first_due", queues=list(queues))
+        due_at, opens_at, _ = (await self._access.driver.read_dated(statement))[0]
+        return Upcoming(due_at, opens_at)
 
     async def open_gates(self) -> tuple[int, float | None]:
         """Unparks tasks that waited for a rate. Returns how many, and when the next gate opens."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from holdfast.core.alike import AlikeTasks
 from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
@@ -127,6 +128,11 @@ class Driver(Protocol):
         """Runs a script that only reads, or assigns offsets. Its statements need no common transaction."""
         ...
 
+    async def read_dated(self, statement: StatementCall) -> Rows:
+        """Runs one statement that only reads and whose rows end with `server_at`. A driver whose time is that
+        of a server reads it there, so that the next call need not ask for it."""
+        ...
+
     async def snapshot(self, make: Callable[[], Script[T]]) -> T:
         """Runs a script that only reads, at one moment."""
         ...
@@ -178,6 +184,13 @@ class FastPaths(Protocol):
         self, group: Sequence[Submission], *, now: float, record_id: int, hint: str
     ) -> Script[set[str]]:
         """Inserts plain tasks. Returns the ids that did not exist before."""
+        ...
+
+    def insert_alike(
+        self, group: AlikeTasks, *, now: float, record_id: int, hint: str
+    ) -> Script[set[str] | None]:
+        """Inserts plain tasks, one statement for each part. A part may be on its way while the next one is
+        made. Returns the ids that did not exist before. None: all."""
         ...
 
     def start_one(
@@ -262,6 +275,10 @@ class Dialect(Protocol):
 
     def owned(self, node: str) -> Script[list[Any]]:
         """The runs of a node in the store: (id, fence, started at)."""
+        ...
+
+    def next_upkeep(self, *, now: float) -> Script[Any]:
+        """The row of the statement of that name."""
         ...
 
     def ending_leases(self, *, now: float, limit: int) -> Script[list[Any]]:

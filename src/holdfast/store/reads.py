@@ -24,6 +24,7 @@ from holdfast.store.rows import (
     read_limits,
     read_nodes,
     read_queues,
+    read_runners,
 )
 from holdfast.store.scripts.feed import Count, ProjectCount
 from holdfast.store.scripts.nodes import affinity_to
@@ -101,6 +102,10 @@ class Reads:
 
     async def nodes(self) -> list[NodeRow]:
         return await self._access.driver.read(read_nodes)
+
+    async def runners(self) -> list[NodeRow]:
+        """The nodes that run tasks: all but the agents of hosts."""
+        return await self._access.driver.read(read_runners)
 
     async def queues(self) -> list[QueuePause]:
         return await self._access.driver.read(read_queues)

@@ -81,6 +81,11 @@ def read_nodes() -> Script[list[NodeRow]]:
     return [NodeRow(*row) for row in (yield call("nodes"))]
 
 
+def read_runners() -> Script[list[NodeRow]]:
+    """The nodes that run tasks: all but the agents of hosts."""
+    return [NodeRow(*row) for row in (yield call("runner_nodes"))]
+
+
 def read_queues() -> Script[list[QueuePause]]:
     return [QueuePause(*row) for row in (yield call("queues"))]
 

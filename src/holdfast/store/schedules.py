@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -72,6 +73,14 @@ class ScheduleStore:
         """Enqueues the task of the schedule now."""
         return await self._access.run(
             partial(scripts.run, name=name, submission=submission, **_fields(change))
+        )
+
+    async def backfill(
+        self, name: str, submissions: Sequence[Submission], change: Change
+    ) -> list[Inserted]:
+        """Enqueues the tasks of past times of the schedule, each once."""
+        return await self._access.run(
+            partial(scripts.backfill, name=name, submissions=submissions, **_fields(change))
         )
 
     async def remove(self, name: str, change: Change) -> None:

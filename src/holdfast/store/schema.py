@@ -17,6 +17,10 @@ TABLE = """CREATE TABLE IF NOT EXISTS holdfast_migration (
 APPLIED = "SELECT number, checksum FROM holdfast_migration ORDER BY number"
 
 
+class OldSchema(SchemaMismatch):
+    """The store is of an earlier version, which this one upgrades."""
+
+
 def pending(migrations: Sequence[Migration], applied: Mapping[int, str]) -> list[Migration]:
     """Returns the migrations to run. Raises SchemaMismatch if the store belongs to another version."""
     for migration in migrations:
@@ -42,7 +46,7 @@ def not_created(
         return StoreUnavailable(
             f"there is no Holdfast store in {where}: start a worker, which creates it, or give the right URL"
         )
-    return SchemaMismatch(
+    return OldSchema(
         f"the store has schema {max(applied)}, this version of holdfast needs {missing[-1].number}: start a "
         "worker of this version, which upgrades it"
     )

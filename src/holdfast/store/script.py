@@ -20,6 +20,12 @@ class StatementCall(msgspec.Struct, frozen=True, gc=False):
     name: str
     params: dict[str, Any]
     rows: list[tuple[Any, ...]] | None = None
+    ahead: bool = False
+    """The script does not need the rows, and gets none: while the server runs this statement, the script may
+    prepare the next one."""
+    values: tuple[Any, ...] | None = None
+    """In place of `params`: their values in the order in which the names first appear, on SQLite statement by
+    statement. Faster to bind."""
 
 
 Rows: TypeAlias = list[Any]
@@ -28,6 +34,10 @@ Script: TypeAlias = Generator[StatementCall, Rows, T]
 
 def call(statement: str, **params: Any) -> StatementCall:
     return StatementCall(statement, params)
+
+
+def call_ahead(statement: str, **params: Any) -> StatementCall:
+    return StatementCall(statement, params, ahead=True)
 
 
 def call_rows(statement: str, rows: list[tuple[Any, ...]], **params: Any) -> StatementCall:

@@ -2,7 +2,8 @@
 
 Promises: the local wall clock does not affect leases. `now` never goes back and never stands still
 (`StoreClock`). A slow reading, which may be wrong by half of its round trip, corrects the offset only as far
-as it is certain, and is repeated soon.
+as it is certain, and is repeated soon. A reading that came along with another answer is judged in the same
+way, by the time between the question and its answer.
 """
 
 from __future__ import annotations
@@ -47,8 +48,15 @@ class ServerClock:
 
     async def _read_once(self, ask: Callable[[], Awaitable[float]]) -> bool:
         """Returns whether the reading is sure."""
-        before = self._monotonic()
-        server_time = await ask()
+        before = self.before()
+        return self.learn(await ask(), before)
+
+    def before(self) -> float:
+        """Call this before a question whose answer has the server's time, and then `learn`."""
+        return self._monotonic()
+
+    def learn(self, server_time: float, before: float) -> bool:
+        """Takes a reading whose question was asked at `before`. Returns whether it is sure."""
         after = self._monotonic()
         is_sure = after - before <= SURE_SECONDS
         if is_sure or self._offset is None:

@@ -6,6 +6,7 @@ those of the fleet's tables (`{host}`, `{job}`, ...; also in `-- returns: {host}
     {task}, {new}, {plain}, {shape}, {changed}      their names, in the order of the task's fields
     {task:t}                                        the same as columns of t
     {plain?}                                        as parameters: :id, :type
+    {shape?::}                                      as parameters with their types: :id::text
     {shape[]}                                       as parameters that are arrays: :type::text[]
     {changed=r}                                     assigned from r: status = r.status
     {rows: id text, seen bigint, @changed}          the caller's rows as a table named r
@@ -32,7 +33,7 @@ WRITTEN_MAX: Final = 200
 """Texts of such statements that are kept prepared."""
 _BLOCK: Final = re.compile(r"^-- name: *(\w+)\n", re.MULTILINE)
 _HEADER: Final = re.compile(r"^-- (index|returns): *(.*)\n", re.MULTILINE)
-_SET: Final = re.compile(rf"\{{({'|'.join(COLUMNS)})(?:([:=])(\w+)|(\?|\[\]))?\}}")
+_SET: Final = re.compile(rf"\{{({'|'.join(COLUMNS)})(?:([:=])(\w+)|(\?|\?::|\[\]))?\}}")
 _CONDITION: Final = re.compile(rf"\{{({'|'.join(CONDITIONS)})\}}")
 _LOCKS: Final = re.compile(r"\bFOR (?:NO KEY )?UPDATE\b", re.IGNORECASE)
 _READS: Final = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
@@ -168,6 +169,8 @@ def _listed(macro: re.Match[str]) -> str:
             return ", ".join(f"{column.name} = {macro[3]}.{column.name}" for column in columns)
         case "?":
             return ", ".join(f":{column.name}" for column in columns)
+        case "?::":
+            return ", ".join(f":{column.name}::{column.type}" for column in columns)
         case "[]":
             return ", ".join(f":{column.name}::{column.type}[]" for column in columns)
         case _:

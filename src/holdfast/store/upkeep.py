@@ -1,7 +1,8 @@
-"""Writes around tasks: announcements of nodes, pauses of queues, and pruning.
+"""Upkeep around tasks: announcements of nodes, pauses of queues, pruning, and what a sweeper waits for.
 
 Promises: changes that operators and other nodes need to know have an event in the same transaction.
-Announcements and pruning have none: each is one statement that may be repeated.
+Announcements and pruning have none: each is one statement that may be repeated. A store at rest is looked at
+with one statement.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from holdfast.core.turns import WeightChange
 from holdfast.store.access import Access
@@ -24,11 +27,29 @@ from holdfast.store.scripts import (
 from holdfast.store.scripts.audit import Act
 
 
+class NextUpkeep(msgspec.Struct, frozen=True):
+    """What a sweeper has to do next."""
+
+    lease_at: float | None
+    """When the first lease ends. It may be in the past."""
+    change_at: float | None
+    """When the first deadline ends: of progress, a reservation, a decision, an intervention."""
+    is_left: bool
+    """Children are to be linked or dependents to be settled, or a task prefers a node, which may be late."""
+
+
 class Upkeep:
     """The upkeep of one store."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
+
+    async def next(self) -> NextUpkeep:
+        """Reads what is next. The parts that do it read again, with their locks."""
+        access = self._access
+        now = access.now()
+        row = await access.driver.read(lambda: access.dialect.next_upkeep(now=now))
+        return NextUpkeep(row[0], row[1], bool(row[2]))
 
     async def register_types(
         self, types: Sequence[TypeRow], *, actor: str, project: str = "", act: Act | None = None

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import count
 
+from holdfast.core.alike import FIRST_PART, AlikeTasks
 from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.submit import Submission
 from holdfast.core.task import QUEUED, Task
@@ -25,6 +27,9 @@ async def insert(
     access: Access, lone: LoneCaller, group: Sequence[Submission], *, hint: str
 ) -> list[Inserted] | None:
     """A single task, for which one caller waits, is recorded at the time of its creation."""
+    if isinstance(group, AlikeTasks):
+        lone.others_came()
+        return await _insert_alike(access, group, hint)
     if len(group) != 1:
         lone.others_came()
         return await _insert_many(access, group, hint)
@@ -65,6 +70,41 @@ async def _insert_many(
             return None
         new = {submission.task.id for submission in group}
     return _inserted(group, new, now)
+
+
+async def _insert_alike(access: Access, group: AlikeTasks, hint: str) -> list[Inserted] | None:
+    """A group of one part is one statement. The parts of a larger one are a transaction, which may run
+    again, with the same tasks. Then all of them are made before it begins."""
+    dialect, now = access.dialect, access.now()
+    if group.model.task.tags_json is not None and not dialect.one_writer:
+        return None
+
+    def script(record_id: int) -> Script[list[Inserted]]:
+        new = yield from dialect.fast.insert_alike(group, now=now, record_id=record_id, hint=hint)
+        # A server runs the last statement meanwhile.
+        if new is None:
+            return [Inserted(task_id, QUEUED, True, now) for task_id in group.ids()]
+        return [Inserted(task_id, QUEUED, task_id in new, now) for task_id in group.ids()]
+
+    runs = count(1)
+
+    def parts() -> Script[list[Inserted]]:
+        if next(runs) > 1:
+            # The server may have ended the first run because it waited too long for checks of payloads.
+            group.make()
+        return script(access.ids.record(now))
+
+    is_whole = len(group) <= FIRST_PART or dialect.one_writer
+    record_id = access.ids.record(now)
+    try:
+        if is_whole:
+            group.make()
+            return await access.driver.write_one(lambda: script(record_id))
+        return await access.write(parts)
+    except RowExists:
+        if not (is_whole and await _is_ours(access, group.ids()[0], record_id)):
+            return None
+        return [Inserted(task_id, QUEUED, True, now) for task_id in group.ids()]
 
 
 async def insert_and_claim(

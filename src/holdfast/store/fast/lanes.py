@@ -9,6 +9,7 @@ requested is repeated from the front if that scan is short, so no worker idles w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from holdfast.core.claiming import ClaimRequest
@@ -66,10 +67,19 @@ class LaneScan:
         }
 
     def texts(self) -> dict[str, str]:
-        """The starts as joined text, which is faster to bind: for the claim of an idle worker."""
+        """The lanes in order with their starts, as joined text, which is faster to bind: for the claim of an
+        idle worker."""
+        queues = self._claim.queues
+        starts = [
+            self._starts[n * len(Priority) + priority]
+            for priority in Priority
+            for n in range(len(queues))
+        ]
         return {
-            "floors": " ".join([repr(due_at) for due_at, _ in self._starts]),
-            "floor_nths": " ".join([str(nth) for _, nth in self._starts]),
+            "queues": "\n".join(queues * len(Priority)),
+            "priorities": _priorities(len(queues)),
+            "floors": " ".join([repr(due_at) for due_at, _ in starts]),
+            "floor_nths": " ".join([str(nth) for _, nth in starts]),
         }
 
     def claimed(
@@ -122,6 +132,12 @@ class LaneScan:
             nothing_below=nothing_below,
             started_at=self._started_at,
         )
+
+
+@lru_cache
+def _priorities(queues: int) -> str:
+    """The priority of each lane, for a number of queues."""
+    return " ".join(str(priority.value) for priority in Priority for _ in range(queues))
 
 
 def firsts_of(rows: Iterable[tuple[str, int, float, int]]) -> Firsts:

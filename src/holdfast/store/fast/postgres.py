@@ -4,25 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.alike import AlikeTasks, parts_of
 from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status, Task
-from holdfast.store.columns import SHAPE, shape_values, to_task
+from holdfast.store.columns import SHAPE, TASK_COLUMNS, shape_values, to_task
 from holdfast.store.fast.lanes import Lanes, firsts_of
-from holdfast.store.fast.texts import enqueued_tail, insert_one
+from holdfast.store.fast.texts import (
+    alike_deltas,
+    enqueued_alike,
+    enqueued_shapes,
+    insert_one_recorded,
+    is_one_shape,
+)
 from holdfast.store.port import Aside
-from holdfast.store.script import Script, StatementCall, call
+from holdfast.store.script import Script, StatementCall, call, call_ahead
 from holdfast.store.scripts.work import counted, deltas_json, shifted
 
 encode: Final = msgspec.json.Encoder().encode
 Shape: TypeAlias = tuple[Any, ...]
 """The values that many tasks share: the columns `SHAPE`, and the delay."""
+_NTH: Final = 3
+_FIRST: Final = _NTH + 1
+"""The first column of the task of a row of `claim_plain`. It is read by place: names take twice as long."""
+_AT: Final = {name: _FIRST + n for n, name in enumerate(TASK_COLUMNS)}
+_IN_LINE: Final = itemgetter(_AT["priority"], _AT["due_at"], _NTH)
+_PLACE: Final = itemgetter(_AT["queue"], _AT["priority"], _AT["due_at"], _NTH)
 
 
 class PostgresFast:
@@ -34,10 +47,8 @@ class PostgresFast:
         self._lanes = lanes
 
     def insert_one(self, task: Task, *, now: float, record_id: int, hint: str) -> StatementCall:
-        params = insert_one(task, now)
-        params["record_id"] = str(record_id)
-        params["hint"] = hint
-        return StatementCall("insert_one", params)
+        values = insert_one_recorded(task, now, record_id, hint)
+        return StatementCall("insert_one", {}, values=values)
 
     def insert_plain(
         self, group: Sequence[Submission], *, now: float, record_id: int, hint: str
@@ -46,8 +57,14 @@ class PostgresFast:
         if len(tasks) == 1:
             yield self.insert_one(tasks[0], now=now, record_id=record_id, hint=hint)
             return {tasks[0].id}
-        shapes, places = _shapes(tasks)
         ids = [task.id for task in tasks]
+        if is_one_shape(tasks):
+            texts = [task.payload_json for task in tasks]
+            whole = Part(ids, texts, 0)
+            params = _with_record(tasks[0], whole, ids, now=now, record_id=record_id)
+            yield call("insert_alike", **params, hint=hint)
+            return set(ids)
+        shapes, places = _shapes(tasks)
         yield call(
             "insert_plain",
             ids="\n".join(ids),
@@ -55,13 +72,25 @@ class PostgresFast:
             places=",".join(map(str, places)),
             **dict(zip((*SHAPE, "delay"), zip(*shapes, strict=True), strict=True)),
             events_count=len(tasks),
-            events_json=_events_json(tasks, places, now),
+            events_json=enqueued_shapes(tasks, places, now),
             deltas_json=deltas_json(counted(tasks)),
             now=now,
             record_id=str(record_id),
             hint=hint,
         )
         return set(ids)
+
+    def insert_alike(
+        self, group: AlikeTasks, *, now: float, record_id: int, hint: str
+    ) -> Script[set[str] | None]:
+        for start, stop in parts_of(len(group)):
+            part = Part(group.ids(start, stop), group.payloads(start, stop), start)
+            if stop < len(group):
+                yield call_ahead("insert_part", **_alike(group.model.task, part, now, record_id))
+                continue
+            params = _with_record(group.model.task, part, group.ids(), now=now, record_id=record_id)
+            yield call_ahead("insert_alike", **params, hint=hint)
+        return None
 
     def start_one(
         self, task: Task, claim: ClaimRequest, *, now: float
@@ -83,22 +112,21 @@ class PostgresFast:
             **_taking(claim, now, record_id),
         )
         aside = Aside(records[0]["limited"] or [], records[0]["fair"] or [])
-        taken = [record for record in records if record["id"] is not None]
-        taken.sort(key=itemgetter("priority", "due_at", "nth"))
+        taken = [record for record in records if record[_FIRST] is not None]
+        taken.sort(key=_IN_LINE)
         look_again, blind_seconds = look.claimed(
-            firsts_of(map(itemgetter("queue", "priority", "due_at", "nth"), taken)),
+            firsts_of(map(_PLACE, taken)),
             picked=len(taken) + len(aside.limited) + len(aside.fair),
             now=now,
             limited_due_at=records[0]["aside_due_at"],
         )
-        tasks = [to_task(record[4:]) for record in taken]
+        tasks = [to_task(record[_FIRST:]) for record in taken]
         return Claimed(tasks, look_again=look_again, blind_seconds=blind_seconds), aside
 
     def claim_next(self, claim: ClaimRequest, *, now: float, record_id: int) -> Script[list[Task]]:
         return (
             yield call(
                 "claim_next",
-                queues="\n".join(claim.queues),
                 types="\n".join(claim.types),
                 projects=None if claim.projects is None else "\n".join(claim.projects),
                 **self._lanes.look(claim).texts(),
@@ -109,20 +137,12 @@ class PostgresFast:
     def complete_plain(
         self, done: Sequence[Transition], *, now: float, record_id: int
     ) -> Script[set[str]]:
-        before = [move.before for move in done]
         results = [move.after.result_json or "null" for move in done]
-        written = yield call(
-            "complete_plain",
-            ids="\n".join([task.id for task in before]),
-            fences=",".join([str(task.fence) for task in before]),
-            versions=",".join([str(task.version) for task in before]),
-            results=f"[{','.join(results)}]",
-            events_json=encode([move.events[0] for move in done]).decode(),
-            deltas_json=deltas_json(shifted(before, Status.RUNNING, Status.COMPLETED)),
-            count=len(done),
-            now=now,
-            record_id=str(record_id),
-        )
+        values = _completing(done, now, record_id)
+        if _are_alike(results):
+            written = yield call("complete_alike", **values, result=results[0])
+        else:
+            written = yield call("complete_plain", **values, results=f"[{','.join(results)}]")
         return {row[0] for row in written}
 
     def rehearse(self, claim: ClaimRequest, *, now: float) -> Sequence[StatementCall]:
@@ -131,36 +151,74 @@ class PostgresFast:
             next(self.claim(nothing, now=now, record_id=0)),
             next(self.claim_next(nothing, now=now, record_id=0)),
             next(self.complete_plain([], now=now, record_id=0)),
+            call("complete_alike", **_completing((), now, 0), result="null"),
             call("first_due", queues=[]),
             call("next_due", queues=[], now=now),
         )
 
 
+class Part(NamedTuple):
+    """A part of a group of tasks that are alike."""
+
+    ids: list[str]
+    payloads: list[str]
+    before: int
+    """Tasks of the group before this part."""
+
+
+def _with_record(
+    task: Task, last: Part, ids: Sequence[str], *, now: float, record_id: int
+) -> dict[str, Any]:
+    """The last part of a group, and the record of the group, whose ids are these."""
+    return {
+        **_alike(task, last, now, record_id),
+        "events_count": len(ids),
+        "events_json": enqueued_alike(task, ids, now),
+        "deltas_json": alike_deltas(task, len(ids)),
+    }
+
+
+def _alike(task: Task, part: Part, now: float, record_id: int) -> dict[str, Any]:
+    """A part of a group. `task`: the values that all of the group share."""
+    return {
+        **dict(zip(SHAPE, shape_values(task), strict=True)),
+        "ids": "\n".join(part.ids),
+        "payloads": f"[{','.join(part.payloads)}]",
+        "before": part.before,
+        "due_at": now + (task.due_at - task.created_at),
+        "now": now,
+        "record_id": str(record_id),
+    }
+
+
 def _shapes(tasks: Sequence[Task]) -> tuple[list[Shape], list[int]]:
-    """The shapes of the tasks, and the place of that of each, from 1 on. Most batches have one shape: then
-    none is hashed."""
-    values = list(map(shape_values, tasks))
-    delays = [task.due_at - task.created_at for task in tasks]
-    if values.count(values[0]) == len(values) and delays.count(delays[0]) == len(delays):
-        return [(*values[0], delays[0])], [1] * len(values)
+    """The shapes of the tasks, and the place of that of each, from 1 on."""
     shapes: dict[Shape, int] = {}
     places = [
-        shapes.setdefault((*of_task, delay), len(shapes) + 1)
-        for of_task, delay in zip(values, delays, strict=True)
+        shapes.setdefault((*shape_values(task), task.due_at - task.created_at), len(shapes) + 1)
+        for task in tasks
     ]
     return list(shapes), places
 
 
-def _events_json(tasks: Sequence[Task], places: Sequence[int], now: float) -> str:
-    """The events of an enqueue as JSON. The tail is encoded once for each shape. Generated ids need no
-    escaping."""
-    head = f'["task.enqueued",{now!r},"'
-    tails: dict[int, str] = {}
-    for task, place in zip(tasks, places, strict=True):
-        if place not in tails:
-            tails[place] = enqueued_tail(task, task.due_at - task.created_at, now)
-    events = [f"{head}{task.id}{tails[place]}" for task, place in zip(tasks, places, strict=True)]
-    return f"[{','.join(events)}]"
+def _are_alike(results: Sequence[str]) -> bool:
+    """Whether all tasks have one result. Most handlers return none."""
+    return bool(results) and results.count(results[0]) == len(results)
+
+
+def _completing(done: Sequence[Transition], now: float, record_id: int) -> dict[str, Any]:
+    """What both statements for completions need, without the results."""
+    before = [move.before for move in done]
+    return {
+        "ids": "\n".join([task.id for task in before]),
+        "fences": ",".join([str(task.fence) for task in before]),
+        "versions": ",".join([str(task.version) for task in before]),
+        "events_json": encode([move.events[0] for move in done]).decode(),
+        "deltas_json": deltas_json(shifted(before, Status.RUNNING, Status.COMPLETED)),
+        "count": len(done),
+        "now": now,
+        "record_id": str(record_id),
+    }
 
 
 def _taking(claim: ClaimRequest, now: float, record_id: int) -> dict[str, Any]:

@@ -8,12 +8,19 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core import decide
+from holdfast.core.alike import AlikeTasks
 from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission, inserted_at
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.columns import SHAPE, plain_values, shape_values
-from holdfast.store.fast.texts import insert_one, insert_started
+from holdfast.store.fast.texts import (
+    alike_deltas,
+    enqueued_alike,
+    insert_one_values,
+    insert_started,
+    is_one_shape,
+)
 from holdfast.store.port import NONE_ASIDE, Aside
 from holdfast.store.script import Script, StatementCall, call, call_rows
 from holdfast.store.scripts import tags
@@ -32,7 +39,7 @@ class SqliteFast:
         self._recorder = recorder
 
     def insert_one(self, task: Task, *, now: float, record_id: int, hint: str) -> StatementCall:
-        return StatementCall("insert_one", insert_one(task, now))
+        return StatementCall("insert_one", {}, values=insert_one_values(task, now))
 
     def insert_plain(
         self, group: Sequence[Submission], *, now: float, record_id: int, hint: str
@@ -54,6 +61,30 @@ class SqliteFast:
         events = [decide.enqueued(task, now) for task in tasks]
         yield from record(self._recorder, record_id, now, events, counted(tasks))
         return inserted
+
+    def insert_alike(
+        self, group: AlikeTasks, *, now: float, record_id: int, hint: str
+    ) -> Script[set[str] | None]:
+        task, ids = group.model.task, group.ids()
+        record_id = yield from self._recorder.record_ref(record_id)
+        rows = list(zip(ids, group.payloads(), strict=True))
+        changed = yield _alike(task, rows, now, str(record_id))
+        new = None
+        if changed[0] != len(ids):
+            written = yield call("changed_by", ids=ids, record_id=str(record_id))
+            new = {row[0] for row in written}
+            ids = [task_id for task_id in ids if task_id in new]
+        if task.tags_json is not None:
+            yield from tags.add([replace(task, id=task_id) for task_id in ids])
+        if ids:
+            yield from self._recorder.record(
+                record_id=record_id,
+                now=now,
+                events_json=enqueued_alike(task, ids, now),
+                events_count=len(ids),
+                deltas_json=alike_deltas(task, len(ids)),
+            )
+        return new
 
     def start_one(
         self, task: Task, claim: ClaimRequest, *, now: float
@@ -118,13 +149,9 @@ class SqliteFast:
         self, done: Sequence[Transition], *, now: float, record_id: int
     ) -> Script[set[str]]:
         record_id = yield from self._recorder.record_ref(record_id)
-        rows = [
-            (move.before.id, move.before.fence, move.before.version, move.after.result_json)
-            for move in done
-        ]
-        changed = yield call_rows("complete_plain", rows, now=now, record_id=str(record_id))
-        ids = {row[0] for row in rows}
-        if changed[0] != len(rows):
+        changed = yield _completion(done, now, str(record_id))
+        ids = {move.before.id for move in done}
+        if changed[0] != len(done):
             written = yield call("changed_by", ids=sorted(ids), record_id=str(record_id))
             ids = {row[0] for row in written}
             done = [move for move in done if move.after.id in ids]
@@ -140,17 +167,45 @@ class SqliteFast:
 
 def _insertion(tasks: Sequence[Task], now: float, record_id: str) -> StatementCall:
     """The insert of plain tasks. Those of one type with the same options differ only in id and payload."""
-    shape, delay = shape_values(tasks[0]), tasks[0].due_at - tasks[0].created_at
-    if all(
-        shape_values(task) == shape and task.due_at - task.created_at == delay for task in tasks
-    ):
-        alike: list[tuple[Any, ...]] = [(task.id, task.payload_json) for task in tasks]
-        shared = dict(zip(SHAPE, shape, strict=True))
-        return call_rows("insert_alike", alike, **shared, delay=delay, now=now, record_id=record_id)
+    if is_one_shape(tasks):
+        alike = [(task.id, task.payload_json) for task in tasks]
+        return _alike(tasks[0], alike, now, record_id)
     rows: list[tuple[Any, ...]] = [
         (*plain_values(task), task.due_at - task.created_at) for task in tasks
     ]
     return call_rows("insert_plain", rows, now=now, record_id=record_id)
+
+
+def _alike(
+    task: Task, rows: Sequence[tuple[str, str]], now: float, record_id: str
+) -> StatementCall:
+    """The insert of tasks that share all values but these. `task`: one of them."""
+    shared = dict(zip(SHAPE, shape_values(task), strict=True))
+    delay = task.due_at - task.created_at
+    return call_rows(
+        "insert_alike", list(rows), **shared, delay=delay, now=now, record_id=record_id
+    )
+
+
+def _completion(done: Sequence[Transition], now: float, record_id: str) -> StatementCall:
+    """The update of completed tasks. First runs with the same result differ only in the id."""
+    alike = {(move.before.fence, move.before.version, move.after.result_json) for move in done}
+    if len(alike) == 1:
+        [(fence, version, result_json)] = alike
+        return call(
+            "complete_alike",
+            ids=[move.before.id for move in done],
+            fence=fence,
+            version=version,
+            result_json=result_json,
+            now=now,
+            record_id=record_id,
+        )
+    rows: list[tuple[Any, ...]] = [
+        (move.before.id, move.before.fence, move.before.version, move.after.result_json)
+        for move in done
+    ]
+    return call_rows("complete_plain", rows, now=now, record_id=record_id)
 
 
 def _scan_next(claim: ClaimRequest, now: float) -> Script[list[tuple[int, int]]]:

@@ -1,7 +1,13 @@
-"""The parameters of a single insert, and of one that starts its task at once."""
+"""Events of new tasks and deltas of the counters as JSON, and the parameters of a single insert.
+
+Promises: the events are those of `decide.enqueued`. Their parts that all tasks of a kind share are cached, or
+written once for each batch. Generated ids need no escaping.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -9,18 +15,33 @@ import msgspec
 
 from holdfast.core.decide import Transition, enqueued
 from holdfast.core.event import NewEvent
-from holdfast.core.task import Priority, Task
-from holdfast.store.columns import plain_params
+from holdfast.core.task import Priority, Status, Task
+from holdfast.store.columns import plain_params, plain_values, shape_values
+from holdfast.store.scripts.work import deltas_json
 
 _encode: Final = msgspec.json.Encoder().encode
 KINDS_MAX: Final = 1_000
 """Kinds of tasks whose constant texts are cached."""
 
 
-def insert_one(task: Task, now: float) -> dict[str, Any]:
-    """The parameters of statement `insert_one`. A delay counts from the recorded creation."""
-    tail = enqueued_tail(task, task.due_at - task.created_at, now)
-    return _bound(task, now, f'[["task.enqueued",{now!r},"{task.id}{tail}]', 1, "queued")
+def insert_one_values(task: Task, now: float) -> tuple[Any, ...]:
+    """The values of statement `insert_one` in the order in which that of SQLite names them. A delay counts
+    from the recorded creation."""
+    delay = task.due_at - task.created_at
+    return (1, now, *_one_enqueued(task, delay, now), *plain_values(task), now, now + delay)
+
+
+def insert_one_recorded(task: Task, now: float, record_id: int, hint: str) -> tuple[Any, ...]:
+    """The same in the order in which the statement of PostgreSQL names them."""
+    delay = task.due_at - task.created_at
+    head = (str(record_id), now, *_one_enqueued(task, delay, now), hint)
+    return (*head, *plain_values(task), now + delay)
+
+
+def _one_enqueued(task: Task, delay: float, now: float) -> tuple[str, str]:
+    """The event of a new task and the delta of the counters, as JSON."""
+    deltas_json = _delta_json(task.project, task.queue, task.type, task.priority, "queued")
+    return _enqueued_json(task, delay, now), deltas_json
 
 
 def insert_started(start: Transition, now: float) -> dict[str, Any]:
@@ -43,18 +64,58 @@ def _bound(
     return params
 
 
+def _enqueued_json(task: Task, delay: float, now: float) -> str:
+    return f"[{_enqueued_head(now)}{task.id}{_enqueued_tail(task, delay, now)}]"
+
+
 def _events_json(events: tuple[NewEvent, ...]) -> str:
     return _encode(events).decode()
 
 
-def enqueued_tail(task: Task, delay: float, now: float) -> str:
-    """JSON tail of the `task.enqueued` event, after the task id. Generated ids need no escaping."""
+def _enqueued_head(now: float) -> str:
+    """The `task.enqueued` event until the task id. The encoder writes a float in a fifth of the time of
+    repr()."""
+    return f'["task.enqueued",{_encode(now).decode()},"'
+
+
+def _enqueued_tail(task: Task, delay: float, now: float) -> str:
+    """The `task.enqueued` event after the task id."""
     if delay > 0 or task.tags_json is not None:
         more: dict[str, object] = {"due_at": now + delay} if delay > 0 else {}
         if task.tags_json is not None:
             more["tags"] = task.tags
         return _tail(task.type, task.queue, task.priority, task.event_project, more)
     return _prompt_tail(task.type, task.queue, task.priority, task.event_project)
+
+
+def enqueued_alike(task: Task, ids: Sequence[str], now: float) -> str:
+    """The events of tasks that share all values but id and payload."""
+    head, tail = _enqueued_head(now), _enqueued_tail(task, task.due_at - task.created_at, now)
+    return f"[{head}{f'{tail},{head}'.join(ids)}{tail}]"
+
+
+def enqueued_shapes(tasks: Sequence[Task], places: Sequence[int], now: float) -> str:
+    """The events of tasks, of which those at one place share all values but id and payload."""
+    head = _enqueued_head(now)
+    tails: dict[int, str] = {}
+    for task, place in zip(tasks, places, strict=True):
+        if place not in tails:
+            tails[place] = _enqueued_tail(task, task.due_at - task.created_at, now)
+    events = [f"{head}{task.id}{tails[place]}" for task, place in zip(tasks, places, strict=True)]
+    return f"[{','.join(events)}]"
+
+
+def alike_deltas(task: Task, count: int) -> str:
+    """The deltas of the counters for a number of new tasks like this one."""
+    kind = (task.project, task.queue, task.type, task.priority, Status.QUEUED)
+    return deltas_json(Counter({kind: count}))
+
+
+def is_one_shape(tasks: Sequence[Task]) -> bool:
+    """Whether the tasks differ only in id and payload, and in the moment of their creation."""
+    values = list(map(shape_values, tasks))
+    delays = [task.due_at - task.created_at for task in tasks]
+    return values.count(values[0]) == len(values) and delays.count(delays[0]) == len(delays)
 
 
 @lru_cache(KINDS_MAX)

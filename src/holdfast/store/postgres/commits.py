@@ -19,8 +19,9 @@ from holdfast.store.postgres import connection as postgres
 from holdfast.store.script import Script, call
 
 T = TypeVar("T")
-RECORD: Final = "append_record"
-SHORTCUTS: Final = {"claim_plain": 3, "complete_plain": 0}
+RECORDS: Final = frozenset({"append_record", "insert_alike"})
+"""Statements that write a record, with its id."""
+SHORTCUTS: Final = {"claim_plain": 3, "complete_plain": 0, "complete_alike": 0}
 """Shortcuts that write a record if they changed a task, and the column of their answer with its id."""
 
 
@@ -59,7 +60,7 @@ class _Notes:
             except StopIteration as end:
                 answer: T = end.value
                 return answer
-            if statement.name == RECORD:
+            if statement.name in RECORDS:
                 self.record = statement.params["record_id"]
             self.writes = self.writes or statements[statement.name].writes
             rows = yield statement

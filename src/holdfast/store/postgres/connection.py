@@ -6,6 +6,7 @@ the next. No statement waits long for a lock.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from functools import cache
@@ -133,6 +134,8 @@ def _picker(names: list[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
 
 def bind(prepared: PostgresStatement, call: StatementCall) -> tuple[Any, ...]:
     """Returns the parameters by number. Rows become one array for each column."""
+    if call.values is not None:
+        return call.values
     values = call.params
     if call.rows is not None:
         values = dict(values)
@@ -163,20 +166,47 @@ async def execute(connection: Connection, call: StatementCall) -> Rows:
         raise InvalidInput(
             "a text of the request has a NUL character, which PostgreSQL cannot store: leave it out"
         ) from None
+    except asyncpg.UntranslatableCharacterError as error:
+        raise InvalidInput(
+            "a text of the request has a character that this database cannot store: leave it out, or move "
+            f"to a database with the encoding UTF8 ({error})"
+        ) from None
     if prepared.returns == "task":
         return [to_task(record) for record in records]
     return records
 
 
 async def run(connection: Connection, script: Script[T]) -> T:
-    """Runs a script to its end on this connection."""
+    """Runs a script to its end on this connection. No statement is in progress when this returns."""
+    sent: asyncio.Task[Rows] | None = None
     try:
         statement = next(script)
         while True:
-            statement = script.send(await execute(connection, statement))
+            if sent is not None:
+                await sent
+                sent = None
+            if statement.ahead:
+                sent = asyncio.create_task(execute(connection, statement))
+                await _leave()
+                statement = script.send([])
+            else:
+                statement = script.send(await execute(connection, statement))
     except StopIteration as end:
         value: T = end.value
+        if sent is not None:
+            await sent
         return value
+    except BaseException:
+        if sent is not None:
+            await asyncio.gather(sent, return_exceptions=True)
+        raise
+
+
+async def _leave() -> None:
+    """Lets the bytes of a statement leave. An event loop may write only at the end of its turn, and the
+    statement begins in the next one."""
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
 
 
 async def connect(dsn: str) -> Connection:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from holdfast.core.claiming import ClaimRequest
 from holdfast.core.task import Priority, Task
-from holdfast.store.fast.floors import SLACK_SECONDS, Floors
+from holdfast.store.fast.floors import SLACK_SECONDS, Floors, Place
 from holdfast.store.fast.lanes import Lanes
 from holdfast.store.fast.postgres import PostgresFast
 from holdfast.store.script import Script, call
@@ -102,6 +102,20 @@ class PostgresDialect:
     def ending_leases(self, *, now: float, limit: int) -> Script[list[Any]]:
         started_at, start = self._monotonic(), self._floors.start("lease")
         rows = yield call("ending_leases", now=now, limit=limit, floor=start[0])
-        floor = min([now - SLACK_SECONDS, *(row["lease_until"] for row in rows[:1])])
-        self._floors.learn("lease", start=start, nothing_below=(floor, 0), started_at=started_at)
+        first = [row["lease_until"] for row in rows[:1]]
+        self._found_lease(first, now, start=start, started_at=started_at)
         return rows
+
+    def next_upkeep(self, *, now: float) -> Script[Any]:
+        started_at, start = self._monotonic(), self._floors.start("lease")
+        row = (yield call("next_upkeep", floor=start[0]))[0]
+        first = [] if row["lease_at"] is None else [row["lease_at"]]
+        self._found_lease(first, now, start=start, started_at=started_at)
+        return row
+
+    def _found_lease(
+        self, first: list[float], now: float, *, start: Place, started_at: float
+    ) -> None:
+        """The next scan for leases starts at the first one that a scan from `start` has found."""
+        floor = min([now - SLACK_SECONDS, *first])
+        self._floors.learn("lease", start=start, nothing_below=(floor, 0), started_at=started_at)

@@ -110,6 +110,8 @@ def read(dialect: FeedDialect, after: Position | None, limit: int) -> Script[Pag
     reason = _reset_reason(after, epoch, top, oldest)
     if reason is not None:
         return Reset(reason, before_oldest, head_at)
+    if after.offset == top:  # As nearly every look of a reader that waits.
+        return Page([], after, head_at)
     records = yield call("read_records", after=after.offset, limit=limit)
     events: list[Event] = []
     expected = after.offset + 1

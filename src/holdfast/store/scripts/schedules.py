@@ -7,6 +7,7 @@ its next time, however many nodes try.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -213,6 +214,36 @@ def run(
     who = {"actor": actor, "reason": reason}
     inserted = yield from _enqueue(dialect, ids, now, schedule, submission, **who)
     yield from end(beside, [inserted], now)
+    return inserted
+
+
+def backfill(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    name: str,
+    submissions: Sequence[Submission],
+    actor: str,
+    reason: str = "",
+    expected_version: int | None = None,
+    beside: Beside | None = None,
+) -> Script[list[Inserted]]:
+    """Enqueues the tasks of past times, each once: a task that an earlier backfill made is the answer for its
+    time. The next time stays. The outcome for `beside` is the list of inserts."""
+    yield from begin(beside, now)
+    schedule = yield from _locked(name, expected_version)
+    inserted = yield from insert(submissions, now=now, record_id=ids.record(now), recorder=dialect)
+    who = {"actor": actor, "reason": reason}
+    fired = [
+        _event("schedule.fired", now, schedule, task=each.task_id, **who)
+        for each in inserted
+        if each.created
+    ]
+    if fired:
+        record_id = yield from dialect.record_ref(ids.record(now))
+        yield from record(dialect, record_id, now, fired, Counter())
+    yield from end(beside, inserted, now)
     return inserted
 
 

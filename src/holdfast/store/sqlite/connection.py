@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeVar
@@ -20,7 +21,7 @@ from holdfast.core.task import Task
 from holdfast.errors import DiskFull, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.store import schema
 from holdfast.store.columns import TASK_COLUMNS, Column
-from holdfast.store.script import Rows, Script, StatementCall
+from holdfast.store.script import Rows, Script, StatementCall, one
 from holdfast.store.sql import Statement, Statements, load_migrations
 
 T = TypeVar("T")
@@ -35,6 +36,13 @@ _tasks: Final = msgspec.json.Decoder(list[Task])
 _rows: Final = msgspec.json.Decoder(list[list[Any]])
 LISTS: Final = re.compile(r"\bjson_each\(\s*:(\w+)")
 """A statement reads a list with `json_each`."""
+COPIED: Final = "copied"
+"""The epoch in a backup. No store that is open has it: random epochs have hexadecimal digits only."""
+MARK_COPIED: Final = f"UPDATE holdfast_feed_head SET epoch = '{COPIED}'"
+IS_COPIED: Final = f"SELECT 1 FROM holdfast_feed_head WHERE epoch = '{COPIED}'"
+END_COPIED: Final = (
+    f"UPDATE holdfast_feed_head SET epoch = lower(hex(randomblob(4))) WHERE epoch = '{COPIED}'"
+)
 WRITES: Final = re.compile(r"^\s*(INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 
 
@@ -45,6 +53,8 @@ class SqliteStatement(NamedTuple):
     answer: Literal["count", "rows", "document", "tasks"]
     lists: tuple[str, ...]
     """The parameters that may be lists."""
+    alone: str
+    """The text with a transaction around it, for a statement that returns no rows."""
 
 
 @cache
@@ -61,17 +71,20 @@ def _rows_macro(columns: tuple[Column, ...]) -> str:
 def _prepared(statement: Statement) -> SqliteStatement:
     lists = tuple(sorted(set(LISTS.findall(statement.text)) - {"rows"}))
     if statement.returns == "nothing":
-        return SqliteStatement(statement.text, "count", lists)
+        alone = f"BEGIN IMMEDIATE;{statement.text};COMMIT"
+        return SqliteStatement(statement.text, "count", lists, alone)
     if WRITES.match(statement.text):
-        return SqliteStatement(statement.text, "rows", lists)
+        return SqliteStatement(statement.text, "rows", lists, "")
     is_task = statement.returns == "task"
     names = TASK_COLUMNS if is_task else statement.returns.split()
     text = f"SELECT json_group_array(json_array({', '.join(names)})) FROM ({statement.text})"
-    return SqliteStatement(text, "tasks" if is_task else "document", lists)
+    return SqliteStatement(text, "tasks" if is_task else "document", lists, "")
 
 
-def bind(statement: SqliteStatement, call: StatementCall) -> dict[str, Any]:
+def bind(statement: SqliteStatement, call: StatementCall) -> dict[str, Any] | tuple[Any, ...]:
     """Encodes lists as JSON documents. Other values are bound unchanged."""
+    if call.values is not None:
+        return call.values
     params = call.params
     for name in statement.lists:
         value = params.get(name)
@@ -87,7 +100,7 @@ def connect(
 ) -> apsw.Connection:
     """Opens a connection with the settings of Holdfast. `statements_kept`: the number of calls after which a
     statement that was not among them is prepared again."""
-    _create(path)
+    create_file(path)
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
     try:
         connection = apsw.Connection(path, flags=flags, statementcachesize=statements_kept)
@@ -128,21 +141,22 @@ def check_present(path: str) -> None:
             connection.set_busy_timeout(BUSY_MILLISECONDS)
             is_store = "SELECT 1 FROM sqlite_master WHERE name = ?"
             has_table = connection.execute(is_store, (schema.NAME,)).fetchall()
-            applied = _applied(connection) if has_table else {}
+            done = applied(connection) if has_table else {}
         finally:
             connection.close()
     except apsw.Error as error:
         raise translated(error, f"SQLite cannot open '{path}'") from error
-    if missing := schema.pending(load_migrations(PACKAGE), applied):
-        raise schema.not_created(applied, missing, where=f"the SQLite file '{path}'")
+    if missing := schema.pending(load_migrations(PACKAGE), done):
+        raise schema.not_created(done, missing, where=f"the SQLite file '{path}'")
 
 
-def _applied(connection: apsw.Connection) -> dict[int, str]:
+def applied(connection: apsw.Connection) -> dict[int, str]:
+    """The checksums of the migrations that the file has, by number."""
     rows = connection.execute(schema.APPLIED).fetchall()
     return {int(str(row[0])): str(row[1]) for row in rows}
 
 
-def _create(path: str) -> None:
+def create_file(path: str) -> None:
     """Creates the file with access for its owner only, because it contains payloads. SQLite gives its other
     files the same mode. An existing file keeps its mode, so a file created in advance can be shared."""
     if path and path != ":memory:" and not path.startswith("file:"):
@@ -155,7 +169,7 @@ def migrate(connection: apsw.Connection) -> None:
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(schema.TABLE)
-        for migration in schema.pending(load_migrations(PACKAGE), _applied(connection)):
+        for migration in schema.pending(load_migrations(PACKAGE), applied(connection)):
             connection.execute(migration.text)
             connection.execute(
                 "INSERT INTO holdfast_migration VALUES (?, ?, ?)",
@@ -168,6 +182,13 @@ def migrate(connection: apsw.Connection) -> None:
     except HoldfastError:
         rollback(connection)
         raise
+
+
+def end_copied_epoch(connection: apsw.Connection) -> None:
+    """Starts a new epoch of the feed in a backup that is opened as a store: what was committed after it is
+    lost, so the positions of readers do not count here."""
+    if connection.execute(IS_COPIED).fetchall():
+        connection.execute(END_COPIED)
 
 
 def rollback(connection: apsw.Connection) -> None:
@@ -186,10 +207,32 @@ def run(connection: apsw.Connection, script: Script[T]) -> T:
         return value
 
 
+def transact(connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
+    """Runs the work in a transaction. After an error the caller rolls back."""
+    connection.execute("BEGIN IMMEDIATE")
+    value = work(connection)
+    connection.execute("COMMIT")
+    return value
+
+
+def run_alone(connection: apsw.Connection, make: Callable[[], Script[T]]) -> T:
+    """Runs one script in a transaction, like `transact`."""
+    return transact(connection, lambda writer: run(writer, make()))
+
+
+def execute_alone(connection: apsw.Connection, call: StatementCall) -> Rows:
+    """Like `run_alone`, for one statement: in one call of SQLite, if it returns no rows."""
+    statement = statements()[call.name]
+    if not statement.alone:
+        return run_alone(connection, lambda: one(call))
+    connection.execute(statement.alone, bind(statement, call))
+    return [connection.changes()]
+
+
 def execute(connection: apsw.Connection, call: StatementCall) -> Rows:
     """Returns the rows of a read, or the number of changed rows of a write."""
     statement = statements()[call.name]
-    text, answer, _ = statement
+    text, answer, *_ = statement
     cursor = connection.execute(text, bind(statement, call))
     if answer == "count":
         return [connection.changes()]

@@ -113,3 +113,6 @@ class SqliteDialect:
 
     def ending_leases(self, *, now: float, limit: int) -> Script[list[Any]]:
         return (yield call("ending_leases", now=now, limit=limit))
+
+    def next_upkeep(self, *, now: float) -> Script[Any]:
+        return (yield call("next_upkeep"))[0]

@@ -187,10 +187,10 @@ class SqliteDriver:
     ) -> T:
         """Ignores the mark: the answer of a commit to a file cannot be lost."""
         if self._inline:
-            return self._write_inline(lambda writer: sqlite.run(writer, make()))
+            return self._write_inline(partial(sqlite.run_alone, make=make))
         if small and self.is_quick and self._writing.acquire(blocking=False):
             try:
-                return self._write_on_the_spot(lambda writer: sqlite.run(writer, make()))
+                return self._write_on_the_spot(partial(sqlite.run_alone, make=make))
             except StoreBusy:
                 pass  # Another process is writing. The writer thread can wait for it.
         return await self._submit(self._jobs, make)
@@ -204,7 +204,7 @@ class SqliteDriver:
     async def call(self, statement: StatementCall, *, small: bool = False) -> Rows:
         if small and self.is_quick and self._writing.acquire(blocking=False):
             try:
-                return self._write_on_the_spot(lambda writer: sqlite.execute(writer, statement))
+                return self._write_on_the_spot(partial(sqlite.execute_alone, call=statement))
             except apsw.ConstraintError as error:
                 raise RowExists from error
             except StoreBusy:
@@ -213,8 +213,12 @@ class SqliteDriver:
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
         if self._inline:
-            return self._write_inline(lambda writer: sqlite.run(writer, make()))
+            return self._write_inline(partial(sqlite.run_alone, make=make))
         return await self._submit(self._jobs if self._reader is None else self._reads, make)
+
+    async def read_dated(self, statement: StatementCall) -> Rows:
+        """Takes no time from the rows: the store's time is that of the machine."""
+        return await self.read(lambda: one(statement))
 
     async def snapshot(self, make: Callable[[], Script[T]]) -> T:
         return await self.read(make)  # A read is one transaction, so it sees one moment.
@@ -259,6 +263,7 @@ class SqliteDriver:
                 in_memory.create(writer)
             else:
                 sqlite.migrate(writer)
+                sqlite.end_copied_epoch(writer)
         except BaseException:
             writer.close()
             raise
@@ -267,13 +272,12 @@ class SqliteDriver:
             self._reader = sqlite.connect(self.path, shared=True)
 
     def _write_inline(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Runs work that is a transaction."""
         writer = self._writer
         if writer is None:
             raise StoreUnavailable("the SQLite store is closed: open it first")
         try:
-            writer.execute("BEGIN IMMEDIATE")
-            value = work(writer)
-            writer.execute("COMMIT")
+            return work(writer)
         except apsw.ConstraintError:
             sqlite.rollback(writer)
             raise
@@ -283,7 +287,6 @@ class SqliteDriver:
         except BaseException:
             sqlite.rollback(writer)
             raise
-        return value
 
     def _write_on_the_spot(self, work: Callable[[apsw.Connection], T]) -> T:
         """Runs a small write on a fast disk in the thread of the event loop: a switch to the writer thread
@@ -320,6 +323,8 @@ class SqliteDriver:
     def _write_loop(self, writer: apsw.Connection, jobs: Jobs) -> None:
         writing, following = self._writing, partial(next_job, jobs)
         while (first := jobs.get()) is not None:
+            if first.is_abandoned:
+                continue
             with writing:
                 started_at = self._clock.monotonic()
                 answers = commit_group(writer, first, following)
@@ -338,6 +343,8 @@ class SqliteDriver:
     def _read_loop(self, reader: apsw.Connection, jobs: Jobs) -> None:
         reading = self._fork_guard.reading
         while (job := jobs.get()) is not None:
+            if job.is_abandoned:
+                continue
             with reading:
                 answer = read(reader, job)
             deliver([answer], {})

@@ -1,7 +1,8 @@
 """Scripts that wait for a thread of SQLite. They run in groups, and are answered in their event loops.
 
 Promises: a group commits together, each script in a savepoint. A script that fails does not affect the
-others. An event loop that has ended meanwhile is skipped.
+others. An event loop that has ended meanwhile is skipped, and so is a script whose caller was cancelled
+before it began.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ class PendingScript(NamedTuple):
     future: asyncio.Future[Any] | None
     loop: asyncio.AbstractEventLoop | None
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether its caller was cancelled. Such a script is not begun, as on a server."""
+        return self.future is not None and self.future.cancelled()
+
 
 Jobs: TypeAlias = "queue.SimpleQueue[PendingScript | None]"
 
@@ -39,13 +45,16 @@ class ScriptAnswer(NamedTuple):
 
 def next_job(jobs: Jobs) -> PendingScript | None:
     """Returns the next script if one waits already."""
-    try:
-        job = jobs.get_nowait()
-    except queue.Empty:
-        return None
-    if job is None:
-        jobs.put(None)
-    return job
+    while True:
+        try:
+            job = jobs.get_nowait()
+        except queue.Empty:
+            return None
+        if job is None:
+            jobs.put(None)
+            return None
+        if not job.is_abandoned:
+            return job
 
 
 def commit_group(

@@ -40,11 +40,13 @@ CROSS JOIN LATERAL (
     ORDER BY due_at LIMIT 1) t;
 
 -- name: first_due
--- The earliest due time of all ready or delayed tasks, and when the next limit opens.
+-- The earliest due time of all ready or delayed tasks, and when the next limit opens. The time of the server comes
+-- along, so that an idle worker reads it without another statement.
 -- index: holdfast_task_ready, holdfast_limit_opens
--- returns: due_at opens_at
+-- returns: due_at opens_at server_at
 SELECT min(t.due_at) AS due_at,
-    (SELECT opens_at FROM holdfast_limit WHERE opens_at IS NOT NULL ORDER BY opens_at LIMIT 1) AS opens_at
+    (SELECT opens_at FROM holdfast_limit WHERE opens_at IS NOT NULL ORDER BY opens_at LIMIT 1) AS opens_at,
+    extract(epoch FROM clock_timestamp())::float8 AS server_at
 FROM unnest(:queues::text[]) q(name) CROSS JOIN generate_series(0, 3) p(priority)
 CROSS JOIN LATERAL (
     SELECT due_at FROM holdfast_task
@@ -58,14 +60,15 @@ SELECT paused_at FROM holdfast_queue WHERE name = :name::text AND paused_at IS N
 
 -- name: deadlines
 -- What ends first by itself: deadlines for progress, reservations for nodes, decisions, interventions.
--- Preferences, one row for each node, end when the node is late: the caller reads the time from the node.
+-- Preferences, one row for each node, end when the node is late: the caller reads the time from the node. A task that
+-- an older version completed may still have a reservation.
 -- index: holdfast_task_progress, holdfast_task_assigned, holdfast_decision_deadline, holdfast_intervention_due
 -- returns: what id at
 SELECT * FROM (SELECT 'stall' AS what, id, progress_due_at AS at FROM holdfast_task
     WHERE status = 'running' AND progress_due_at IS NOT NULL ORDER BY progress_due_at LIMIT :limit::int) s
 UNION ALL
 SELECT * FROM (SELECT 'unassign', id, assigned_until FROM holdfast_task
-    WHERE assigned_until IS NOT NULL ORDER BY assigned_until LIMIT :limit::int) u
+    WHERE assigned_until IS NOT NULL AND status NOT IN ('completed', 'aborted') ORDER BY assigned_until LIMIT :limit::int) u
 UNION ALL
 SELECT * FROM (SELECT 'preference', substr(gate, 10), 0.0::float8 FROM holdfast_task
     WHERE assigned_until IS NOT NULL AND status = 'queued' AND starts_with(gate, '!prefers:') GROUP BY gate) p
@@ -75,3 +78,23 @@ SELECT * FROM (SELECT 'decision', id, deadline_at FROM holdfast_decision
 UNION ALL
 SELECT * FROM (SELECT 'intervention', id, due_at FROM holdfast_intervention
     WHERE state IN ('issued', 'delivered') ORDER BY due_at LIMIT :limit::int) i;
+
+-- name: next_upkeep
+-- What a sweeper waits for: when the first lease ends, when the first deadline ends, and whether something was left to
+-- go on with (`unlinked_edges`, `cascades`) or has to be looked at each time (the preferences of `deadlines`).
+-- index: holdfast_task_lease, holdfast_task_progress, holdfast_task_assigned, holdfast_decision_deadline, holdfast_intervention_due, holdfast_edge_unlinked, holdfast_cascade_pkey, holdfast_cascade_held_pkey
+-- returns: lease_at change_at is_left
+SELECT (SELECT lease_until FROM holdfast_task WHERE status IN ('running', 'stuck') AND lease_until >= :floor::float8
+        ORDER BY lease_until LIMIT 1) AS lease_at,
+    least((SELECT progress_due_at FROM holdfast_task WHERE status = 'running' AND progress_due_at IS NOT NULL
+           ORDER BY progress_due_at LIMIT 1),
+          (SELECT assigned_until FROM holdfast_task WHERE assigned_until IS NOT NULL
+           AND status NOT IN ('completed', 'aborted') ORDER BY assigned_until LIMIT 1),
+          (SELECT deadline_at FROM holdfast_decision WHERE state = 'open' AND deadline_at IS NOT NULL
+           ORDER BY deadline_at LIMIT 1),
+          (SELECT due_at FROM holdfast_intervention WHERE state IN ('issued', 'delivered')
+           ORDER BY due_at LIMIT 1)) AS change_at,
+    EXISTS (SELECT FROM holdfast_edge WHERE unlinked = 1)
+    OR EXISTS (SELECT FROM holdfast_cascade) OR EXISTS (SELECT FROM holdfast_cascade_held)
+    OR EXISTS (SELECT FROM holdfast_task
+               WHERE assigned_until IS NOT NULL AND status = 'queued' AND starts_with(gate, '!prefers:')) AS is_left;

@@ -131,7 +131,7 @@ SELECT history FROM holdfast_task WHERE id = :id::text;
 -- Deletes ended tasks with the rows that belong to them, and subtracts them from the counters. Tasks that nodes know
 -- by a name are left to `prunable_named`, executions of jobs to the retention of the fleet. A parent stays while one of
 -- its latest dependents has not ended, because that reads its result; at most 1,000 are looked at.
--- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task, holdfast_output_pkey, holdfast_task_metric_pkey, holdfast_unique_task, holdfast_member_task, holdfast_task_tag_task, holdfast_edge_parent, holdfast_task_pkey
+-- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task, holdfast_output_pkey, holdfast_task_metric_pkey, holdfast_unique_task, holdfast_member_task, holdfast_task_tag_task, holdfast_edge_pkey, holdfast_edge_parent, holdfast_task_pkey
 -- returns: gone through
 WITH gone AS (
     DELETE FROM holdfast_task WHERE id IN (
@@ -165,6 +165,8 @@ WITH gone AS (
     DELETE FROM holdfast_member m USING gone g WHERE m.task_id = g.id
 ), tags AS (
     DELETE FROM holdfast_task_tag x USING gone g WHERE x.task_id = g.id
+), edges AS (
+    DELETE FROM holdfast_edge e USING gone g WHERE e.child_id = g.id
 ), counted AS (
     INSERT INTO holdfast_counter AS c (project, queue, type, priority, status, n)
     SELECT project, queue, type, priority, status, -count(*) FROM gone GROUP BY 1, 2, 3, 4, 5
@@ -174,7 +176,7 @@ SELECT count(*) AS gone, max(finished_at) AS through FROM gone;
 
 -- name: delete_tasks
 -- Those of the tasks that have ended, with the rows that belong to them. They are subtracted from the counters.
--- index: holdfast_task_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task, holdfast_output_pkey, holdfast_task_metric_pkey, holdfast_unique_task, holdfast_member_task, holdfast_task_tag_task
+-- index: holdfast_task_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task, holdfast_output_pkey, holdfast_task_metric_pkey, holdfast_unique_task, holdfast_member_task, holdfast_task_tag_task, holdfast_edge_pkey
 -- returns: id project queue type priority status
 WITH gone AS (
     DELETE FROM holdfast_task WHERE id = ANY(:ids::text[]) AND finished_at IS NOT NULL
@@ -197,6 +199,8 @@ WITH gone AS (
     DELETE FROM holdfast_member m USING gone g WHERE m.task_id = g.id
 ), tags AS (
     DELETE FROM holdfast_task_tag x USING gone g WHERE x.task_id = g.id
+), edges AS (
+    DELETE FROM holdfast_edge e USING gone g WHERE e.child_id = g.id
 ), counted AS (
     INSERT INTO holdfast_counter AS c (project, queue, type, priority, status, n)
     SELECT project, queue, type, priority, status, -count(*) FROM gone GROUP BY 1, 2, 3, 4, 5

@@ -16,4 +16,4 @@ FROM (SELECT CASE WHEN served_at < :now - :silent THEN :now + grace_seconds ELSE
       FROM holdfast_fleet_service WHERE id = 1 AND grace_seconds > 0
       AND (served_at < :now - :silent OR since + grace_seconds > :now)) s
 WHERE t.id IN (SELECT value FROM json_each(:ids))
-  AND t.type = :type AND t.status IN ('running', 'stuck') AND t.lease_until <= :now;
+  AND t.type = :type AND +t.status IN ('running', 'stuck') AND t.lease_until <= :now;

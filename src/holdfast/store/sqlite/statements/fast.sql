@@ -77,6 +77,15 @@ FROM {rows: id text, fence integer, version integer, result_json text}
 WHERE t.id = r.id AND t.fence = r.fence AND t.version = r.version AND t.status = 'running'
   AND t.has_dependents = 0 AND t.limits IS NULL;
 
+-- name: complete_alike
+-- The same for runs with one fence, version and result: only the ids are read from JSON.
+-- index: holdfast_task (primary key)
+UPDATE holdfast_task SET status = 'completed', version = version + 1, updated_at = :now,
+    finished_at = :now, node = NULL, lease_until = NULL, progress_due_at = NULL, result_json = :result_json,
+    history = substr(history || ',' || :record_id, -2000)
+WHERE id IN (SELECT value FROM json_each(:ids)) AND fence = :fence AND version = :version AND status = 'running'
+  AND has_dependents = 0 AND limits IS NULL;
+
 -- name: changed_by
 -- Of these tasks, those that this record changed.
 -- index: holdfast_task (primary key)

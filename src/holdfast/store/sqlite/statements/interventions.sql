@@ -53,7 +53,7 @@ WHERE target_node = :node AND state IN ('issued', 'delivered') ORDER BY issued_a
 -- index: holdfast_intervention_task
 -- returns: id task_id
 SELECT i.id, i.task_id FROM {rows: task_id text, fence integer}
-JOIN holdfast_intervention i ON i.task_id = r.task_id AND i.target_fence = r.fence
+CROSS JOIN holdfast_intervention i ON i.task_id = r.task_id AND i.target_fence = r.fence
 WHERE i.state IN ('issued', 'delivered') ORDER BY i.id;
 
 -- name: tasks_of_interventions

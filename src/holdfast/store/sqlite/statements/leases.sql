@@ -68,8 +68,8 @@ WHERE CASE WHEN l.claim_id IS NULL THEN l.free_at ELSE l.expires_at + l.grace_se
 -- returns: claim_id fence
 SELECT l.claim_id, l.fence
 FROM (SELECT value AS resource FROM json_each(:resources) LIMIT :limit) r
-    JOIN holdfast_lease l ON l.resource = r.resource
-WHERE l.claim_id IS NOT NULL;
+    CROSS JOIN holdfast_lease l ON l.resource = r.resource
+WHERE +l.claim_id IS NOT NULL;
 
 -- name: leases_after
 -- index: holdfast_lease_held

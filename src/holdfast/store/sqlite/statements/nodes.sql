@@ -32,6 +32,12 @@ RETURNING id, seen_at;
 -- returns: id started_at seen_at info_json state
 SELECT id, started_at, seen_at, info_json, state FROM holdfast_node ORDER BY id;
 
+-- name: runner_nodes
+-- Without the agents of hosts, of which there may be many.
+-- index: holdfast_node_runner
+-- returns: id started_at seen_at info_json state
+SELECT id, started_at, seen_at, info_json, state FROM holdfast_node WHERE kind <> 'agent' ORDER BY id;
+
 -- name: standing_nodes
 -- Of these nodes, those that may claim.
 -- returns: id seen_at info_json

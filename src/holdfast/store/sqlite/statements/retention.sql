@@ -131,7 +131,7 @@ RETURNING 1 AS gone;
 -- returns: gone
 DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
     SELECT o.task_id, o.fence, o.stream, o.start
-    FROM holdfast_output o JOIN holdfast_task t ON t.id = o.task_id
+    FROM holdfast_output o CROSS JOIN holdfast_task t ON t.id = o.task_id
     WHERE o.at < :before AND t.finished_at < :before ORDER BY o.at LIMIT :limit)
 RETURNING 1 AS gone;
 

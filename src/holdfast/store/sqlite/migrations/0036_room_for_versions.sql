@@ -1,0 +1,1 @@
+-- On PostgreSQL this leaves room in an index and drops a foreign key.
