@@ -37,5 +37,8 @@ def reservation(task: Task, affinity: Affinity | None, now: float) -> dict[str, 
 
 
 def preferring(task: Task, reserved: dict[str, Any]) -> Task:
-    """The queued task at the gate of the node that it prefers, if it is reserved for one."""
-    return replace(task, gate=of_preference(reserved["assigned_to"])) if reserved else task
+    """The queued task at the gate of the node that it prefers, if it is reserved for one: a reservation that
+    ends as it begins has left it."""
+    if not reserved or task.assigned_to is None:
+        return task
+    return replace(task, gate=of_preference(task.assigned_to))

@@ -19,8 +19,11 @@ from msgspec.structs import replace
 
 from holdfast.core import codec, command as c
 from holdfast.core.affinity import Affinity
-from holdfast.core.check import check_number, check_whole
+from holdfast.core.bulk_undo import Undo, undo_of
+from holdfast.core.check import check_number, check_whole, shown
 from holdfast.core.intervention_args import command_of, intervention_request
+from holdfast.core.submit import patch_json
+from holdfast.core.task import Task
 from holdfast.core.transition import HELD
 from holdfast.errors import IllegalTransition, InvalidInput
 
@@ -50,6 +53,11 @@ class BulkAction(StrEnum):
     RESUME = "resume"
     REASSIGN = "reassign"
 
+    @property
+    def is_of_the_dead(self) -> bool:
+        """Whether it is for dead letters only."""
+        return self in (BulkAction.REPLAY, BulkAction.DISCARD)
+
 
 class BulkState(StrEnum):
     RUNNING = "running"
@@ -77,6 +85,8 @@ class BulkSpec(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str = ""
     cause: str = ""
     """What the tasks died of, if the query chose them by a fingerprint."""
+    undo: Undo | None = None
+    """What the run takes back."""
 
     def __post_init__(self) -> None:
         if self.rate_per_second is not None:
@@ -85,22 +95,48 @@ class BulkSpec(msgspec.Struct, frozen=True, kw_only=True):
             check_whole("canary", self.canary, least=1, most=TASKS_MAX)
         if self.stop_on_fail_share is not None:
             check_number("stop_on_fail_share", self.stop_on_fail_share, most=1.0)
-        if self.action is not BulkAction.REASSIGN and self.args:
-            raise InvalidInput(f"{self.action} takes no args: only reassign does")
+        self._check_args()
         self.command()
+
+    def _check_args(self) -> None:
+        if self.action is BulkAction.REASSIGN or not self.args:
+            return
+        if self.action is not BulkAction.REPLAY:
+            raise InvalidInput(f"{self.action} takes no args: only replay and reassign do")
+        if unknown := sorted(self.args.keys() - {"patch"}):
+            raise InvalidInput(f"replay has no argument {shown(unknown[0])}: it has patch")
+
+    @property
+    def has_patch(self) -> bool:
+        """Whether a replay changes the payloads of its tasks."""
+        return self.action is BulkAction.REPLAY and self.args.get("patch") is not None
 
     @property
     def to_node(self) -> str | None:
         """The node of a reassignment."""
         return self.args.get("to_node") if self.action is BulkAction.REASSIGN else None
 
-    def command(self, affinity: Affinity | None = None) -> c.OperatorCommand:
-        """The change of each task. `affinity`: of tasks that are resumed."""
+    @property
+    def is_conditional(self) -> bool:
+        """Whether `covers` is asked again before each task. The command by itself would also change a dead
+        letter that was replayed meanwhile, or a task that others hold by now."""
+        return self.action is BulkAction.DISCARD or self.undo is not None
+
+    def covers(self, task: Task) -> bool:
+        """Whether the run is about this task, as it is now."""
+        if self.undo is not None:
+            return self.undo.covers(task)
+        return task.is_dead or not self.action.is_of_the_dead
+
+    def command(self, affinity: Affinity | None = None, run_id: str = "") -> c.OperatorCommand:
+        """The change of each task. `affinity`: of tasks that are resumed. `run_id`: the run, which the holds
+        of a pause name."""
         match self.action:
             case BulkAction.REPLAY:
-                return c.Replay(self.actor, reason=self.reason)
+                patch = patch_json(self.args.get("patch"))
+                return c.Replay(self.actor, reason=self.reason, patch_json=patch)
             case BulkAction.PAUSE:
-                return c.Pause(self.actor, self.reason)
+                return c.Pause(self.actor, self.reason, run_id)
             case BulkAction.RESUME:
                 return c.Resume(self.actor, self.reason, affinity)
             case BulkAction.ABORT | BulkAction.DISCARD:
@@ -313,6 +349,22 @@ def resumed(run: BulkRun, now: float, *, token_id: str | None = None) -> BulkRun
         next_at=max(run.next_at, now),
         version=run.version + 1,
         progress=progress,
+    )
+
+
+def undone(run: BulkRun, actor: str, reason: str, request_id: str) -> BulkSpec:
+    """What takes a run back. IllegalTransition if it runs, or if its action has no undo."""
+    if run.state is BulkState.RUNNING:
+        raise IllegalTransition(f"operation {run.id} is running: stop it before you undo it")
+    spec = run.spec
+    undo = undo_of(run.id, spec.action, spec.actor, spec.reason)
+    return BulkSpec(
+        action=BulkAction.RESUME,
+        actor=actor,
+        reason=reason or f"undo of {run.id}",
+        projects=spec.projects,
+        request_id=request_id,
+        undo=undo,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.core.bulk import BulkRun, BulkState
+from holdfast.core.plural import noun_for
 from holdfast.core.task import ENDED, Task
 
 LOOK_SECONDS: Final = 1.0
@@ -36,4 +37,4 @@ def looked(run: BulkRun, tasks: Mapping[str, Task], now: float) -> BulkRun:
 
 
 def _tasks(count: int) -> str:
-    return f"{count} task" if count == 1 else f"{count} tasks"
+    return f"{count} {noun_for(count, 'task')}"

@@ -1,7 +1,8 @@
 """Plain and async functions, where a call takes one kind.
 
 Promises: an async function in a blocking call is refused before it runs. A plain value of an effect is its
-answer, also where the effect may be async: it has happened, and an error would repeat it.
+answer, also where the effect may be async: it has happened, and an error would repeat it. A signature can be
+read before the names in its annotations exist, on each version of Python.
 Never: calls a function.
 """
 
@@ -9,11 +10,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable
-from typing import Final, TypeVar
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
 
 from holdfast.core.check import check_callable, shown
 from holdfast.errors import InvalidInput
+
+if sys.version_info >= (3, 14):
+    from annotationlib import Format
 
 T = TypeVar("T")
 PLAIN_EFFECT: Final = "give a plain function, or use an async handler or the async `Ledger`"
@@ -25,6 +30,17 @@ def is_async(function: object) -> bool:
         function = function.func
     call = getattr(type(function), "__call__", None)  # noqa: B004 - its kind, not whether it exists
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature. If an annotation cannot be evaluated, all of them are text, as with
+    `from __future__ import annotations`: Python 3.14 evaluates annotations only when they are read."""
+    try:
+        return inspect.signature(function)
+    except Exception:
+        if sys.version_info >= (3, 14):
+            return inspect.signature(function, annotation_format=Format.STRING)
+        raise
 
 
 def check_one_value(

@@ -21,6 +21,9 @@ LARGE_PREFETCH_MAX: Final = 200
 """The same as for claims, and while the rate at which tasks end is not known."""
 CLAIM_CHARS: Final = 16 * 1024 * 1024
 """Payloads of one claim, in characters, and half of those that are prefetched."""
+OFFER_CHARS: Final = 8 * 1024 * 1024
+"""Payloads and checkpoints of a claim of more than `LARGE_CLAIM_MAX` tasks by a remote worker, which are one
+message."""
 QUIET_SECONDS: Final = 10.0
 
 
@@ -79,6 +82,16 @@ def prefetch(
 def claim_max(payload_chars: float | None) -> int:
     """How many tasks one claim may take, given the mean size of a payload. None: not known."""
     return _fitting(CLAIM_MAX, LARGE_CLAIM_MAX, CLAIM_CHARS, payload_chars)
+
+
+def offer_max(task_chars: float | None) -> int:
+    """The same for a remote worker, given the mean size of payload and checkpoint."""
+    return _fitting(CLAIM_MAX, LARGE_CLAIM_MAX, OFFER_CHARS, task_chars)
+
+
+def is_oversized(tasks: int, chars: int) -> bool:
+    """Whether tasks of a remote worker with these characters together must not be one message."""
+    return tasks > LARGE_CLAIM_MAX and chars > OFFER_CHARS
 
 
 def _fitting(most: int, least: int, chars: int, payload_chars: float | None) -> int:

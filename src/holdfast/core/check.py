@@ -62,7 +62,7 @@ def check_text(
     """Free text, e.g. a reason. It may be empty and may have several lines."""
     if not isinstance(value, str) or len(value) > most:
         raise wrong(f"{field} must be text of at most {most} characters, not {shown(value)}")
-    if any(not char.isprintable() and char not in "\n\t" for char in value):
+    if not value.isprintable() and any(c not in "\n\t" and not c.isprintable() for c in value):
         raise wrong(f"{field} {shown(value)} has control characters: use printable text")
     return value
 

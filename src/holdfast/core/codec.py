@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -49,6 +50,37 @@ def dumps(value: object) -> str:
     if "null" in text:
         _refuse_nan(value)
     return text
+
+
+def dumps_each(values: Sequence[object]) -> list[str] | None:
+    """The text of each value, in one call. None if a value needs a closer look, or has no JSON that can be
+    read: `dumps` and `check_readable` of each then say which."""
+    try:
+        lines = _canonical.encode_lines(values).decode()
+    except (TypeError, ValueError, RecursionError):
+        return None
+    texts = lines.split("\n")
+    # A text that the caller has encoded may have line breaks. Null may stand for a NaN.
+    if texts.pop() or len(texts) != len(values) or "null" in lines:
+        return None
+    return texts if _count_readable(lines) == len(texts) else None
+
+
+def _count_readable(lines: str) -> int:
+    """How many values the lines have. 0 if a reader refuses one."""
+    try:
+        return len(_any.decode_lines(lines))
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+
+
+def check_readable(text: str) -> None:
+    """ValueError unless the text is one JSON value that every reader can read. What a caller has encoded
+    (`msgspec.Raw`) is written as it is, alone and within a value."""
+    try:
+        _any.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"what was encoded before is not JSON: {error}") from None
 
 
 def is_deeper(text: str | bytes, most: int) -> bool:

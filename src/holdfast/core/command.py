@@ -208,6 +208,8 @@ class Pause(msgspec.Struct, frozen=True, gc=False):
 
     actor: str
     reason: str = ""
+    run_id: str = ""
+    """The bulk run that pauses it. The hold names it, so that an undo of the run knows its own."""
 
 
 class Resume(msgspec.Struct, frozen=True, gc=False):
@@ -270,6 +272,8 @@ class Replay(msgspec.Struct, frozen=True, gc=False):
     delay_seconds: float = 0.0
     payload_json: str | None = None
     reason: str = ""
+    patch_json: str | None = None
+    """A merge patch of its payload: an object, see `merge_patch`."""
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):

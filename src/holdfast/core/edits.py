@@ -1,4 +1,4 @@
-"""Edits of payloads: merging, and the difference that goes into the event.
+"""Changes of payloads by operators: what a command leaves, and the difference that goes into the event.
 
 Promises: the event of an edit has the values that the edit removed or replaced. If they are longer than
 `BEFORE_CHARS_MAX`, the event says that they were omitted. A merge changes only the fields that it names.
@@ -8,9 +8,31 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.core import codec
+from holdfast.core import codec, command as c
+from holdfast.core.merge_patch import merge_patch
 
 BEFORE_CHARS_MAX: Final = 4_096
+
+
+def has_payload(command: c.Edit | c.Replay) -> bool:
+    """Whether the command may change the payload."""
+    has_patch = isinstance(command, c.Replay) and command.patch_json is not None
+    return has_patch or command.payload_json is not None
+
+
+def payload_after(payload_json: str, command: c.Edit | c.Replay) -> str | None:
+    """The payload that the command leaves. None if it changes fields of what is not an object."""
+    given = payload_json if command.payload_json is None else command.payload_json
+    if isinstance(command, c.Edit):
+        return merged(payload_json, given) if command.merge else given
+    return given if command.patch_json is None else _patched(given, command.patch_json)
+
+
+def _patched(payload_json: str, patch_json: str) -> str | None:
+    payload = codec.loads(payload_json)
+    if not isinstance(payload, dict):
+        return None
+    return codec.dumps(merge_patch(payload, codec.loads(patch_json)))
 
 
 def merged(payload_json: str, fields_json: str) -> str | None:

@@ -116,7 +116,8 @@ TABLE: Final[tuple[EventKind, ...]] = (
            C, "", "project system"),
     # The fleet.
     *_rows("job.created job.voted job.approved job.rejected job.void job.break_glass job.reviewed "
-           "job.planned job.wave job.halted job.resumed job.promoted job.changed job.finished",
+           "job.planned job.wave job.halted job.resumed job.promoted job.changed job.finished "
+           "job.corrected",
            C, "", "job user project system"),
     *_rows("job.progress", I, "", "job project system"),
     *_rows("execution.reconciled", C, "", "task job host project"),

@@ -117,4 +117,13 @@ def gate_of(task: Task, now: float) -> str | None:
     return None
 
 
+def at_gate(task: Task, now: float) -> Task:
+    """The task, which is or becomes queued, at the gate that applies. An assignment that has ended leaves it:
+    a ready task has none, so a claim need not look."""
+    gate = gate_of(task, now)
+    if gate is None and task.assigned_until is not None and task.assigned_until <= now:
+        return replace(task, gate=None, assigned_to=None, assigned_until=None)
+    return task if gate == task.gate else replace(task, gate=gate)
+
+
 _WAITING: Final = frozenset({Status.BLOCKED, Status.QUEUED, Status.PAUSED})

@@ -66,7 +66,7 @@ def reported_block(text: str) -> LoopBlock | None:
     """The block in a message of a worker. Empty text, and what is no report of a block: none."""
     try:
         return read_block(codec.loads(text)) if text else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -20,12 +20,15 @@ def lease_seconds_of(description: Mapping[str, Any]) -> float:
 
 
 def late_at(seen_at: float, description: Mapping[str, Any]) -> float:
-    """When the node is late, unless it sends a heartbeat before. A process sends one each third of its
-    lease; a node with another interval names it."""
+    """When the node is late, unless it sends a heartbeat before."""
+    return seen_at + LATE_HEARTBEATS * heartbeat_seconds_of(description)
+
+
+def heartbeat_seconds_of(description: Mapping[str, Any]) -> float:
+    """The time between two heartbeats of a node. A process sends one each third of its lease; a node with
+    another interval names it."""
     interval = description.get("heartbeat_seconds")
-    if interval is None:
-        interval = renewal_interval(lease_seconds_of(description))
-    return seen_at + LATE_HEARTBEATS * float(interval)
+    return float(renewal_interval(lease_seconds_of(description)) if interval is None else interval)
 
 
 def is_remote(description: Mapping[str, Any]) -> bool:

@@ -59,6 +59,8 @@ class Boot(msgspec.Struct, frozen=True, array_like=True):
 
     boot_id: str
     at: float
+    session: str = ""
+    """The process, if it named itself: several of them may run in one boot of a machine."""
 
 
 class NodeIdentity(msgspec.Struct, frozen=True):
@@ -117,13 +119,15 @@ def start(
     *,
     boot_id: str | None,
     now: float,
+    session: str = "",
     rotate: bool = False,
     is_join: bool = False,
     is_unused: bool = False,
     repeats: bool = True,
     readmits: bool = False,
 ) -> Start:
-    """Judges a registration. `identity` is None for a node that is not known. `is_join`: it is made by a join
+    """Judges a registration. `identity` is None for a node that is not known. `session`: the process, which
+    another incarnation has fenced. `is_join`: it is made by a join
     token. `is_unused`: no credential of the node was ever used, so the answers that carried them may be
     lost. `repeats`: whether a request with the current boot id may be a repeat; it is not for a boot of a
     machine, in which a process starts again and again. `readmits`: what the node stands for was removed and
@@ -144,7 +148,7 @@ def start(
     if repeats and _is_repeat(identity, boot_id, now):
         was_issued = identity.issued_at is not None and identity.issued_at >= identity.started_at
         return Repeated(identity, needs_credential=rotate or was_issued)
-    boots = _later(identity.boots, boot_id, now)
+    boots = _later(identity.boots, boot_id, session, now)
     if _are_two(boots):
         return Cloned(replace(identity, state=NodeState.QUARANTINED, boots=boots))
     needs_credential = rotate or is_unanswered or identity.issued_at is None
@@ -173,21 +177,27 @@ def _is_repeat(identity: NodeIdentity, boot_id: str | None, now: float) -> bool:
     return is_current and now - identity.started_at < REPEAT_SECONDS
 
 
-def _later(boots: tuple[Boot, ...], boot_id: str | None, now: float) -> tuple[Boot, ...]:
-    """The changes of the boot id that are recent, with the new one."""
+def _later(
+    boots: tuple[Boot, ...], boot_id: str | None, session: str, now: float
+) -> tuple[Boot, ...]:
+    """The changes of boot and process that are recent, with the new one."""
     if boot_id is None:
         return boots
     recent = tuple(boot for boot in boots if now - boot.at < CLONE_SECONDS)
-    if recent and recent[-1].boot_id == boot_id:
+    # A boot that was followed by another one does not return, whatever its process: no name excuses it.
+    is_past = boot_id in list(dict.fromkeys(boot.boot_id for boot in recent))[:-1]
+    named = "" if is_past else session
+    last = recent[-1] if recent else None
+    if last is not None and last.boot_id == boot_id and named in ("", last.session):
         return recent
-    return (*recent, Boot(boot_id, now))[-BOOTS_KEPT:]
+    return (*recent, Boot(boot_id, now, named))[-BOOTS_KEPT:]
 
 
 def _are_two(boots: tuple[Boot, ...]) -> bool:
     """Whether the boot id changed often and earlier ones keep coming back. A process that dies at each start
     has a new boot id each time; a late copy of one of its requests names an earlier one, and its next start
     the newest."""
-    names = [boot.boot_id for boot in boots]
+    names = [(boot.boot_id, boot.session) for boot in boots]
     newest = list(dict.fromkeys(names))[-1:]
     starts = Counter(name for name in names if name not in newest)
     returns = starts.total() - len(starts)

@@ -17,6 +17,7 @@ from holdfast.core.transition import (
     Transition,
     already,
     changed,
+    hold_of,
     new_event,
     paused,
     queued,
@@ -49,7 +50,7 @@ def abort(task: Task, command: c.Abort, now: float) -> Ruling:
 
 def pause(task: Task, command: c.Pause, now: float) -> Ruling:
     """A runner loses its task. A waiting task is held: it keeps its status and gets the gate `!held`."""
-    held_by = signed(command.actor, command.reason)
+    held_by = hold_of(command.actor, command.reason, command.run_id)
     match task.status:
         case Status.RUNNING:
             after = paused(task, now, held_by=held_by)
@@ -100,7 +101,7 @@ def resume(task: Task, command: c.Resume, now: float) -> Ruling:
 def _unheld(task: Task, command: c.Resume, now: float) -> Transition:
     after = changed(task, now, held_by=None)
     if task.status is Status.QUEUED:
-        after = replace(after, gate=gate.gate_of(after, now))
+        after = gate.at_gate(after, now)
     return Transition(task, after, (_signed_event("task.unheld", task, command, now),))
 
 
@@ -168,7 +169,9 @@ def _signed_event(
 def replay(task: Task, command: c.Replay, now: float) -> Ruling:
     if task.status is not Status.FAILED:
         return refuse(task, "illegal-transition", "only a dead letter can be replayed")
-    payload = command.payload_json if command.payload_json is not None else task.payload_json
+    payload = _payload_after(task, command)
+    if isinstance(payload, Refusal):
+        return payload
     after = queued(
         task,
         now,
@@ -194,7 +197,9 @@ def edit(task: Task, command: c.Edit, now: float) -> Ruling:
     changes: dict[str, str | None] = {}
     data: dict[str, Any] = {"actor": command.actor}
     if command.payload_json is not None:
-        payload = _edited_payload(task, command.payload_json, merge=command.merge)
+        if task.status in LEASED:
+            return refuse(task, "illegal-transition", "only a waiting or dead task can be edited")
+        payload = _payload_after(task, command)
         if isinstance(payload, Refusal):
             return payload
         changes["payload_json"] = payload
@@ -214,19 +219,13 @@ def edit(task: Task, command: c.Edit, now: float) -> Ruling:
     )
 
 
-def _edited_payload(task: Task, payload: str, *, merge: bool) -> str | Refusal:
-    if task.status in LEASED:
-        return refuse(task, "illegal-transition", "only a waiting or dead task can be edited")
-    if merge:
-        merged = edits.merged(task.payload_json, payload)
-        if merged is None:
-            return refuse(
-                task,
-                "invalid-input",
-                "its payload or the change is not an object: replace it whole",
-            )
-        payload = merged
-    if len(payload.encode()) > PAYLOAD_BYTES_MAX:
+def _payload_after(task: Task, command: c.Edit | c.Replay) -> str | Refusal:
+    payload = edits.payload_after(task.payload_json, command)
+    if payload is None:
+        return refuse(
+            task, "invalid-input", "its payload or the change is not an object: replace it whole"
+        )
+    if edits.has_payload(command) and len(payload.encode()) > PAYLOAD_BYTES_MAX:
         return refuse(
             task, "payload-too-large", f"its payload would have over {PAYLOAD_BYTES_MAX} bytes"
         )

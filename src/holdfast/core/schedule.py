@@ -99,7 +99,7 @@ def next_fire(spec: str, timezone: str, after: float) -> float:
     if spec.startswith("@every "):
         return after + _every_seconds(spec)
     try:
-        start = datetime.fromtimestamp(after, tz=UTC).astimezone(_zone(timezone))
+        start = datetime.fromtimestamp(after, tz=UTC).astimezone(zone_of(timezone))
         return next(CronSim(_five_fields(spec), start)).timestamp()
     except CronSimError as error:
         raise InvalidInput(
@@ -132,11 +132,12 @@ def spec_of(given: str | timedelta) -> str:
 
 def check_timetable(spec: str, timezone: str) -> None:
     """Checks both, also a time zone that the spec does not use."""
-    _zone(timezone)
+    zone_of(timezone)
     next_fire(spec, timezone, 0.0)
 
 
-def _zone(name: str) -> ZoneInfo:
+def zone_of(name: str) -> ZoneInfo:
+    """The time zone of this name. BadConfig if it is not known."""
     check_name("time zone", name, wrong=BadConfig)
     try:
         return ZoneInfo(name)

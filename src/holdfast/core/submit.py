@@ -29,6 +29,8 @@ PAYLOAD_BYTES_MAX: Final = 262_144
 RESULT_BYTES_MAX: Final = 1_048_576
 METADATA_BYTES_MAX: Final = 16_384
 BATCH_MAX: Final = 10_000
+_SMALL_CHARS: Final = 2 * codec.DEPTH_MAX
+"""A text of this length cannot be too deep, because each level has two brackets, or too large."""
 ATTEMPTS_MAX: Final = 1_000_000
 EDGES_MAX: Final = BATCH_MAX
 """A task may wait for the largest group."""
@@ -192,19 +194,47 @@ def inserted_at(task: Task, at: float) -> Task:
     return replace(task, created_at=at, updated_at=at, due_at=due_at)
 
 
+def encode_payloads(payloads: Sequence[object]) -> list[str]:
+    """`encode_payload` of each, in one call where all have a JSON text."""
+    texts = codec.dumps_each(payloads)
+    if texts is None:
+        return [encode_payload(payload) for payload in payloads]
+    for text in texts:
+        if len(text) > _SMALL_CHARS:
+            _check_text(text, "payload", PAYLOAD_BYTES_MAX)
+    return texts
+
+
+def patch_json(patch: object) -> str | None:
+    """A merge patch of payloads as JSON; None for none. InvalidInput unless it is an object with a field."""
+    if patch is None:
+        return None
+    if not isinstance(patch, Mapping) or not patch:
+        raise InvalidInput(
+            f"patch is {shown(patch)}: give an object with the fields to change, null removes one"
+        )
+    return encode_payload(patch, what="patch")
+
+
 def encode_payload(
     payload: object, *, what: str = "payload", limit: int = PAYLOAD_BYTES_MAX
 ) -> str:
     """Canonical JSON within the limit, or a typed error."""
     try:
         text = codec.dumps(payload)
+        if len(text) > _SMALL_CHARS:
+            _check_text(text, what, limit)
+        codec.check_readable(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise UnserialisablePayload(
             f"{_part(payload)}the {what} cannot be written as JSON: {error}; pass plain values, lists and "
             "dicts"
         ) from None
-    # Each level has two brackets: a short text cannot be too deep.
-    if len(text) > 2 * codec.DEPTH_MAX and codec.is_deeper(text, codec.DEPTH_MAX):
+    return text
+
+
+def _check_text(text: str, what: str, limit: int) -> None:
+    if codec.is_deeper(text, codec.DEPTH_MAX):
         raise UnserialisablePayload(
             f"the {what} is nested deeper than {codec.DEPTH_MAX} levels: make it flatter"
         )
@@ -213,7 +243,6 @@ def encode_payload(
             f"the {what} has {len(text.encode())} bytes, the limit is {limit}: "
             "store it elsewhere and pass a reference"
         )
-    return text
 
 
 def _part(payload: object) -> str:
@@ -222,7 +251,7 @@ def _part(payload: object) -> str:
         return ""
     for name, value in payload.items():
         try:
-            codec.dumps({name: value})
+            codec.check_readable(codec.dumps({name: value}))
         except (TypeError, ValueError, RecursionError):
             return f"{shown(name)} in "
     return ""

@@ -43,7 +43,7 @@ def reassign(task: Task, command: c.Reassign, now: float) -> Ruling:
         case S.BLOCKED | S.PAUSED | S.QUEUED:
             after = changed(task, now, assigned_to=command.to, assigned_until=until)
             if task.status is S.QUEUED:
-                after = replace(after, gate=gate.gate_of(after, now))
+                after = gate.at_gate(after, now)
         case _:
             return refuse(task, "illegal-transition", "it has ended: retry it first")
     event = new_event(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.core import codec, retry
 from holdfast.core.event import NewEvent
-from holdfast.core.gate import gate_of
+from holdfast.core.gate import at_gate
 from holdfast.core.task import ENDED, LEASED, RUNNING, Failure, Status, Task, may_move
 
 HELD: Final = "held"
@@ -81,9 +81,7 @@ def paused(task: Task, now: float, **changes: Any) -> Task:
 
 def queued(task: Task, now: float, **changes: Any) -> Task:
     """The task back in the queue, at the gate that then applies."""
-    after = without_lease(task, Status.QUEUED, now, **changes)
-    gate = gate_of(after, now)
-    return after if gate == after.gate else replace(after, gate=gate)
+    return at_gate(without_lease(task, Status.QUEUED, now, **changes), now)
 
 
 def taken_away(task: Task, now: float, **changes: Any) -> Task:
@@ -129,6 +127,12 @@ def released(task: Task, actor: str, reason: str, now: float) -> NewEvent:
 def signed(actor: str, reason: str) -> str:
     """The actor and the reason, as the row stores them."""
     return f"{actor}: {reason}" if reason else actor
+
+
+def hold_of(actor: str, reason: str, run_id: str = "") -> str:
+    """Who holds a task, as the row stores it: the actor, the reason, and the bulk run if there is one."""
+    held_by = signed(actor, reason)
+    return f"{held_by} ({run_id})" if run_id else held_by
 
 
 def retry_pause(task: Task) -> float:

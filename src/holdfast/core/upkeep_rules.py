@@ -10,7 +10,7 @@ from holdfast.core import command as c, failure as failures, gate, runner_rules,
 from holdfast.core.affinity import preferring, reservation
 from holdfast.core.event import PAUSED
 from holdfast.core.loop_block import LoopBlock
-from holdfast.core.task import LEASED, Failure, FailureKind, Status, Task
+from holdfast.core.task import LEASED, TERMINAL, Failure, FailureKind, Status, Task
 from holdfast.core.transition import (
     Ruling,
     Transition,
@@ -102,11 +102,13 @@ def unassign(task: Task, command: c.Unassign, now: float) -> Ruling:
     """The time of an assignment has passed, or the preferred node is gone. In a status in which the task
     waits, its gate is judged again."""
     is_open = command.is_gone and gate.preferred_node(task.gate) is not None
+    if task.status in TERMINAL:
+        return refuse(task, "illegal-transition", "it has ended")
     if task.assigned_to is None or (gate.is_assigned(task, now) and not is_open):
         return refuse(task, "conflict", "it has no assignment that has ended")
     after = changed(task, now, assigned_to=None, assigned_until=None)
     if task.status is Status.QUEUED and not gate.is_limit(task.gate):
-        after = replace(after, gate=gate.gate_of(after, now))
+        after = gate.at_gate(after, now)
     return Transition(
         task, after, (new_event("task.unassigned", task, now, node=task.assigned_to),)
     )
@@ -168,6 +170,11 @@ def failed_with_parent(task: Task) -> bool:
     """Whether the task is a dead letter only because a parent failed or was aborted."""
     failure = task.failure if task.status is Status.FAILED else None
     return failure is not None and failure.kind is FailureKind.DEPENDENCY
+
+
+def parent_failed_with(task: Task) -> str | None:
+    """The parent that a dead letter failed with. None: it failed by itself, or is no dead letter."""
+    return task.failure.cause if failed_with_parent(task) and task.failure is not None else None
 
 
 def _dependency_failure(task: Task, state: str, command: c.Settle | c.ChangeCause) -> Failure:

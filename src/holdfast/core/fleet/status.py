@@ -303,18 +303,26 @@ def _reason(kind: ExecutionKind, task: Task, execution: Execution) -> str:
 
 def bucket(task: Task, execution: Execution) -> Bucket | None:
     """How the rollout counts the execution. None: it has not ended."""
-    if task.status not in ENDED:
-        return None
-    failure = task.failure
-    kind = kind_of(
+    return end_bucket(ended_kind(task, execution)) if task.status in ENDED else None
+
+
+def end_bucket(kind: ExecutionKind) -> Bucket:
+    """The bucket of the kind of an end."""
+    found = KINDS[kind].bucket
+    assert found is not None, f"{kind} is no end"
+    return found
+
+
+def ended_kind(task: Task, execution: Execution) -> ExecutionKind:
+    """The kind of an execution whose task has ended."""
+    return kind_of(
         ExecutionFacts(
             task_status=task.status,
-            failure_kind=None if failure is None else failure.kind,
+            failure_kind=None if task.failure is None else task.failure.kind,
             outcome=execution.outcome,
             has_go=execution.go_at is not None,
         )
     )
-    return KINDS[kind].bucket
 
 
 # -- the order ---------------------------------------------------------------------------------------

@@ -56,6 +56,8 @@ def check_sync(message: AgentSync) -> AgentSync:
         _check_result(result)
     for ack in message.command_acks:
         check_name("id", ack.id)
+    if not (message.refuses or message.results or message.command_acks):
+        return message
     return replace(
         message,
         refuses=[_readable(one) for one in message.refuses],

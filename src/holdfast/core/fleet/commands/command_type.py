@@ -2,7 +2,7 @@
 
 The words of a type's `argv` are text, or a place: `{command}` for the words of the job's command, `{args.x}`
 for an argument. A place is a whole word, so no value changes the words around it, and no shell reads them.
-Promises: a definition that passed the checks gives an argv for every job that passed those of `job_spec.py`.
+Promises: a definition that passed the checks gives an argv for every job that passed those of `jobs/spec.py`.
 Values of a job that start with `-` are refused unless the type allows options, so a job cannot add options to
 the program of the type. Only the kind `shell` runs a shell.
 Never: I/O. The agent has its own list of the types that it accepts.
