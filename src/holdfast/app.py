@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.bus.backends import bus_for
@@ -28,6 +29,7 @@ from holdfast.store.backends import fresh_ids, sqlite_path, store_for
 
 if TYPE_CHECKING:
     from holdfast.client.http import Http
+    from holdfast.store.sqlite.backup import BackupFacts, OnStep
 
 __all__ = ["TaskQueue", "resources_for", "sqlite_path"]
 T = TypeVar("T")
@@ -160,3 +162,38 @@ async def silence_of_redis(url: str, seconds: float) -> str | None:
     from holdfast.bus.redis import silence_of
 
     return await silence_of(url, seconds)
+
+
+def check_backup(path: str, target: Path, *, overwrite: bool) -> None:
+    """Raises if a backup of a SQLite store cannot get this name."""
+    from holdfast.store.sqlite.backup_files import check_target
+
+    check_target(path, target, overwrite=overwrite)
+
+
+def back_up(path: str, target: Path, on_step: OnStep) -> BackupFacts:
+    """Copies a SQLite store into a file while other processes use it."""
+    from holdfast.store.sqlite import backup
+
+    return backup.back_up(path, target, on_step)
+
+
+def restore(source: Path, path: str, on_step: OnStep) -> tuple[BackupFacts, Path | None]:
+    """Makes a SQLite store what a backup has. Returns also where the replaced store is kept."""
+    from holdfast.store.sqlite import backup
+
+    return backup.restore(source, path, on_step)
+
+
+def check_restore(source: Path, path: str) -> BackupFacts:
+    """What a restore would make of a SQLite store. Raises if it cannot."""
+    from holdfast.store.sqlite import backup
+
+    return backup.check_restore(source, path)
+
+
+def look_at_file(path: str) -> BackupFacts:
+    """What a SQLite store, or a backup of one, has now."""
+    from holdfast.store.sqlite import backup
+
+    return backup.look(path)

@@ -42,14 +42,13 @@ class LocalBus(PassiveFollower):
     def _call_listeners(self, topic: str, hint: str) -> None:
         if not self._listeners:
             return
-        here = asyncio._get_running_loop()
-        for entry in list(self._listeners):
-            listener, topics, loop = entry
-            if not topics or topic in topics:
-                if loop is here or loop is None:
-                    listener(hint)
-                else:
-                    self._call_in_loop(entry, loop, hint)
+        entries = [entry for entry in self._listeners if not entry.topics or topic in entry.topics]
+        here = asyncio._get_running_loop() if entries else None
+        for entry in entries:
+            if entry.loop is here or entry.loop is None:
+                entry.listener(hint)
+            else:
+                self._call_in_loop(entry, entry.loop, hint)
 
     def _call_in_loop(self, entry: _Entry, loop: asyncio.AbstractEventLoop, hint: str) -> None:
         try:

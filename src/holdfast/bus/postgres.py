@@ -66,6 +66,9 @@ class PostgresBus(LocalBus):
         self._lost = asyncio.Event()
         self._stopping = asyncio.Event()
         self._notified_at = 0.0
+        """When the last transaction with a NOTIFY that was committed began. It covers all commits before."""
+        self._silent_at = 0.0
+        """When the last transaction without a NOTIFY was committed."""
         self._spent_until = 0.0
         """Each notification costs `QUIET_SECONDS` or more, up to `AT_ONCE` times that in advance."""
         self._took = 0.0
@@ -142,10 +145,9 @@ class PostgresBus(LocalBus):
             self._charge(self._clock.monotonic() - notification.began)
             return
         self._call_listeners(notification.topic, notification.topic)
+        self._silent_at = self._clock.monotonic()
         if self._follow is None:
-            now = self._clock.monotonic()
-            call_later = asyncio.get_running_loop().call_later
-            self._follow = call_later(FOLLOW_SECONDS, self._follow_up, notification.topic, now)
+            self._follow_later(notification.topic, self._silent_at)
 
     def _charge(self, took: float) -> None:
         """A single slow commit costs nothing: it waited for something else."""
@@ -157,12 +159,21 @@ class PostgresBus(LocalBus):
             del self._pending[number]
             self._call_listeners(hint.partition(" ")[0], hint)
 
+    def _follow_later(self, topic: str, since: float) -> None:
+        """Looks at the end of `FOLLOW_SECONDS` whether a NOTIFY covers the commits since this time."""
+        seconds = max(0.0, since + FOLLOW_SECONDS - self._clock.monotonic())
+        call_later = asyncio.get_running_loop().call_later
+        self._follow = call_later(seconds, self._follow_up, topic, since)
+
     def _follow_up(self, topic: str, since: float) -> None:
-        """Sends the hint, unless a later NOTIFY already covers this commit."""
+        """Sends the hint, unless a later NOTIFY already covers the commits since this time. Commits behind
+        that NOTIFY wait for the next one just as long."""
         self._follow = None
         if self._notified_at <= since:
             self._outbox.add(topic)
             self._wake.set()
+        elif self._notified_at <= self._silent_at:
+            self._follow_later(topic, self._notified_at)
 
     async def _run(self, ready: asyncio.Event) -> None:
         failures = 0

@@ -8,8 +8,9 @@ cannot make the trip is refused with the name of its argument. Never: calls the 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from types import UnionType
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from types import GenericAlias, UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 import msgspec
@@ -52,6 +53,7 @@ class Arguments:
     __slots__ = (
         "_annotations",
         "_checked",
+        "_checked_list",
         "_function",
         "_has_loose",
         "_looked_at",
@@ -76,6 +78,8 @@ class Arguments:
         """The arguments that a run converts. None: not examined yet."""
         self._looked_at: frozenset[str] = frozenset()
         self._checked: type[msgspec.Struct] | None = None
+        self._checked_list: Any = None
+        """The type of a list of them."""
         kinds = {name: resolved(function, kind) for name, kind in self._annotations.items()}
         if not any(isinstance(kind, str) for kind in kinds.values()):
             self._examine(kinds)
@@ -94,6 +98,7 @@ class Arguments:
                     looked_at.append(name)
         builtin = [field for field in builtin if field[1] not in (Any, object)]
         self._checked = msgspec.defstruct("arguments", builtin) if builtin else None
+        self._checked_list = None if self._checked is None else GenericAlias(list, self._checked)
         self._looked_at = frozenset(looked_at)
         self._has_loose = self._has_loose or bool(looked_at)
         self.reads = reads
@@ -129,6 +134,20 @@ class Arguments:
                 except Misfit as misfit:
                     raise self._misfit(name, wire[name], str(misfit)) from None
         return wire
+
+    def are_stored_as_given(self, payloads: Sequence[dict[str, Any]]) -> bool:
+        """Whether `written` certainly returns each of these payloads as it is."""
+        if self.reads is None or self.reads:
+            return False
+        kinds = set(map(type, chain.from_iterable(map(dict.values, payloads))))
+        if not SCALARS.issuperset(kinds):
+            return False
+        if self._checked_list is not None:
+            try:
+                msgspec.convert(payloads, self._checked_list)
+            except (msgspec.ValidationError, RecursionError):
+                return False
+        return True
 
     def read(self, arguments: dict[str, Any]) -> None:
         """Converts the arguments of a run in place."""

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, TypeVar
 
-from holdfast.core.callables import check_one_value, is_async
+from holdfast.core.callables import check_one_value, is_async, signature_of
 from holdfast.core.check import shown
 from holdfast.engine.blocking_context import BlockingContext
 from holdfast.engine.context import Context
@@ -67,7 +67,7 @@ def check_middleware(function: object) -> None:
         raise BadConfig(f"middleware is {shown(function)}: give a function (ctx, call_next)")
     check_one_value("middleware", function, wrong=BadConfig)
     try:
-        inspect.signature(function).bind(*range(TAKES))
+        signature_of(function).bind(*range(TAKES))
     except TypeError:
         raise BadConfig(
             f"middleware {shown(function)} does not take two arguments: define it as (ctx, call_next)"

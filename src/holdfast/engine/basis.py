@@ -15,7 +15,7 @@ from holdfast.core.submit import Submission
 from holdfast.core.task import Task
 from holdfast.engine.follow_ups import NO_FOLLOW_UPS, FollowUps
 from holdfast.engine.handlers import Defaults, Handlers
-from holdfast.engine.sweeper import Retention
+from holdfast.engine.pruning import Retention
 from holdfast.engine.worker_hooks import WorkerState
 from holdfast.errors import EngineFailed
 from holdfast.metrics import Meter

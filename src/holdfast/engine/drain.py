@@ -87,6 +87,9 @@ class Drain:
         while True:
             self._pool.rescale()
             await self.give_back(self._pool.take_stalled(), "the workers here are busy for long")
+            # Without tasks and extra workers there is nothing to do, and no timer. The first look after a
+            # task has come is a second later, no later than if there had been a look each second.
+            await self._pool.end_of_rest()
             await self._clock.sleep(1.0)
 
     async def _flush(self, until: float) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import asdict, replace
 
-from holdfast.core.callables import check_one_value, is_async
+from holdfast.core.callables import check_one_value, is_async, signature_of
 from holdfast.core.check import check_id, check_number, check_positive, check_whole, shown
 from holdfast.core.choice_schema import check_schema
 from holdfast.core.codec import dumps
@@ -151,6 +151,10 @@ class Handler(msgspec.Struct, frozen=True):
     def context_name(self) -> str | None:
         return None if self.parameters is None else self.parameters.context_name
 
+    @property
+    def takes_context(self) -> bool:
+        return self.wants_context or self.context_name is not None
+
 
 class Handlers:
     """The handlers of one queue."""
@@ -267,7 +271,7 @@ def _importable(handler: Handler) -> Handler:
 def _signature(task_type: str, function: Callable[..., Any]) -> inspect.Signature:
     check_one_value("a handler", function)
     try:
-        return inspect.signature(function)
+        return signature_of(function)
     except (TypeError, ValueError) as error:
         raise BadConfig(
             f"the parameters of {_full_name(function)} cannot be read: {error}"

@@ -66,6 +66,7 @@ class Heartbeat(Loop):
         self.taken = TakenRuns(store)
         self._defaults = defaults
         self.lost = 0
+        self._info_json = "{}"
         self.described: dict[str, object] = {}
         """The last description of the node. It is replaced, never changed: other threads may read it."""
         self.renewed_at = clock.monotonic()
@@ -77,10 +78,13 @@ class Heartbeat(Loop):
         else:
             await self._announce()  # If this raises, the start fails.
         renewed = [run for run, owned in self._runs.by_id.items() if owned.is_renewed]
-        self.described = self._describe()
-        info_json = dumps(self.described)
+        if (described := self._describe()) != self.described:
+            # An idle node describes itself as before, and encoding is most of what its heartbeat costs.
+            self.described, self._info_json = described, dumps(described)
         now = self._store.now()
-        answer = await self._store.heartbeat(self._node, info_json, renewed, self._lease_seconds)
+        answer = await self._store.heartbeat(
+            self._node, self._info_json, renewed, self._lease_seconds
+        )
         # A run whose outcome was committed during the renewal is done, not lost.
         runs = self._runs.by_id
         lost = {run for run in answer.lost if run in runs and not runs[run].has_ended}
@@ -122,7 +126,7 @@ class Heartbeat(Loop):
     async def _compare(self) -> None:
         now = self.clock.monotonic()
         if now >= self._compare_at:
-            self.type_conflicts.compare(await self._store.reads.nodes(), self._store.now())
+            self.type_conflicts.compare(await self._store.reads.runners(), self._store.now())
             self._compare_at = now + COMPARE_SECONDS
 
     async def release_unknown(self) -> None:

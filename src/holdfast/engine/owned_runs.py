@@ -40,6 +40,8 @@ class OwnedRuns:
 
     def lose(self, runs: set[RunId]) -> None:
         """Cancels runs whose leases were lost, in the order of their claims."""
+        if not runs:
+            return
         now = self._clock.monotonic()
         for owned in [owned for run, owned in self.by_id.items() if run in runs]:
             owned.cancel(LOST, now)

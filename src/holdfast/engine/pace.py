@@ -1,7 +1,7 @@
 """The rate at which the tasks of a worker pool end.
 
 Promises: time in which the pool is empty does not count, so a pause does not lower the rate. Never: a rate
-from before a long pause, or from a moment too short to judge.
+from before a long pause, or from a moment too short to judge: it has seen many ends, or much time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 WINDOW_SECONDS: Final = 0.1
-"""The rate is that of the last window: of this much time with tasks."""
+"""The rate is that of the last window: of this much time with tasks, or less if `ENDS_ENOUGH` came before."""
+ENDS_ENOUGH: Final = 200
+"""This many ends show a rate. While tasks take microseconds the pool is empty for most of the time: a window
+of `WINDOW_SECONDS` then takes a third of a second, and until the first rate is known, claims are small."""
 FORGET_SECONDS: Final = 1.0
 """After a pause of this length the next tasks may be of another kind: the rate is not known."""
 
@@ -44,7 +47,7 @@ class Pace:
     def per_second(self, now: float) -> float | None:
         """The rate. None: not known yet."""
         seconds = self._seconds + (0.0 if self._began_at is None else now - self._began_at)
-        if seconds >= WINDOW_SECONDS:
+        if seconds >= WINDOW_SECONDS or (self.ends >= ENDS_ENOUGH and seconds > 0.0):
             self._per_second = self.ends / seconds
             self.ends, self._seconds = 0, 0.0
             self._began_at = None if self._began_at is None else now

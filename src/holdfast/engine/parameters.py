@@ -8,14 +8,15 @@ annotation. A parameter with another annotation is an argument. Never: calls the
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import UnionType
-from typing import Annotated, Any, Final, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
 import msgspec
 
 from holdfast.core.check import shown
 from holdfast.core.codec import plain
+from holdfast.core.submit import encode_payloads
 from holdfast.core.task import Task
 from holdfast.engine.arguments import Arguments, ArgumentsRefused, resolved
 from holdfast.engine.blocking_context import BlockingContext
@@ -139,6 +140,26 @@ def checked_payload(parameters: Parameters, payload: object) -> object:
     if fields is None:
         return payload  # The encoder refuses it.
     return parameters.arguments.written(bind_payload(parameters, (), fields)) or payload
+
+
+def checked_payloads(parameters: Parameters, payloads: Sequence[object]) -> Sequence[object]:
+    """`checked_payload` of each, at once where all are plain."""
+    if parameters.names is not None and set(map(type, payloads)) == {dict}:
+        plain_ones = cast("Sequence[dict[str, Any]]", payloads)
+        keys = [frozenset(shape) for shape in set(map(tuple, plain_ones))]
+        if all(
+            parameters.required <= names and names <= parameters.names for names in keys
+        ) and parameters.arguments.are_stored_as_given(plain_ones):
+            return payloads
+    return [checked_payload(parameters, payload) for payload in payloads]
+
+
+def payload_texts(
+    parameters: Parameters | None, payloads: Sequence[object], start: int, stop: int
+) -> list[str]:
+    """Checks the payloads from one place to another, and writes them as JSON."""
+    part = payloads[start:stop]
+    return encode_payloads(part if parameters is None else checked_payloads(parameters, part))
 
 
 def _fields(payload: object) -> dict[str, Any] | None:

@@ -76,6 +76,8 @@ class WorkerPool:
         self._owes_signal = False
         """A worker became free while tasks waited in the buffer. `on_free` is called once they are taken."""
         self._hurried = False
+        self._stirred = asyncio.Event()
+        """Set when the pool may no longer be at rest."""
 
     # -- capacity --------------------------------------------------------------------------------
 
@@ -122,6 +124,12 @@ class WorkerPool:
             mean_seconds=mean_seconds,
         )
 
+    async def end_of_rest(self) -> None:
+        """Waits until there are tasks, or more workers than the least number."""
+        if self.is_empty and self.workers - self._surplus <= self.minimum:
+            self._stirred.clear()
+            await self._stirred.wait()
+
     def rescale(self) -> None:
         """Adds workers while tasks wait, and removes them after a quiet time."""
         target = capacity.target_workers(
@@ -136,6 +144,7 @@ class WorkerPool:
 
     def resize(self, by: int) -> int:
         """Adds or removes workers on behalf of an operator. Returns the new number."""
+        self._stirred.set()
         scaled = capacity.scaled(
             current=self.workers - self._surplus,
             by=by,
@@ -166,6 +175,7 @@ class WorkerPool:
         """Takes claimed tasks, in order. An empty list does not count as activity."""
         if not tasks:
             return
+        self._stirred.set()
         if any(task.fence > 1 for task in tasks):  # Otherwise no task has run before.
             if any(task.deaths for task in tasks):
                 tasks = self._start_apart(tasks)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import inspect
 import multiprocessing
 import os
 import pickle
@@ -25,6 +24,7 @@ from itertools import chain, repeat
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
+from holdfast.core.callables import signature_of
 from holdfast.core.command import Cancel, Snooze
 from holdfast.core.failure import formatted, message_of
 from holdfast.core.steps import settled
@@ -375,7 +375,7 @@ def _imported(module: str, name: str) -> Callable[..., Any]:
 @cache
 def _declared(function: Callable[..., Any], task_type: str) -> tuple[Parameters, Declared | None]:
     """The arguments and the result of a function, by its annotations."""
-    signature = inspect.signature(function)
+    signature = signature_of(function)
     parameters = parameters_of(task_type, function, signature)
     return parameters, declared_result(function, signature.return_annotation)
 

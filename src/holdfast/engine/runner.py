@@ -71,7 +71,14 @@ class TaskRunner:
             return Fail(failures.plain(task.type, FailureKind.ERROR, message))
         if handler.isolation is IN_THREAD and not self._executor.has_threads:
             return Release("too many threads of this process do not return")
-        owned.context = context = Context(task, self._services, self._state)
+        # Hundreds of ended runs wait for their commit, and the collector of garbage visits what they keep.
+        is_bare = handler.isolation is IN_LOOP and not self._handlers.around.in_loop
+        context = (
+            Context(task, self._services, self._state)
+            if handler.takes_context or not is_bare
+            else None
+        )
+        owned.context = context
         options = task.options
         CURRENT.set(options.trace)  # Tasks that the handler enqueues go on with its trace.
         timeout = timeout_of(options, self._default_timeout)
@@ -80,13 +87,14 @@ class TaskRunner:
         owned.started_at = started_at = self._monotonic()
         command: RunnerCommand | None
         try:
-            if handler.isolation is IN_LOOP and not self._handlers.around.in_loop:
+            if is_bare or context is None:
                 value = await invoke(handler, task, context)
             else:
                 call = partial(self._call, handler, context)
                 value = await through(self._handlers.around.in_loop, context, call)
             command = _outcome(handler, task, value, self._monotonic() - started_at)
-            owned.cancelled = owned.cancelled or (LOST if context.is_suspended else None)
+            is_suspended = context is not None and context.is_suspended
+            owned.cancelled = owned.cancelled or (LOST if is_suspended else None)
         except asyncio.CancelledError as error:
             if owned.cancelled is None and _is_cancelled():
                 raise
@@ -125,9 +133,11 @@ class TaskRunner:
         return Fail(failures.plain(task.type, FailureKind.TIMEOUT, message), seconds)
 
 
-def _has_ended(context: Context, error: BaseException) -> bool:
+def _has_ended(context: Context | None, error: BaseException) -> bool:
     """Whether the run is over: its task waits for a decision, or has lost its lease. The lease of a lock or a
     ledger entry is the handler's error."""
+    if context is None:
+        return False
     return context.is_suspended or (isinstance(error, LeaseLost) and context.cancel_requested)
 
 

@@ -29,6 +29,8 @@ class TypeConflicts:
         self.options: dict[str, dict[str, object]] = {}
         """The options by type that differ from the defaults. Other nodes read them."""
         self._logged: set[tuple[str, str]] = set()
+        self._compared: dict[str, str] = {}
+        """The descriptions that were compared with the types of this node, by node."""
 
     def define(self, handlers: Iterable[Handler], defaults: Defaults) -> None:
         """Sets the types of this node."""
@@ -36,15 +38,22 @@ class TypeConflicts:
             handler.type: options_of(handler.config, defaults) for handler in handlers
         }
         self._types = list(options_by_type)
+        self._compared = {}
         self.options = {name: options for name, options in options_by_type.items() if options}
 
     def compare(self, nodes: Iterable[NodeRow], now: float) -> None:
-        """Logs each type that another live node defines differently."""
+        """Logs each type that another live node defines differently. A description that is as before has
+        nothing new to log."""
+        before, self._compared = self._compared, {}
         for node in nodes:
-            description = codec.loads_object(node.info_json)
-            is_live = rules.is_live(node.seen_at, rules.lease_seconds_of(description), now)
-            if node.id != self._node and is_live:
+            if node.id == self._node:
+                continue
+            if before.get(node.id) != node.info_json:
+                description = codec.loads_object(node.info_json)
+                if not rules.is_live(node.seen_at, rules.lease_seconds_of(description), now):
+                    continue
                 self._compare(node.id, rules.definitions(description))
+            self._compared[node.id] = node.info_json
 
     def _compare(self, other: str, definitions: dict[str, dict[str, object]]) -> None:
         for name in self._types:

@@ -15,7 +15,7 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any, Final, TypeAlias, TypeVar
 
-from holdfast.core.callables import answer_of, is_async
+from holdfast.core.callables import answer_of, is_async, signature_of
 from holdfast.core.check import check_callable, shown
 from holdfast.engine.loop import log
 from holdfast.engine.threads import ThreadHost
@@ -134,7 +134,7 @@ def _check_takes(field: str, hook: Callable[..., object], what: str, *given: obj
     """BadConfig for a hook that cannot be called with these arguments."""
     check_callable(field, hook)
     try:
-        inspect.signature(hook).bind(*given)
+        signature_of(hook).bind(*given)
     except TypeError as error:
         raise BadConfig(f"{field} is called with {what}, but {shown(hook)}: {error}") from None
     except ValueError:

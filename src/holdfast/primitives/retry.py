@@ -25,6 +25,7 @@ import msgspec
 from holdfast.clock import BlockingClock, Clock, SystemClock
 from holdfast.core.callables import awaitable, check_plain, is_async, plain
 from holdfast.core.check import check_callable, check_name, shown
+from holdfast.core.plural import noun_for
 from holdfast.core.retry import Again, RetryPolicy, Stop, StopReason, after_failure, is_late
 from holdfast.core.steps import Flow, adrive, drive
 from holdfast.errors import InvalidInput
@@ -320,7 +321,7 @@ def _attempts(
 
 
 def _note(reason: StopReason, failures: int, seconds: float) -> str:
-    times = "1 attempt" if failures == 1 else f"{failures} attempts"
+    times = f"{failures} {noun_for(failures, 'attempt')}"
     return f"holdfast retry: gave up after {times} in {seconds:.3f} s ({reason.value})"
 
 

@@ -8,7 +8,7 @@ Never: a second implementation. Never: runs workers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Unpack
 
 from msgspec import UNSET
@@ -227,18 +227,20 @@ class BlockingOperatorCalls:
         task_id: str,
         *,
         payload: object = UNSET,
+        patch: Mapping[str, object] | None = None,
         delay: Seconds = 0.0,
         actor: str = "api",
         reason: str = "",
         expected_version: int | None = None,
     ) -> Task:
-        """Enqueues a dead letter again with new attempts, and with `payload` if given. Dependents that failed
-        with it wait for it again. Raises IllegalTransition if it is not a dead letter, and NotFound if it
-        does not exist. `expected_version`: see `cancel`."""
+        """Enqueues a dead letter again with new attempts, and with `payload` if given, or with its own after
+        a merge patch (RFC 7396). Dependents that failed with it wait for it again. Raises IllegalTransition
+        if it is not a dead letter, and NotFound if it does not exist. `expected_version`: see `cancel`."""
         return self._calls.call(
             lambda: self._queue.replay_dead_task(
                 task_id,
                 payload=payload,
+                patch=patch,
                 delay=delay,
                 actor=actor,
                 reason=reason,
@@ -254,13 +256,14 @@ class BlockingOperatorCalls:
         fingerprint: str | None = None,
         rate: float | None = None,
         limit: int | None = None,
+        patch: Mapping[str, object] | None = None,
         dry_run: bool = False,
         actor: str = "api",
         reason: str = "",
     ) -> int:
         """Replays all dead letters that match, at most `rate` per second, and returns how many. The rate is
         stored as a due time of each task, so it survives a restart. A task that failed with a parent is
-        replayed with that parent, and waits for it."""
+        replayed with that parent, and waits for it. `patch`: a merge patch of their payloads (RFC 7396)."""
         return self._calls.call(
             lambda: self._queue.replay_dead(
                 type=type,
@@ -268,6 +271,7 @@ class BlockingOperatorCalls:
                 fingerprint=fingerprint,
                 rate=rate,
                 limit=limit,
+                patch=patch,
                 dry_run=dry_run,
                 actor=actor,
                 reason=reason,

@@ -12,6 +12,7 @@ from typing import Final
 from holdfast.core.fleet.model import FLEET_TYPE
 from holdfast.core.length import length
 from holdfast.core.node import definitions, difference
+from holdfast.core.plural import noun_for
 from holdfast.core.schedule import CODE, SILENT_SECONDS
 from holdfast.core.task import EXTERNAL, Status
 from holdfast.engine.execute import ABANDONED_MAX
@@ -95,9 +96,8 @@ async def nodes(queue: Queue, _: float) -> Check:
             text += f"; silent: {', '.join(silent[:NAMED_MAX])}"
         return Check("nodes", Level.OK, text)
     if queued:
-        text = (
-            f"{queued} tasks wait and no worker is live: start one (holdfast worker MODULE:QUEUE)"
-        )
+        waiting = "1 task waits" if queued == 1 else f"{queued} tasks wait"
+        text = f"{waiting} and no worker is live: start one (holdfast worker MODULE:QUEUE)"
         return Check("nodes", Level.FAIL, text)
     return Check("nodes", Level.WARN, "no worker is live: start one (holdfast worker MODULE:QUEUE)")
 
@@ -142,7 +142,7 @@ def _ails(node: Node) -> list[str]:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{number} {noun_for(number, noun)}"
 
 
 async def _unserved(queue: Queue, live: list[Node]) -> Check | None:

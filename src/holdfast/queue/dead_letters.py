@@ -24,10 +24,10 @@ from holdfast.core.check import (
 )
 from holdfast.core.command import Abort, Instruction, Replay
 from holdfast.core.decide import Transition
-from holdfast.core.submit import DELAY_SECONDS_MAX, encode_payload
+from holdfast.core.submit import DELAY_SECONDS_MAX, encode_payload, patch_json
 from holdfast.core.task import Task
 from holdfast.core.upkeep_rules import failed_with_parent
-from holdfast.errors import IllegalTransition
+from holdfast.errors import IllegalTransition, InvalidInput
 from holdfast.queue.by import By
 from holdfast.queue.session import Sessions
 from holdfast.queue.tasks import Tasks
@@ -117,13 +117,24 @@ class DeadLetters:
         return [_group(row, samples) for row in rows]
 
     async def replay(
-        self, task_id: str, by: By, *, payload: object = msgspec.UNSET, delay: float = 0.0
+        self,
+        task_id: str,
+        by: By,
+        *,
+        payload: object = msgspec.UNSET,
+        patch: Mapping[str, object] | None = None,
+        delay: float = 0.0,
     ) -> Task:
-        """Enqueues a dead letter again with new attempts, and with `payload` if given. Dependents that failed
-        with it wait for it again."""
+        """Enqueues a dead letter again with new attempts, and with `payload` if given, or with its own after
+        a merge patch. Dependents that failed with it wait for it again."""
         seconds = check_number("delay", delay, most=DELAY_SECONDS_MAX)
+        if patch is not None and payload is not msgspec.UNSET:
+            raise InvalidInput(
+                "payload replaces the one that is there and patch changes it: give one of them"
+            )
         text = None if payload is msgspec.UNSET else encode_payload(payload)
-        return await self._tasks.apply(task_id, Replay(by.actor, seconds, text, by.reason), by)
+        change = Replay(by.actor, seconds, text, by.reason, patch_json(patch))
+        return await self._tasks.apply(task_id, change, by)
 
     async def discard(self, task_id: str, by: By) -> Task:
         """Aborts a dead letter, which is final."""
@@ -137,16 +148,19 @@ class DeadLetters:
         *,
         rate: float | None = None,
         limit: int | None = None,
+        patch: Mapping[str, object] | None = None,
         dry_run: bool = False,
     ) -> int:
         """Replays all dead letters that match, at most `rate` per second. Returns how many. The rate is
         stored as a due time of each task, so it survives a restart. A task that failed with a parent is
-        replayed with that parent, and waits for it."""
+        replayed with that parent, and waits for it. `patch`: a merge patch of their payloads."""
+        fields = patch_json(patch)
         if rate is not None:
             check_positive("rate", rate, most=RATE_MAX)
         return await self._change_all(
             lambda task, n: Instruction(
-                task.id, Replay(by.actor, n / rate if rate else 0.0, reason=by.reason)
+                task.id,
+                Replay(by.actor, n / rate if rate else 0.0, reason=by.reason, patch_json=fields),
             ),
             which,
             by,

@@ -8,47 +8,38 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from holdfast.core.alike import make
 from holdfast.core.group import check_group_id, named_items, new_group
 from holdfast.core.keywords import DependsOn
 from holdfast.core.pressure import ACCEPTED, Pressure
 from holdfast.core.submit import (
     Submission,
     inserted_at,
-    submit,
-    submit_like,
-    with_trace,
 )
 from holdfast.core.task import Task
 from holdfast.engine.group_handle import GroupHandle, GroupSource
 from holdfast.engine.handle import Source, TaskHandle
-from holdfast.engine.handlers import TypeConfig
+from holdfast.engine.handles import handles_of
 from holdfast.engine.meters import ENQUEUED
-from holdfast.engine.parameters import checked_payload
 from holdfast.errors import QueueFull
 from holdfast.metrics import Meter
 from holdfast.queue.group_members import with_members
+from holdfast.queue.new_rows import NewRows, traced
 from holdfast.queue.pressure import Backpressure
-from holdfast.queue.requests import batch_of, check_options, split_request, types_of
+from holdfast.queue.requests import batch_of, split_request, types_of
 from holdfast.queue.session import Resources, Session, Sessions
-from holdfast.queue.settings import Settings, SettingsInForce
+from holdfast.queue.settings import SettingsInForce
 from holdfast.queue.types import EnqueueOptions, KnownTypes
 from holdfast.store.beside import Beside, OnlyRepeats
 from holdfast.store.store import Inserted, Store
-from holdfast.tracing import CURRENT, TraceContext
+from holdfast.tracing import CURRENT
 
-_NO_OPTIONS: Final = EnqueueOptions()
-TRACE: Final = "trace"
-"""The field of an item with the trace of its caller, for a gateway."""
 MakeBeside = Callable[[Pressure], Beside]
 """Makes what an insert writes beside its tasks, once the pressure of the queue is known."""
-
-
-def _traced(submission: Submission, trace: TraceContext | None) -> Submission:
-    return submission if trace is None else with_trace(submission, trace)
 
 
 def count_enqueued(meter: Meter, group: Sequence[Submission], inserted: Sequence[Inserted]) -> None:
@@ -98,7 +89,7 @@ class Producer:
         self._settings = settings
         self._source = source
         self.meter: Meter | None = None
-        self._models: dict[str, tuple[TypeConfig, Settings, Submission]] = {}
+        self._new_rows = NewRows(types, settings)
 
     async def enqueue(
         self,
@@ -149,10 +140,10 @@ class Producer:
             parents = await self._parents(resources.store, options.depends_on, options.project)
             options = replace(options, depends_on=parents)
         now = resources.store.now()
-        submission = self._submission(
+        submission = self._new_rows.one(
             resources, config, type, payload, id=id, options=options, now=now
         )
-        return await self._insert_one(session, _traced(submission, CURRENT.get()), now, beside, tx)
+        return await self._insert_one(session, traced(submission, CURRENT.get()), now, beside, tx)
 
     async def _insert_one(
         self,
@@ -164,15 +155,20 @@ class Producer:
     ) -> Enqueued:
         """Inserts one task by the cheapest way that serves it."""
         pressure, rows = ACCEPTED, None
-        if beside is not None or not self._pressure.is_at_ease(submission.task.queue, now):
-            pressure, rows = await self._admit(session.open_resources, [submission], beside, tx)
-        new_tasks = session.new_tasks or session.open_new_tasks
-        if tx is not None:
-            inserted = (await new_tasks.insert_in_tx([submission], tx))[0]
-        elif submission.is_plain and rows is None:
-            inserted = await new_tasks.insert_plain(submission)
-        else:
-            inserted = (await new_tasks.insert([submission], rows))[0]
+        queue, key = submission.task.queue, id(submission)
+        try:
+            if beside is not None or not self._pressure.is_at_ease(queue, key, now):
+                resources = session.open_resources
+                pressure, rows = await self._admit(resources, [submission], key, beside, tx)
+            new_tasks = session.new_tasks or session.open_new_tasks
+            if tx is not None:
+                inserted = (await new_tasks.insert_in_tx([submission], tx))[0]
+            elif submission.is_plain and rows is None:
+                inserted = await new_tasks.insert_plain(submission)
+            else:
+                inserted = (await new_tasks.insert([submission], rows))[0]
+        finally:
+            self._pressure.ended(queue, key)
         if self.meter is not None:
             count_enqueued(self.meter, [submission], [inserted])
         return Enqueued(submission, inserted, pressure)
@@ -255,19 +251,24 @@ class Producer:
                     await self._types.checked(resources.store, item["type"], item.get("payload"))
         if any("depends_on" in item for item in items):
             items = [await self._linked(resources.store, item) for item in items]
-        group = self._submissions(resources, items)
+        group = self._new_rows.batch(resources, items)
+        if resources.store.one_writer or not (tx is None and beside is None and group_id is None):
+            make(group)  # The store does not prepare one part while it writes another.
         into = None if group_id is None else new_group(group_id, group)
-        pressure, rows = await self._admit(resources, group, beside, tx)
         if not group:
             return []
-        new_tasks = session.open_new_tasks
-        if tx is not None:
-            inserted = await new_tasks.insert_in_tx(group, tx, into)
-        else:
-            inserted = await new_tasks.insert(group, rows, into)
+        with self._pressure.under_way(group):
+            pressure, rows = await self._admit(resources, group, id(group), beside, tx)
+            new_tasks = session.open_new_tasks
+            if tx is not None:
+                inserted = await new_tasks.insert_in_tx(group, tx, into)
+            else:
+                inserted = await new_tasks.insert(group, rows, into)
         if self.meter is not None:
             count_enqueued(self.meter, group, inserted)
         declared = {name: handlers.result_of(name) for name in types}
+        if len(types) == 1:
+            return handles_of(inserted, pressure, self._source, declared[types.pop()])
         return [
             TaskHandle(answer, pressure, self._source, declared[item["type"]])
             for answer, item in zip(inserted, items, strict=True)
@@ -288,6 +289,7 @@ class Producer:
         self,
         resources: Resources,
         group: Sequence[Submission],
+        key: int,
         beside: MakeBeside | None,
         tx: object,
     ) -> tuple[Pressure, Beside | None]:
@@ -297,8 +299,9 @@ class Producer:
         refusal = None
         try:
             in_tx = tx is not None
-            pressure = await self._pressure.judge_group(resources.store, group, in_tx=in_tx)
+            pressure = await self._pressure.judge_group(resources.store, group, key, in_tx=in_tx)
         except QueueFull as error:
+            make(group)  # A payload that is refused is the first error.
             may_repeat = beside or any(
                 one.task.request_hash is not None or one.unique is not None for one in group
             )
@@ -307,67 +310,3 @@ class Producer:
             pressure, refusal = Pressure.UNDER_PRESSURE, error
         rows = None if beside is None else beside(pressure)
         return pressure, rows if refusal is None else OnlyRepeats(refusal, rows)
-
-    def _submission(
-        self,
-        resources: Resources,
-        config: TypeConfig,
-        type: str,
-        payload: object,
-        *,
-        id: str | None,
-        options: EnqueueOptions,
-        now: float,
-    ) -> Submission:
-        """Makes the row of one task. A request with only a type and a payload copies an earlier one of its
-        type, so options are checked once per type."""
-        settings = self._settings.current
-        is_bare = id is None and options == _NO_OPTIONS
-        if is_bare:
-            model = self._models.get(type)
-            if model is not None and model[0] is config and model[1] is settings:
-                return submit_like(model[2], payload, resources.ids.task(now), now)
-        task_id = resources.ids.task(now) if id is None else id
-        request = self._types.request(config, type=type, payload=payload, options=options)
-        submission = submit(request, task_id=task_id, now=now, id_given=id is not None)
-        if is_bare and submission.is_plain:
-            self._models[type] = (config, settings, submission)
-        return submission
-
-    def _submissions(
-        self, resources: Resources, items: list[Mapping[str, Any]]
-    ) -> list[Submission]:
-        """Makes the rows of a batch. Items with only a type and a payload copy the first one of their
-        type."""
-        group: list[Submission] = []
-        models: dict[str, Submission] = {}
-        of_caller = CURRENT.get()
-        now, new_id = resources.store.now(), resources.ids.task
-        last_type, parameters = None, None
-        for item in items:
-            task_type = item["type"]
-            if task_type != last_type:
-                last_type, parameters = task_type, self._types.parameters(task_type)
-            payload = item.get("payload")
-            if parameters is not None:
-                payload = checked_payload(parameters, payload)
-            is_like_others = len(item) == 2 and "payload" in item
-            if is_like_others and (model := models.get(task_type)) is not None:
-                submission = submit_like(model, payload, new_id(now), now)
-                group.append(_traced(submission, of_caller))
-                continue
-            fields = dict(item)
-            trace = fields.pop(TRACE, of_caller)
-            task_id = fields.pop("id", None)
-            fields.pop("payload", None)
-            del fields["type"]
-            check_options(fields)
-            options = EnqueueOptions(**fields) if fields else _NO_OPTIONS
-            config = self._types.config(task_type)
-            submission = self._submission(
-                resources, config, task_type, payload, id=task_id, options=options, now=now
-            )
-            group.append(_traced(submission, trace))
-            if is_like_others and submission.is_plain:
-                models[task_type] = submission
-        return group

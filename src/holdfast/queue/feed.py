@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from itertools import chain, repeat
 from typing import Final
 
@@ -64,20 +65,31 @@ class Feed:
         position = _position(after)
         check_flag("follow", follow)
         session = await self._sessions.opened()
-        resources = session.open_resources
+        resources, subscriptions = session.open_resources, session.subscriptions
         stir = asyncio.Event()
         unsubscribe = resources.bus.subscribe(lambda _: stir.set(), FEED)
+        page: list[Event] = []
         try:
             while True:
-                stir.clear()
-                page = await _page(resources.store, position, patient=follow)
+                if not page:
+                    stir.clear()
+                    page = await _page(resources.store, position, patient=follow)
                 for event in page:
                     position = event.position
                     yield event
-                if not page:
-                    if not follow or session.subscriptions.is_drained_at(position):
-                        return
-                    await resources.clock.wait(stir, POLL_SECONDS)
+                if page:
+                    page = []
+                    continue
+                if not follow or subscriptions.is_drained_at(position):
+                    return
+                page = await subscriptions.looks.wait(
+                    position,
+                    stir,
+                    partial(_page, resources.store, position, patient=True),
+                    clock=resources.clock,
+                    seconds=POLL_SECONDS,
+                    is_over=partial(subscriptions.is_drained_at, position),
+                )
         finally:
             unsubscribe()
 

@@ -6,7 +6,7 @@ with one writer, idle workers of this process start plain tasks in the commit th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from holdfast.bus.port import WORK, Bus, of_children
@@ -24,17 +24,21 @@ GROUP_MAX: Final = 500
 class NewTasks:
     """One for each session."""
 
-    def __init__(self, store: Store, bus: Bus) -> None:
+    def __init__(self, store: Store, bus: Bus, monotonic: Callable[[], float]) -> None:
         self._store = store
         self._bus = bus
         self.direct_start: DirectStart | None = None
         """Set while an engine of this event loop accepts new tasks."""
-        self.insert_plain = Batcher(self._insert_one, self._insert_many, GROUP_MAX).put
+        # A server works on one group while the callers of another one prepare their next tasks.
+        clock = None if store.one_writer else monotonic
+        self.insert_plain = Batcher(
+            self._insert_one, self._insert_many, GROUP_MAX, monotonic=clock
+        ).put
         """Inserts a plain task, together with those of concurrent callers."""
 
     async def insert(
         self,
-        group: list[Submission],
+        group: Sequence[Submission],
         beside: Beside | None = None,
         into: NewGroup | None = None,
     ) -> list[Inserted]:
@@ -51,7 +55,7 @@ class NewTasks:
         return inserted
 
     async def insert_in_tx(
-        self, group: list[Submission], tx: object, into: NewGroup | None = None
+        self, group: Sequence[Submission], tx: object, into: NewGroup | None = None
     ) -> list[Inserted]:
         """Inserts the group in the caller's transaction. Its commit sends the hint."""
         hint = self._bus.notify_in_tx(WORK, must=True).hint
@@ -63,8 +67,8 @@ class NewTasks:
 
     async def _by_name(
         self,
-        group: list[Submission],
-        insert: Callable[[list[Submission]], Awaitable[list[Inserted]]],
+        group: Sequence[Submission],
+        insert: Callable[[Sequence[Submission]], Awaitable[list[Inserted]]],
     ) -> list[Inserted]:
         """Inserts the group. The names of parents are resolved only if no task has such an id: most callers
         give ids."""
@@ -94,7 +98,7 @@ class NewTasks:
         self._bus.committed(notification)
         return inserted[0]
 
-    async def _insert_many(self, group: list[Submission]) -> list[Inserted]:
+    async def _insert_many(self, group: Sequence[Submission]) -> list[Inserted]:
         """Inserts the plain tasks of concurrent callers with one statement."""
         direct = self.direct_start
         if direct is not None and (taken := direct.take(group)) is not None:

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core import codec, node as rules
 from holdfast.core.check import check_flag
+from holdfast.core.lease import renewal_interval
 from holdfast.core.loop_block import LoopBlock, block_of
 from holdfast.core.node_identity import NodeState
 from holdfast.queue.session import Sessions
@@ -23,6 +24,8 @@ class Node(msgspec.Struct, frozen=True):
     seen_at: float
     is_live: bool
     lease_seconds: float = rules.DEFAULT_LEASE_SECONDS
+    heartbeat_seconds: float = renewal_interval(rules.DEFAULT_LEASE_SECONDS)
+    """The time between two of its heartbeats."""
     types: list[str] = []
     queues: list[str] = []
     project: str | None = None
@@ -93,6 +96,11 @@ class Nodes:
         nodes = nodes_at(await store.reads.nodes(), store.now())
         return [node for node in nodes if node.is_live] if live else nodes
 
+    async def runners(self) -> Sequence[Node]:
+        """Returns the live nodes that run tasks: all but the agents of hosts."""
+        store = (await self._sessions.open()).store
+        return [node for node in nodes_at(await store.reads.runners(), store.now()) if node.is_live]
+
 
 def nodes_at(rows: Sequence[NodeRow], now: float) -> list[Node]:
     """Decodes the rows of nodes, and decides which nodes are live at this time."""
@@ -109,5 +117,6 @@ def _report(info_json: str) -> dict[str, Any]:
     """The fields of a report that this version has. A newer node may send others."""
     fields = codec.loads_object(info_json)
     report: dict[str, Any] = {name: fields[name] for name in _REPORTED if name in fields}
+    report["heartbeat_seconds"] = rules.heartbeat_seconds_of(fields)
     block = block_of(fields)
     return report if block is None else report | {"blocked": block}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Unpack
 
 from msgspec import UNSET
@@ -214,17 +214,18 @@ class OperatorCalls:
         task_id: str,
         *,
         payload: object = UNSET,
+        patch: Mapping[str, object] | None = None,
         delay: Seconds = 0.0,
         actor: str = "api",
         reason: str = "",
         expected_version: int | None = None,
     ) -> Task:
-        """Enqueues a dead letter again with new attempts, and with `payload` if given. Dependents that failed
-        with it wait for it again. Raises IllegalTransition if it is not a dead letter, and NotFound if it
-        does not exist. `expected_version`: see `cancel`."""
+        """Enqueues a dead letter again with new attempts, and with `payload` if given, or with its own after
+        a merge patch (RFC 7396). Dependents that failed with it wait for it again. Raises IllegalTransition
+        if it is not a dead letter, and NotFound if it does not exist. `expected_version`: see `cancel`."""
         by = By(actor, reason, expected_version)
         return await self.parts.dead_letters.replay(
-            task_id, by, payload=payload, delay=in_seconds(delay)
+            task_id, by, payload=payload, patch=patch, delay=in_seconds(delay)
         )
 
     async def replay_dead(
@@ -235,16 +236,19 @@ class OperatorCalls:
         fingerprint: str | None = None,
         rate: float | None = None,
         limit: int | None = None,
+        patch: Mapping[str, object] | None = None,
         dry_run: bool = False,
         actor: str = "api",
         reason: str = "",
     ) -> int:
         """Replays all dead letters that match, at most `rate` per second, and returns how many. The rate is
         stored as a due time of each task, so it survives a restart. A task that failed with a parent is
-        replayed with that parent, and waits for it."""
+        replayed with that parent, and waits for it. `patch`: a merge patch of their payloads (RFC 7396)."""
         which, by = DeadFilter(type, queue, fingerprint), By(actor, reason)
         letters = self.parts.dead_letters
-        return await letters.replay_all(which, by, rate=rate, limit=limit, dry_run=dry_run)
+        return await letters.replay_all(
+            which, by, rate=rate, limit=limit, patch=patch, dry_run=dry_run
+        )
 
     async def discard_dead(
         self,

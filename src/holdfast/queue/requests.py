@@ -45,6 +45,17 @@ def batch_of(tasks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return items
 
 
+def payloads_of(items: list[Mapping[str, Any]]) -> list[object] | None:
+    """The payloads of a batch of one type whose items have a type and a payload only. None for others."""
+    if len(items) < 2 or set(map(len, items)) != {2}:
+        return None
+    try:
+        payloads = [item["payload"] for item in items]
+    except KeyError:
+        return None
+    return payloads if len({item["type"] for item in items}) == 1 else None
+
+
 def types_of(items: list[Mapping[str, Any]]) -> set[str]:
     """The types of a batch. The items are examined one by one only after a failure."""
     try:

@@ -6,22 +6,35 @@ that was defined with `@task(cron=...)` belongs to the code: it fires while a no
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from msgspec import UNSET
 
 from holdfast.bus.port import FEED, WORK
+from holdfast.core.backfill import fire_key, moment_of, past_fires
 from holdfast.core.check import check_name
 from holdfast.core.codec import loads
 from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import Submission, encode_payload, submit
 from holdfast.core.task import Priority, Task
-from holdfast.errors import NotFound
+from holdfast.core.wire import time_text
+from holdfast.errors import IdempotencyConflict, NotFound
 from holdfast.queue.by import By
 from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.types import EnqueueOptions, KnownTypes
 from holdfast.store.schedules import ScheduleStore
+from holdfast.store.store import Inserted
 
 T = TypeVar("T")
+
+
+class Backfill(NamedTuple):
+    """The past times of a schedule that get their tasks."""
+
+    schedule: Schedule
+    range: tuple[float, float]
+    times: list[float]
 
 
 class Schedules:
@@ -113,16 +126,54 @@ class Schedules:
         Within a unique window of its type, the task that is there is returned."""
         schedule = await self.get(check_name("name", name))
         resources = await self._sessions.open()
-        submission = await self.submission(schedule, resources.store.now())
+        submission = await self._submission(schedule, resources.store.now())
         inserted = await resources.store.schedules.run(name, submission, by)
         resources.bus.publish(WORK)
         resources.bus.publish(FEED)
         return (await resources.store.reads.get([inserted.task_id]))[inserted.task_id]
 
+    async def plan(self, name: str, since: str, until: str | None = None) -> Backfill:
+        """The past times of a schedule from `since` on and before `until` (now), at most `TIMES_MAX`. Both
+        are in ISO format; without a zone they are in that of the schedule."""
+        schedule = await self.get(check_name("name", name))
+        resources = await self._sessions.open()
+        now = resources.store.now()
+        begin = moment_of(since, schedule.timezone)
+        end = now if until is None else moment_of(until, schedule.timezone)
+        return Backfill(schedule, (begin, end), past_fires(schedule, begin, end, now))
+
+    async def backfill(self, plan: Backfill, by: By) -> Sequence[Inserted]:
+        """Enqueues a task for each time. A time that was backfilled before keeps its task. The next time of
+        the schedule stays."""
+        schedule = plan.schedule
+        resources = await self._sessions.open()
+        now = resources.store.now()
+        submissions = [await self._submission(schedule, now, at=at, once=True) for at in plan.times]
+        try:
+            inserted = await resources.store.schedules.backfill(schedule.name, submissions, by)
+        except IdempotencyConflict as error:
+            raise IdempotencyConflict(
+                f"schedule '{schedule.name}' was another when a time of this range was backfilled, so leave "
+                f"that time out: {error}"
+            ) from None
+        resources.bus.publish(WORK)
+        resources.bus.publish(FEED)
+        return inserted
+
     async def submission(self, schedule: Schedule, now: float) -> Submission:
         """Makes the task of a due schedule, with the configuration of its type. Raises UnknownType if
         neither this process nor the store has the type."""
+        return await self._submission(schedule, now, at=schedule.next_at)
+
+    async def _submission(
+        self, schedule: Schedule, now: float, *, at: float | None = None, once: bool = False
+    ) -> Submission:
+        """`at`: the time that the task is for. `once`: that time has one task, whatever the unique window of
+        the type."""
         resources = await self._sessions.open()
+        metadata: dict[str, object] = {"schedule": schedule.name}
+        if at is not None:
+            metadata["scheduled_for"] = time_text(at)
         request = self._types.request(
             await self._types.find(resources.store, schedule.type),
             type=schedule.type,
@@ -130,8 +181,10 @@ class Schedules:
             options=EnqueueOptions(
                 schedule.queue,
                 Priority(schedule.priority),
-                metadata={"schedule": schedule.name},
+                metadata=metadata,
+                idempotency_key=fire_key(schedule.name, at) if at is not None and once else None,
                 project=schedule.project,
+                unique=None if once else UNSET,
             ),
         )
         return submit(request, task_id=resources.ids.task(now), now=now, id_given=False)

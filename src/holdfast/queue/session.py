@@ -83,7 +83,7 @@ class Session:
     def opened(self, resources: Resources, hindrance: Hindrance | None = None) -> None:
         store, bus, clock = resources.store, resources.bus, resources.clock
         self._waiters = Waiters(store, bus, clock, hindrance)
-        self.new_tasks = NewTasks(resources.store, resources.bus)
+        self.new_tasks = NewTasks(store, bus, clock.monotonic)
         self.resources = resources
 
     def started(self, engine: Engine) -> None:
@@ -237,6 +237,14 @@ class Sessions(PassiveFollower):
         """The engine of this process, in any event loop."""
         for session in list(self._by_loop.values()):
             if session.engine is not None and not session.loop.is_closed():
+                return session.engine
+        return None
+
+    @property
+    def running_engine(self) -> Engine | None:
+        """The engine of this process while its workers run."""
+        for session in list(self._by_loop.values()):
+            if session.is_running:
                 return session.engine
         return None
 

@@ -16,7 +16,7 @@ from holdfast.core.submit import ATTEMPTS_MAX
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.core.wire import check_project
 from holdfast.engine.handlers import Defaults
-from holdfast.engine.sweeper import Retention
+from holdfast.engine.pruning import Retention
 from holdfast.errors import BadConfig
 
 WORKERS_MAX: Final = 10_000

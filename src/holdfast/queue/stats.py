@@ -36,6 +36,7 @@ class Stats(msgspec.Struct, frozen=True):
     available_workers: int
     hints: Mode
     nodes: int
+    """Live nodes that run tasks. Agents of hosts are not among them."""
     fenced: int
     leases_lost: int
     restarts: int
@@ -88,7 +89,7 @@ class Statistics:
         """Returns exact statistics, and sets the gauges of the meter."""
         resources = await self._sessions.open()
         rows = await resources.store.feed.counters()
-        nodes = await self._nodes.list()
+        nodes = await self._nodes.runners()
         by_status = dict.fromkeys(Status, 0)
         by_priority = {priority.name.lower(): 0 for priority in Priority}
         by_type: dict[str, dict[str, int]] = {}

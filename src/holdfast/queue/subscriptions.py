@@ -7,14 +7,16 @@ from collections.abc import Generator
 from typing import Any
 
 from holdfast.core.event import Position
+from holdfast.queue.looks import Looks
 
 
 class Subscriptions:
     """The event handlers of one event loop. `feed.py` adds, drains and removes them."""
 
-    __slots__ = ("draining", "reached", "starting", "tasks")
+    __slots__ = ("draining", "looks", "reached", "starting", "tasks")
 
     def __init__(self) -> None:
+        self.looks = Looks()
         self.starting: set[asyncio.Event] = set()
         """Subscriptions that have no position yet. Each event is set when its subscription has one."""
         self.tasks: set[asyncio.Task[None]] = set()

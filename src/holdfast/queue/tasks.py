@@ -217,8 +217,8 @@ class Tasks:
 
     async def _apply(self, task_id: str, command: OperatorCommand, by: By) -> Task:
         resources = await self._sessions.open()
-        if isinstance(command, Edit | Replay) and command.payload_json is not None:
-            await self._check_payload(resources.store, task_id, command, command.payload_json)
+        if isinstance(command, Edit | Replay) and edits.has_payload(command):
+            await self._check_payload(resources.store, task_id, command)
         instruction = Instruction(task_id, command, version=by.expected_version)
         ruling = (await resources.store.apply([instruction], beside=by.beside))[0]
         if isinstance(ruling, Refusal):
@@ -232,15 +232,14 @@ class Tasks:
         self._sessions.call_engine(lambda engine: engine.heartbeat.wake())
         return ruling.after
 
-    async def _check_payload(
-        self, store: Store, task_id: str, command: Edit | Replay, payload_json: str | None
-    ) -> None:
+    async def _check_payload(self, store: Store, task_id: str, command: Edit | Replay) -> None:
         """InvalidInput for a payload that the type does not take, as at an enqueue: the next run would make a
         dead letter of the task. A type that no node has registered takes any."""
         task = (await store.reads.get([task_id])).get(task_id)
-        if task is not None and isinstance(command, Edit) and command.merge:
-            payload_json = edits.merged(task.payload_json, payload_json or "")
-        if task is None or payload_json is None:
+        if task is None:
+            return
+        payload_json = edits.payload_after(task.payload_json, command)
+        if payload_json is None:
             return  # The core refuses it.
         with suppress(errors.UnknownType):
             await self._types.checked(store, task.type, codec.loads(payload_json))

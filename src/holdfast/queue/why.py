@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.core import limit as limits
 from holdfast.core.gate import decision_of, is_assigned
+from holdfast.core.plural import noun_for
 from holdfast.core.task import ENDED, EXTERNAL, Status, Task
 from holdfast.errors import NotFound
 from holdfast.queue.nodes import Node, nodes_at
@@ -157,7 +158,7 @@ def _ended(task: Task) -> Reason:
     assert task.status in ENDED
     match task.status:
         case Status.FAILED:
-            tries = f"{task.attempts} attempt{'' if task.attempts == 1 else 's'}"
+            tries = f"{task.attempts} {noun_for(task.attempts, 'attempt')}"
             text = f"it is a dead letter after {tries}: {task.why_ended}; replay it to try again"
             if not task.is_dead:
                 text = f"it failed after {tries}: {task.why_ended}; retry its job to try again"

@@ -11,7 +11,7 @@ from holdfast.queue.nodes import Node
 from holdfast.queue.views.values import View, at, known_time, parsed, shown
 
 _REPORTED = (
-    "lease_seconds", "workers", "busy", "queues", "types", "skipped", "deaf_handlers",
+    "lease_seconds", "heartbeat_seconds", "workers", "busy", "queues", "types", "skipped", "deaf_handlers",
     "abandoned_threads", "troubles", "blocks",
 )  # fmt: skip
 
