@@ -15,6 +15,8 @@ from holdfast._lazy import lazily
 if TYPE_CHECKING:
     from holdfast.client.admin_models import (
         AuditView,
+        Backfilled,
+        BackfillRow,
         ConflictView,
         DeadGroup,
         LockView,
@@ -42,18 +44,15 @@ if TYPE_CHECKING:
     )
     from holdfast.client.job_models import (
         ApprovalAnswer,
-        DeliveryView,
         ExecutionView,
         ExecutionWhy,
         FoldedOutput,
-        IssuedWebhook,
         JobAnswer,
         JobChanged,
         JobRow,
         JobView,
         OpenApproval,
         PlanRow,
-        WebhookView,
     )
     from holdfast.client.models import (
         CheckpointView,
@@ -79,6 +78,7 @@ if TYPE_CHECKING:
     from holdfast.client.node.node import LocalTask, Node
     from holdfast.client.problems import problem_of
     from holdfast.client.watch import Watch, WatchItem
+    from holdfast.client.webhook_models import DeliveryView, IssuedWebhook, WebhookView
     from holdfast.core.errors import (
         AlreadyLocked,
         AmbiguousId,
@@ -110,6 +110,8 @@ if TYPE_CHECKING:
 
 _ADMIN = (
     "AuditView",
+    "Backfilled",
+    "BackfillRow",
     "ConflictView",
     "DeadGroup",
     "LockView",
@@ -133,18 +135,15 @@ _FLEET = (
 )
 _JOBS = (
     "ApprovalAnswer",
-    "DeliveryView",
     "ExecutionView",
     "ExecutionWhy",
     "FoldedOutput",
-    "IssuedWebhook",
     "JobAnswer",
     "JobChanged",
     "JobRow",
     "JobView",
     "OpenApproval",
     "PlanRow",
-    "WebhookView",
 )
 _ERRORS = (
     "AlreadyLocked",
@@ -196,6 +195,8 @@ __all__ = [
     "ApprovalNeeded",
     "ApprovalVoid",
     "AuditView",
+    "BackfillRow",
+    "Backfilled",
     "BadSelector",
     "BadSignature",
     "BlockRow",
@@ -294,6 +295,7 @@ if not TYPE_CHECKING:
             "holdfast.client.client": ["Client", "TaskEdit"],
             "holdfast.client.fleet_models": _FLEET,
             "holdfast.client.job_models": _JOBS,
+            "holdfast.client.webhook_models": ["DeliveryView", "IssuedWebhook", "WebhookView"],
             "holdfast.client.models": _MODELS,
             "holdfast.client.node.blocking": ["BlockingClaim", "BlockingNode"],
             "holdfast.client.node.claim": ["Claim"],

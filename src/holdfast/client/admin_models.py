@@ -52,7 +52,7 @@ class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperationView(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of many tasks. A dry run has `count` and `skipped` only."""
+    """A change of many tasks. A dry run has `count`, `eligible`, `skipped` and `example` only."""
 
     id: str | None = None
     action: str = ""
@@ -68,6 +68,8 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     count: int | None = None
     eligible: int | None = None
     skipped: list[dict[str, Any]] = []
+    example: dict[str, Any] | None = None
+    """Of a dry run with a patch: `id` of the first task, its payload `before` and `after`."""
     errors: list[dict[str, Any]] = []
     """Refused tasks, by the code of the refusal."""
     detail: str = ""
@@ -109,6 +111,14 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: str | None = None
     seen_seconds_ago: float | None = None
     lease_seconds: float | None = None
+    heartbeat_seconds: float | None = None
+    """The time between two heartbeats of the node."""
+    heartbeats: list[float] | None = None
+    """The longest silence in each of its last 24 intervals, in seconds, the oldest first, as the gateway that
+    answers knows it. None: this gateway has not heard the node."""
+    skew_seconds: float | None = None
+    """How far the clock of the node is ahead, by the time that its last message named; the way of the message
+    is part of it. None: it names none."""
     running: int | None = None
     lag_events: int | None = None
     workers: int = 0
@@ -192,6 +202,24 @@ class ScheduleRun(msgspec.Struct, frozen=True, kw_only=True):
     """The task that a schedule enqueued now."""
 
     task: TaskView
+
+
+class BackfillRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A past time of a schedule, and its task."""
+
+    at: str
+    id: str
+    status: str = ""
+    created: bool = False
+    """False: an earlier backfill made the task."""
+
+
+class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
+    """The past times of a schedule that have their tasks."""
+
+    items: list[BackfillRow] = []
+    created: int = 0
+    """How many tasks this call has made."""
 
 
 class ConflictRow(msgspec.Struct, frozen=True, kw_only=True):

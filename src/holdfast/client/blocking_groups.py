@@ -7,13 +7,14 @@ new connections. Never: a second implementation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from holdfast.client import groups
 from holdfast.client.admin_models import (
+    Backfilled,
     DeadGroup,
     LockView,
     NodeView,
@@ -78,16 +79,18 @@ class BlockingDeadLetters:
         task_id: str,
         *,
         payload: Json = msgspec.UNSET,
+        patch: Mapping[str, Json] | None = None,
         delay: float = 0.0,
         reason: str = "",
         expected_version: int | None = None,
     ) -> TaskView:
-        """Gives one dead letter new attempts, with another payload if one is given. Many at once:
-        `operations.run("replay", q=…)`."""
+        """Gives one dead letter new attempts, with another payload if one is given, or with its own after a
+        merge patch. Many at once: `operations.run("replay", q=…, args={"patch": {…}})`."""
         return self._bridge.call(
             lambda: self._inner.replay(
                 task_id,
                 payload=payload,
+                patch=patch,
                 delay=delay,
                 reason=reason,
                 expected_version=expected_version,
@@ -156,6 +159,13 @@ class BlockingOperations:
     def resume(self, operation_id: str, *, reason: str = "") -> OperationView:
         """Goes on with the tasks that are left."""
         return self._bridge.call(lambda: self._inner.resume(operation_id, reason=reason))
+
+    def undo(self, operation_id: str, *, reason: str = "", dry_run: bool = False) -> OperationView:
+        """Begins to resume the tasks that a pause still holds, as another operation. A dry run has the
+        `count`. IllegalTransition for another action: only a pause can be undone."""
+        return self._bridge.call(
+            lambda: self._inner.undo(operation_id, reason=reason, dry_run=dry_run)
+        )
 
 
 class BlockingNodes:
@@ -270,6 +280,13 @@ class BlockingSchedules:
     def run(self, name: str, *, reason: str = "") -> TaskView:
         """Enqueues its task now. The schedule stays as it is."""
         return self._bridge.call(lambda: self._inner.run(name, reason=reason))
+
+    def backfill(
+        self, name: str, since: str, until: str | None = None, *, reason: str = ""
+    ) -> Backfilled:
+        """Enqueues a task for each of its times from `since` on and before `until` (now). A time that was
+        backfilled before keeps its task."""
+        return self._bridge.call(lambda: self._inner.backfill(name, since, until, reason=reason))
 
 
 class BlockingDecisions:

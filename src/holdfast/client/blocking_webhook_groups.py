@@ -11,12 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.client import webhook_groups as groups
 from holdfast.client.bridge import Bridge
-from holdfast.client.job_models import (
-    DeliveryView,
-    IssuedWebhook,
-    WebhookView,
-)
 from holdfast.client.webhook_groups import Signature, WebhookDirection, WebhookState
+from holdfast.client.webhook_models import DeliveryView, IssuedWebhook, WebhookView
 
 
 class BlockingWebhooks:

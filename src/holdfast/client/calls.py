@@ -12,6 +12,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from holdfast.core import codec
+from holdfast.errors import UnserialisablePayload
+
 
 class Answer(msgspec.Struct, frozen=True):
     """A successful answer."""
@@ -70,3 +73,14 @@ def path_of(*parts: str, prefix: str = "/api/v1") -> str:
 def text_of(value: object) -> str:
     """A parameter as it stands in a URL."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def encoded(body: object) -> bytes:
+    """The body as JSON, by the rules of a queue with a database: a NaN, or a key that is not text, is
+    refused here. The encoder of msgspec would send another value in its place."""
+    try:
+        return codec.dumps(body).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UnserialisablePayload(
+            f"the request cannot be written as JSON: {error}; pass plain values, lists and dicts"
+        ) from None

@@ -37,6 +37,9 @@ class HostRow(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     labels: dict[str, str]
     state: str
+    standing: str | None
+    """In one word: `ready`, `busy`, `closed` (it takes nothing new), `silent`, `no_agent`, `shut_out`,
+    `cordoned` or `gone`. None in the answer to a change."""
     agent: HostAgentView | None
     slot: HostSlotView | None
     created_at: str | None

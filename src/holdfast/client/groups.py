@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
 
 from holdfast.client.admin_models import (
+    Backfilled,
     DeadGroup,
     LockView,
     NodeView,
@@ -94,13 +95,14 @@ class DeadLetters(Group):
         task_id: str,
         *,
         payload: Json = msgspec.UNSET,
+        patch: Mapping[str, Json] | None = None,
         delay: float = 0.0,
         reason: str = "",
         expected_version: int | None = None,
     ) -> TaskView:
-        """Gives one dead letter new attempts, with another payload if one is given. Many at once:
-        `operations.run("replay", q=…)`."""
-        body = given(expected_version=expected_version)
+        """Gives one dead letter new attempts, with another payload if one is given, or with its own after a
+        merge patch. Many at once: `operations.run("replay", q=…, args={"patch": {…}})`."""
+        body = given(expected_version=expected_version, patch=patch)
         body |= {"delay_seconds": delay, "reason": reason}
         if payload is not msgspec.UNSET:
             body["payload"] = payload
@@ -169,6 +171,16 @@ class Operations(Group):
         body = given(reason=reason)
         return await self._api.send(
             OperationView, "POST", "operations", operation_id, "resume", body=body
+        )
+
+    async def undo(
+        self, operation_id: str, *, reason: str = "", dry_run: bool = False
+    ) -> OperationView:
+        """Begins to resume the tasks that a pause still holds, as another operation. A dry run has the
+        `count`. IllegalTransition for another action: only a pause can be undone."""
+        body = given(reason=reason, dry_run=dry_run or None)
+        return await self._api.send(
+            OperationView, "POST", "operations", operation_id, "undo", body=body
         )
 
 
@@ -274,6 +286,14 @@ class Schedules(Group):
         body = {"reason": reason}
         ran = await self._api.send(ScheduleRun, "POST", "schedules", name, "run", body=body)
         return ran.task
+
+    async def backfill(
+        self, name: str, since: str, until: str | None = None, *, reason: str = ""
+    ) -> Backfilled:
+        """Enqueues a task for each of its times from `since` on and before `until` (now). A time that was
+        backfilled before keeps its task."""
+        body = given(since=since, until=until, reason=reason)
+        return await self._api.send(Backfilled, "POST", "schedules", name, "backfill", body=body)
 
 
 class Decisions(Group):

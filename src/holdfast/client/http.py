@@ -20,16 +20,15 @@ import httpx2
 import msgspec
 
 from holdfast.client.address import check_token, read_addresses
-from holdfast.client.calls import Answer, text_of
+from holdfast.client.calls import Answer, encoded, text_of
 from holdfast.client.problems import asks_to_retry, problem
 from holdfast.client.unanswered import no_answer, unanswered, unanswered_in_time, untrusted
 from holdfast.clock import Clock
-from holdfast.core import codec
 from holdfast.core.address import shown_url
 from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
 from holdfast.core.watching import backoff_seconds
-from holdfast.errors import HoldfastError, InvalidInput, UnserialisablePayload
+from holdfast.errors import HoldfastError, InvalidInput
 
 TRIES: Final = 5
 TIMEOUT_SECONDS: Final = 20.0
@@ -116,7 +115,7 @@ class Http:
         params = {
             name: text_of(value) for name, value in (query or {}).items() if value is not None
         }
-        content = None if body is None else _encoded(body)
+        content = None if body is None else encoded(body)
         failure: Exception | None = None
         refused: set[str] = set()
         for attempt in range(self.tries):
@@ -221,17 +220,6 @@ class Http:
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.aclose()
-
-
-def _encoded(body: object) -> bytes:
-    """The body as JSON, by the rules of a queue with a database: a NaN, or a key that is not text, is
-    refused here. The encoder of msgspec would send another value in its place."""
-    try:
-        return codec.dumps(body).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise UnserialisablePayload(
-            f"the request cannot be written as JSON: {error}; pass plain values, lists and dicts"
-        ) from None
 
 
 def _refusal(answer: httpx2.Response) -> HoldfastError:

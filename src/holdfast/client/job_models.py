@@ -1,4 +1,4 @@
-"""The JSON objects of the fleet, as in `models`: jobs, executions, approvals, webhooks."""
+"""The JSON objects of the fleet, as in `models`: jobs, executions, approvals."""
 
 from __future__ import annotations
 
@@ -239,6 +239,8 @@ class JobView(JobRow, frozen=True, kw_only=True):
     glass: BreakGlassView | None
     drift: DriftView | None
     """Null unless it was asked for: it reads all hosts."""
+    corrected: int = 0
+    """Late results that were taken over after they were counted. The status of an ended job stays."""
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -352,49 +354,3 @@ class JobMatrix(msgspec.Struct, frozen=True, kw_only=True):
     waves: list[int]
     labels: dict[str, list[str]]
     """The values of each host of those labels that tell the hosts apart."""
-
-
-class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
-    """A source of signed requests (`in`), or an endpoint that gets events (`out`)."""
-
-    id: str
-    project: str
-    direction: str
-    name: str
-    url: str
-    kinds: list[str]
-    state: str
-    secrets: int
-    """How many secrets or keys count: two while one replaces the other."""
-    signature: str = "hmac"
-    """`hmac` (`v1`) or `ed25519` (`v1a`), of the newest secret or key."""
-    public_keys: list[str] = []
-    """Of ed25519, the newest first: with these the other side verifies events, or we verify its requests."""
-    created_by: str
-    created_at: str | None
-    version: int
-
-
-class IssuedWebhook(WebhookView, frozen=True, kw_only=True):
-    """A webhook with its newest secret, which is not readable again."""
-
-    secret: str | None
-    """Null in the answer to a repeated request, and with ed25519."""
-
-
-class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
-    """A message for an endpoint."""
-
-    id: int
-    webhook_id: str
-    message_id: str
-    type: str
-    state: str
-    """`waiting`, `done` or `failed`."""
-    attempts: int
-    error: str
-    created_at: str | None
-    due_at: str | None
-    done_at: str | None
-    resent_of: int | None
-    body: str

@@ -7,7 +7,7 @@ from typing import Literal
 
 from holdfast.client.api import Rows, decoded, given
 from holdfast.client.fleet_groups import OfProject
-from holdfast.client.job_models import DeliveryView, IssuedWebhook, WebhookView
+from holdfast.client.webhook_models import DeliveryView, IssuedWebhook, WebhookView
 
 WebhookDirection = Literal["in", "out"]
 WebhookState = Literal["active", "disabled"]

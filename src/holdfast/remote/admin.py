@@ -6,7 +6,7 @@ The same calls as their parts in `queue`. What the API does not have raises NotS
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -128,6 +128,11 @@ class RemoteNodes:
 
     async def list(self, *, live: bool = True) -> list[Node]:
         body = (await self._http.call("GET", path_of("nodes"), query={"live": live})).body
+        return [views.read_node(item) for item in body["items"]]
+
+    async def runners(self) -> Sequence[Node]:
+        query = {"live": True, "agents": False}
+        body = (await self._http.call("GET", path_of("nodes"), query=query)).body
         return [views.read_node(item) for item in body["items"]]
 
 

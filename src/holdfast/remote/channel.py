@@ -34,7 +34,7 @@ CONNECT_SECONDS: Final = 5.0
 WELCOME_SECONDS: Final = 10.0
 """How long a gateway may take for its answer to `Hello`."""
 FRAME_BYTES_MAX: Final = 64 * 1_048_576
-"""An offer carries up to 100 tasks with their payloads."""
+"""An offer carries many tasks with their payloads (`core.capacity.offer_max`)."""
 _messages: Final = msgspec.json.Decoder(GatewayMessage)
 FATAL: Final = frozenset({"unauthenticated", "forbidden", "node-fenced"})
 """Codes of errors after which a new connection would be refused as well."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -65,10 +66,19 @@ class RemoteDeadLetters:
         return [views.read_dead_group(item) for item in body["items"]]
 
     async def replay(
-        self, task_id: str, by: By, *, payload: object = UNSET, delay: float = 0.0
+        self,
+        task_id: str,
+        by: By,
+        *,
+        payload: object = UNSET,
+        patch: Mapping[str, object] | None = None,
+        delay: float = 0.0,
     ) -> Task:
-        """Enqueues a dead letter again with new attempts, and with `payload` if given."""
+        """Enqueues a dead letter again with new attempts, and with `payload` if given, or with its own after
+        a merge patch."""
         body: dict[str, Any] = {"delay_seconds": delay}
+        if patch is not None:
+            body["patch"] = patch
         if payload is not UNSET:
             body["payload"] = msgspec.Raw(encode_payload(payload).encode())
         return await self._change("replay", task_id, by, body)
@@ -84,10 +94,14 @@ class RemoteDeadLetters:
         *,
         rate: float | None = None,
         limit: int | None = None,
+        patch: Mapping[str, object] | None = None,
         dry_run: bool = False,
     ) -> int:
-        """Replays all dead letters that match, at most `rate` per second. Returns how many."""
-        more = {"rate": rate, "limit": limit, "dry_run": dry_run}
+        """Replays all dead letters that match, at most `rate` per second. Returns how many. `patch`: a merge
+        patch of their payloads."""
+        more: dict[str, Any] = {"rate": rate, "limit": limit, "dry_run": dry_run}
+        if patch is not None:
+            more["patch"] = patch
         return await self._change_all("replay", which, by, more)
 
     async def discard_all(

@@ -62,7 +62,7 @@ class RemoteHeartbeat(Loop):
             runs = held[start : start + RUNS_MAX]
             renewal = await self._link.renew(runs, pool.busy, pool.maximum)
             self._leases.grant(renewal.kept, renewal.sent_at, renewal.lease_seconds)
-            is_whole = is_whole and renewal.kept.issuperset(runs)
+            is_whole = is_whole and not any(map(self._is_held, set(runs) - renewal.kept))
         self.renewed_at = self.clock.monotonic()
         self._acknowledge()
         # A run that was not renewed keeps its deadline: it is renewed in time, or ends before its lease.
@@ -72,6 +72,11 @@ class RemoteHeartbeat(Loop):
     def held(self) -> list[RunId]:
         """The runs whose leases are renewed."""
         return [run for run, owned in self._runs.by_id.items() if owned.is_renewed]
+
+    def _is_held(self, run: RunId) -> bool:
+        """Whether the lease of a run is still renewed: it may have ended during a renewal."""
+        owned = self._runs.by_id.get(run)
+        return owned is not None and owned.is_renewed
 
     def lose(self, losses: Losses) -> None:
         """Cancels runs that this worker does not hold any more. A run whose outcome is on its way is judged

@@ -361,7 +361,7 @@ class Link:
         self._post(asked.ask)
 
     def _flush(self) -> None:
-        for message in self._outbox.to_send() if self.is_connected else ():
+        for message in self._outbox.to_send(self._clock.now()) if self.is_connected else ():
             self._post(message)
 
     def _post(self, message: WorkerMessage) -> None:

@@ -13,6 +13,8 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from holdfast.core.worker import log as rules
 from holdfast.core.worker.changes import kind_of
 from holdfast.core.worker.log import WorkerLog
@@ -67,8 +69,8 @@ class Outbox:
         self._log = rules.add(self._log, changes)
         return [ticket.future for ticket in tickets]
 
-    def to_send(self) -> list[SyncMessage]:
-        """The messages to send now, within the window."""
+    def to_send(self, now: float = 0.0) -> list[SyncMessage]:
+        """The messages to send at this time of the worker's clock, within the window."""
         last = self._log.next_sequence
         self._log = rules.fill(self._log, self._window)
         for message in self._log.unacknowledged:
@@ -76,7 +78,7 @@ class Outbox:
                 count = change_count(message.changes)
                 self._sent[message.sequence] = [self._waiting.popleft() for _ in range(count)]
         messages, self._log = rules.unsent(self._log)
-        return messages
+        return [replace(message, timestamp=round(now * 1000)) for message in messages]
 
     def acknowledge(self, ack: SyncAck) -> None:
         """After an acknowledgement of the gateway."""
