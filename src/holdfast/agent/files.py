@@ -11,6 +11,7 @@ Never: retries a failed sync, because what is on the disk is not known then.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -114,7 +115,7 @@ class Disk:
         except FileNotFoundError:
             return
         for name in names:
-            self.remove(os.path.join(folder, name), what)  # noqa: PTH118
+            self.remove(f"{folder}/{name}", what)
         self.step("remove folder of " + what, lambda: os.rmdir(folder))  # noqa: PTH106
 
     def sync_folder(self, folder: str, what: str) -> None:
@@ -152,7 +153,9 @@ def read_part(path: str, start: int, size: int) -> bytes:
         os.close(file)
 
 
+@functools.cache
 def boot_id() -> str:
-    """Names the present boot of the machine. Empty where the system does not name it."""
+    """Names the present boot of the machine, which no process outlives. Empty where the system does not name
+    it."""
     data = read_file("/proc/sys/kernel/random/boot_id")
     return "" if data is None else data.decode().strip()

@@ -27,7 +27,7 @@ TEXT_BYTES_MAX = 200
 
 
 def journal_path(folder: str, token: int) -> str:
-    return os.path.join(folder, f"{token:0{TOKEN_DIGITS}d}{SUFFIX}")  # noqa: PTH118
+    return f"{folder}/{token:0{TOKEN_DIGITS}d}{SUFFIX}"
 
 
 def tokens(folder: str) -> list[int]:
@@ -72,20 +72,21 @@ def look(disk: Disk, folder: str, pid: int, start: int, boot: str) -> dict[str, 
     """What is left of a run: `exit` (the record or None), `alive`, and `sizes` of the kept output.
     `unkept_seconds`: how long a command has run whose keeper is gone."""
     ended = _exit_record(folder)
-    is_same_boot = boot == boot_id()
-    is_kept = is_alive(pid, start) and not _has_exit(folder)
-    alive = ended is None and is_same_boot and (is_kept or _may_run(folder))
-    if ended is None and not alive:
+    alive = False
+    unkept = None
+    if ended is None:
+        is_kept = is_alive(pid, start)
+        may_run = (is_kept and not _has_exit(folder)) or _may_run(folder)
+        alive = boot == boot_id() and may_run
         # It may have ended between the two looks.
-        ended = _exit_record(folder)
-    alive = alive and ended is None
-    unkept = _age(folder) if alive and not is_alive(pid, start) else None
+        ended = None if alive else _exit_record(folder)
+        unkept = _age(folder) if alive and not is_kept else None
     return {"exit": ended, "alive": alive, "sizes": sizes(folder), "unkept_seconds": unkept}
 
 
 def _exit_record(folder: str) -> dict[str, Any] | None:
     """None: there is none, or nothing that can be read."""
-    data = read_file(os.path.join(folder, "exit"))  # noqa: PTH118
+    data = read_file(f"{folder}/exit")
     try:
         record = json.loads(data) if data else None
     except ValueError:
@@ -95,13 +96,13 @@ def _exit_record(folder: str) -> dict[str, Any] | None:
 
 def _has_exit(folder: str) -> bool:
     """Whether the keeper has nothing more to write about the run, also if its record was damaged since."""
-    return os.path.exists(os.path.join(folder, "exit"))  # noqa: PTH110, PTH118
+    return os.path.exists(f"{folder}/exit")  # noqa: PTH110
 
 
 def _may_run(folder: str) -> bool:
     """Whether the command may run without its keeper. A keeper that was killed while it made the process has
     left no id: nothing proves then that the command does not run, until the next boot."""
-    data = read_file(os.path.join(folder, "child"))  # noqa: PTH118
+    data = read_file(f"{folder}/child")
     if data is None or not data.strip():
         return False  # It has not begun.
     child = _child(folder)
@@ -115,7 +116,7 @@ def _age(folder: str) -> float | None:
 
 def _child(folder: str) -> dict[str, int] | None:
     """What the keeper wrote about the process of the command. None: nothing that can be read."""
-    data = read_file(os.path.join(folder, "child"))  # noqa: PTH118
+    data = read_file(f"{folder}/child")
     try:
         return json.loads(data) if data else None
     except ValueError:
@@ -127,7 +128,7 @@ def sizes(folder: str) -> dict[str, int]:
     found = {}
     for stream in STREAMS:
         try:
-            found[stream] = os.stat(os.path.join(folder, stream)).st_size  # noqa: PTH116, PTH118
+            found[stream] = os.stat(f"{folder}/{stream}").st_size  # noqa: PTH116
         except FileNotFoundError:
             continue
     return found

@@ -24,6 +24,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import deque
 from typing import Any
 
 from holdfast.agent.files import FOLDER_MODE, Disk
@@ -32,6 +33,8 @@ from holdfast.agent.session import Session, SessionEnded
 from holdfast.agent.supervisor import Command, start_of
 
 READ_BYTES = 1048576
+REQUESTS_MAX = 16
+"""Requests of one turn of the loop. The start of a command takes about half a millisecond."""
 UNSENT_BYTES_MAX = 1048576
 """With more unread answers than this, no further requests are read."""
 PR_SET_CHILD_SUBREAPER = 36
@@ -42,6 +45,7 @@ class Keeper:
 
     def __init__(self, requests: int, answers: int) -> None:
         self._in, self._out = requests, answers
+        self._start = start_of(os.getpid()) or 0
         self._disk = Disk()
         self._commands: dict[str, Command] = {}
         self._waiting: set[str] = set()
@@ -49,6 +53,8 @@ class Keeper:
         self._session: Session | None = None
         """Which driver may change something here. None: the one local agent."""
         self._buffer = b""
+        self._requests: deque[bytes] = deque()
+        """Requests that were read and are not answered yet."""
         self._unsent = b""
         self._is_open = True
         self._is_heard = True
@@ -73,9 +79,10 @@ class Keeper:
         for file in (self._in, self._out):
             os.set_blocking(file, False)
         self._poll.register(self._wake, select.POLLIN)
-        while self._is_open or self._commands or self._unsent:
+        while self._is_open or self._requests or self._commands or self._unsent:
             self._listen()
-            ready = [file for file, _ in self._poll.poll(self._wait_ms())]
+            wait_ms = 0 if self._requests else self._wait_ms()
+            ready = [file for file, _ in self._poll.poll(wait_ms)]
             is_signal = self._wake in ready
             if is_signal:
                 os.read(self._wake, 4096)
@@ -83,6 +90,7 @@ class Keeper:
                 self._send()
             if self._is_open and self._in in ready:
                 self._read_requests()
+            self._answer_some()
             for command in self._commands.values():
                 for file in [file for file in ready if file in command.readers]:
                     self._read(command, file)
@@ -101,7 +109,8 @@ class Keeper:
     def _listen(self) -> None:
         """Waits for requests, unless too many answers wait for their reader; and for the reader, if some do.
         Both may be one file."""
-        is_open = self._is_open and len(self._unsent) <= UNSENT_BYTES_MAX
+        has_room = not self._requests and len(self._unsent) <= UNSENT_BYTES_MAX
+        is_open = self._is_open and has_room
         wanted = {self._in: 0, self._out: 0}
         wanted[self._in] |= select.POLLIN if is_open else 0
         wanted[self._out] |= select.POLLOUT if self._unsent else 0
@@ -121,10 +130,14 @@ class Keeper:
             data = b""  # A connection that broke, e.g. ECONNRESET with unread answers.
         lines = (self._buffer + data).split(b"\n")
         self._buffer = lines.pop()
-        for line in lines:
-            self._answer(json.loads(line))
-        if not data:
-            self._is_open = False
+        self._requests.extend(lines)
+        self._is_open = bool(data)
+
+    def _answer_some(self) -> None:
+        """Only some at a time, so that commands which have ended are reported while others begin."""
+        for _ in range(min(REQUESTS_MAX, len(self._requests))):
+            self._answer(json.loads(self._requests.popleft()))
+        if not self._is_open and not self._requests:
             self._drop_waiting()
 
     def _drop_waiting(self) -> None:
@@ -160,7 +173,7 @@ class Keeper:
             command.reserve()
             self._commands[request["id"]] = command
             self._waiting.add(request["id"])
-            return {"pid": os.getpid(), "start": start_of(os.getpid()) or 0}
+            return {"pid": os.getpid(), "start": self._start}
         if name == "release":
             self._release(request["id"])
             return None

@@ -23,11 +23,14 @@ from typing import Any, Final, Protocol
 from holdfast.agent.boot import LOADER, PYTHON_FLAGS, sources
 from holdfast.agent.files import Disk, boot_id
 from holdfast.agent.host import HOST_CALLS
+from holdfast.agent.pace import SyncPace
+from holdfast.clock import BlockingClock, SystemClock
 
 log = logging.getLogger("holdfast.agent")
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 Ended = Callable[[str], None]
 WRITES: Final = frozenset({"append", "cut", "forget", "keep_text", "remove_run"})
+APPEND: Final = "append"
 THREADS_MAX: Final = 32
 
 
@@ -127,9 +130,11 @@ class Lines:
 class LocalHost:
     """This machine. Agents of one process share it."""
 
-    def __init__(self, disk: Disk | None = None) -> None:
+    def __init__(self, disk: Disk | None = None, clock: BlockingClock | None = None) -> None:
         self.boot_id = boot_id()
         self._disk = disk or Disk()
+        self._clock = clock or SystemClock()
+        self._pace = SyncPace()
         self._lines: Lines | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -137,11 +142,18 @@ class LocalHost:
         self._threads = ThreadPoolExecutor(THREADS_MAX, "holdfast-agent-disk")
 
     async def call(self, do: str, *args: object) -> Any:
-        """Writes are in threads: a sync takes milliseconds, and those of several agents share the disk's."""
+        """On a slow disk writes are in threads: a sync takes milliseconds, and those of several agents share
+        the disk's."""
         make = partial(HOST_CALLS[do], self._disk, *args)
         if do not in WRITES:
             return make()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, make)
+        if not self._pace.is_on_the_spot():
+            return await asyncio.get_running_loop().run_in_executor(self._threads, make)
+        began_at = self._clock.monotonic()
+        made = make()
+        if do == APPEND and args[-1]:
+            self._pace.took(self._clock.monotonic() - began_at)
+        return made
 
     async def prepare(self, spec: dict[str, Any]) -> tuple[int, int]:
         request = {**spec, "do": "prepare"}

@@ -160,9 +160,12 @@ class Spool:
 
     @property
     def usage(self) -> AgentSpool:
-        waiting = [made.waiting() for made in self._streams.values()]
-        entries = len(self._results) + self.statuses + sum(count for count, _ in waiting)
-        size = sum(self._results.values()) + sum(size for _, size in waiting)
+        entries = len(self._results) + self.statuses
+        size = sum(self._results.values()) if self._results else 0
+        for made in self._streams.values():
+            pieces, output_bytes = made.waiting()
+            entries += pieces
+            size += output_bytes
         return AgentSpool(entries, size)
 
     @property

@@ -11,6 +11,7 @@ from typing import Final
 from holdfast.core.fleet.model import AFTER_SLOTS, SLOT
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.length import length
+from holdfast.core.plural import noun_for
 from holdfast.fleet.jobs import figures
 from holdfast.fleet.rows import own
 from holdfast.queue.check import Check, Level
@@ -50,7 +51,7 @@ def _slots(n: int, since: float | None, now: float) -> Check:
     if not n or since is None:
         return Check("slots", Level.OK, f"no host is busy for more than {length(SLOT_SECONDS)}")
     text = (
-        f"{n} hosts are busy for up to {length(now - since)}: see `holdfast lock list`, and "
+        f"{n} {noun_for(n, 'host')} busy for up to {length(now - since)}: see `holdfast lock list`, and "
         "`holdfast lock revoke host:ID` if nothing runs there"
     )
     return Check("slots", Level.WARN, text)

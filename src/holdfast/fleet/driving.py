@@ -4,6 +4,7 @@ Promises: one process at a time serves a host: the lease `drive:<host id>` says 
 another process serves returns at once. If the process dies, its lease ends, and the next call goes on with
 what the journal of the host says. The agent is the one of every host (`holdfast.agent`), so a drive follows
 the same protocol: a command starts once.
+`HostSession` is what this drive and that of a server (`holdfast.fleet.ssh.driver`) do with a host.
 Never: decides about retries; the store does.
 """
 
@@ -11,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.link import HostGone
@@ -22,7 +23,7 @@ from holdfast.agent.settings import AgentSettings
 from holdfast.bus.port import FEED, Bus
 from holdfast.clock import Clock
 from holdfast.core.fleet.model import Host
-from holdfast.errors import WaitTimeout
+from holdfast.errors import BadConfig, MissingExtra, WaitTimeout
 from holdfast.fleet.agents.door import AgentDoor
 from holdfast.fleet.agents.local import add_local_agents
 from holdfast.fleet.agents.transport import DoorTransport
@@ -50,6 +51,70 @@ class Rig(NamedTuple):
 
 Reach = Callable[[Host], AbstractAsyncContextManager[Rig]]
 """Reaches a host."""
+UntilIdle = Callable[[Agent], Coroutine[Any, Any, object]]
+"""Returns when the agent has nothing more to do."""
+
+
+class HostSession:
+    """What every driver does with a host that it reaches: the agent of the host, here, until it is idle."""
+
+    def __init__(
+        self, store: Store, door: AgentDoor, clock: Clock, jitter: Callable[[], float]
+    ) -> None:
+        """`jitter`: random numbers in [0, 1)."""
+        self._store, self._door, self._clock, self._jitter = store, door, clock, jitter
+
+    async def run(
+        self,
+        host: Host,
+        reached: AbstractAsyncContextManager[Rig],
+        transport: DoorTransport,
+        until_idle: UntilIdle,
+    ) -> None:
+        """HostGone if the host cannot be reached, which is noted, or is lost."""
+        try:
+            await self._run(host, reached, transport, until_idle)
+        except (HostGone, BadConfig, MissingExtra):
+            await self._note(host, self._store.now())
+            raise
+
+    async def _run(
+        self,
+        host: Host,
+        reached: AbstractAsyncContextManager[Rig],
+        transport: DoorTransport,
+        until_idle: UntilIdle,
+    ) -> None:
+        async with reached as rig:
+            if host.unreachable_at is not None:
+                await self._note(host, None)
+            agent = Agent(
+                transport,
+                rig.journal,
+                rig.executor,
+                self._clock,
+                jitter=self._jitter,
+                settings=rig.settings,
+                facts=rig.facts,
+            )
+            running = asyncio.create_task(agent.run(), name=f"fleet-agent-{host.name}")
+            idle = asyncio.create_task(until_idle(agent), name=f"fleet-idle-{host.name}")
+            try:
+                await asyncio.wait({running, idle}, return_when=asyncio.FIRST_COMPLETED)
+                if idle.done():
+                    idle.result()
+                agent.stop()
+                await running
+            finally:
+                running.cancel()
+                idle.cancel()
+                await asyncio.gather(running, idle, return_exceptions=True)
+
+    async def _note(self, host: Host, unreachable_at: float | None) -> None:
+        """An execution that waits for a host which cannot be reached leaves the window of its job."""
+        await self._store.run(
+            lambda _dialect, _ids, _now: host_scripts.note_reach(host.id, unreachable_at)
+        )
 
 
 class HostDrive:
@@ -69,7 +134,8 @@ class HostDrive:
         """`door`: its loop runs. `jitter`: random numbers in [0, 1)."""
         self._store, self._bus, self._clock = store, bus, clock
         self._door, self._locks = door, locks
-        self._reach, self._jitter = reach, jitter
+        self._reach = reach
+        self._session = HostSession(store, door, clock, jitter)
 
     async def drive(self, execution_id: str) -> None:
         """Serves the host of an execution until it has nothing that is due."""
@@ -88,51 +154,21 @@ class HostDrive:
         await self._store.run(
             lambda _dialect, _ids, now: add_local_agents([host], heartbeat_seconds, now)
         )
-        try:
-            await self._session(host)
-        except HostGone:
-            await self._note(host, self._store.now())
-            raise
-
-    async def _note(self, host: Host, unreachable_at: float | None) -> None:
-        """An execution that waits for a host which cannot be reached leaves the window of its job."""
-        await self._store.run(
-            lambda _dialect, _ids, _now: host_scripts.note_reach(host.id, unreachable_at)
+        await self._session.run(
+            host,
+            self._reach(host),
+            DoorTransport(self._door, host.id, ACTOR),
+            lambda agent: self._until_idle(host.id, agent),
         )
 
-    async def _session(self, host: Host) -> None:
-        async with self._reach(host) as rig:
-            if host.unreachable_at is not None:
-                await self._note(host, None)
-            agent = Agent(
-                DoorTransport(self._door, host.id, ACTOR),
-                rig.journal,
-                rig.executor,
-                self._clock,
-                jitter=self._jitter,
-                settings=rig.settings,
-                facts=rig.facts,
-            )
-            running = asyncio.create_task(agent.run(), name=f"fleet-agent-{host.name}")
-            try:
-                await self._until_idle(host.id, agent, running)
-                agent.stop()
-                await running
-            finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
-
-    async def _until_idle(self, host_id: str, agent: Agent, running: asyncio.Task[None]) -> None:
-        """Returns when nothing is due for the host, nothing runs on it, or its agent has ended."""
+    async def _until_idle(self, host_id: str, agent: Agent) -> None:
+        """Returns when nothing is due for the host and nothing runs on it."""
         changed = asyncio.Event()
-        running.add_done_callback(lambda _: changed.set())
         leave = self._bus.subscribe(lambda _hint: changed.set(), FEED)
         try:
-            while not running.done():
-                changed.clear()
-                if await self._is_idle(host_id) and not agent.runs.by_token:
-                    return
+            while agent.runs.by_token or not await self._is_idle(host_id):
                 await self._clock.wait(changed, LOOK_SECONDS)
+                changed.clear()
         finally:
             leave()
 

@@ -119,14 +119,15 @@ class RolloutLoop(Loop):
             return early
         self._ticked_at = self.clock.monotonic()
         most = JOBS_MAX + len(self._plans)
-        found = await self._pipeline.due_jobs(most)
+        found, next_at = await self._pipeline.look_at_jobs(most)
         jobs = [job_id for job_id in found if not self._plans.is_waiting(job_id)]
         for job_id in jobs:
             await self._plans.run(job_id, partial(self._pipeline.plan_job, job_id))
         self.troubles = self._plans.troubles
         if len(found) >= most and jobs:
             return 0.0
-        next_at = await self._store.read(next_due)
+        if found:
+            next_at = await self._store.read(next_due)  # The plans have moved it.
         pause = LOOK_SECONDS if next_at is None else next_at - self._store.now()
         return min(LOOK_SECONDS, max(PACE_SECONDS, pause))
 

@@ -23,7 +23,7 @@ from holdfast.fleet.jobs import figures
 from holdfast.fleet.jobs.job_rows import GRANTED, read_job
 from holdfast.fleet.jobs.outbox import BATCH, Outbox, overdue_pushed
 from holdfast.fleet.jobs.planned import Planned
-from holdfast.fleet.jobs.planning import JOBS_MAX, jobs_to_plan, plan_step
+from holdfast.fleet.jobs.planning import JOBS_MAX, JobLook, look_at_jobs, plan_step
 from holdfast.fleet.jobs.waiting import open_execution, waiting_execution
 from holdfast.metrics import Meter, NullMeter
 from holdfast.store.port import RowHeld
@@ -94,10 +94,14 @@ class Pipeline:
             await hosting.run_execution(execution_id)
         return len(found)
 
-    async def due_jobs(self, limit: int = JOBS_MAX) -> list[str]:
+    async def look_at_jobs(self, limit: int = JOBS_MAX) -> JobLook:
         """Jobs with ends that were not counted, and jobs whose time to be looked at has come."""
         now = self._store.now()
-        return await self._store.read(lambda: jobs_to_plan(now, limit))
+        return await self._store.read(lambda: look_at_jobs(now, limit))
+
+    async def due_jobs(self) -> list[str]:
+        """The jobs with something to do."""
+        return (await self.look_at_jobs()).ids
 
     async def wait_seconds(self, execution_id: str) -> float | None:
         """How long an execution waits for its next attempt. None: it waits for nothing but its host, or not

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from itertools import count
 from typing import Final
 
@@ -55,8 +55,15 @@ class AgentDoor:
     """The polls of one process."""
 
     def __init__(
-        self, agents: Agents, clock: Clock, *, gather_seconds: float = GATHER_SECONDS
+        self,
+        agents: Agents,
+        clock: Clock,
+        *,
+        gather_seconds: float = GATHER_SECONDS,
+        on_heard: Callable[[str, float], None] = lambda host_id, expected_seconds: None,
     ) -> None:
+        """`on_heard` is called with each sync, and how often an idle agent speaks."""
+        self._on_heard = on_heard
         self.agents = agents
         self._clock = clock
         self._commit = AgentCommit(agents.sync, clock, gather_seconds=gather_seconds)
@@ -80,16 +87,30 @@ class AgentDoor:
         return len(self._polls)
 
     async def sync(
-        self, host_id: str, sync: AgentSync, *, wait_max: float = WAIT_SECONDS_MAX
+        self,
+        host_id: str,
+        sync: AgentSync,
+        *,
+        wait_max: float = WAIT_SECONDS_MAX,
+        is_ended: Callable[[], bool] = lambda: False,
     ) -> AgentSyncAnswer:
-        """Answers a sync. NodeFenced if the agent may not speak, InvalidInput for a bad message."""
+        """Answers a sync. NodeFenced if the agent may not speak, InvalidInput for a bad message. `is_ended`:
+        whether its credential has ended meanwhile; nothing is committed or held for it then."""
         sync = check_sync(sync)
+        self._on_heard(host_id, self.agents.heartbeat_seconds)
         message = AgentMessage(host_id, sync)
-        until = self._clock.monotonic() + min(sync.wait_seconds, wait_max)
-        self._release(host_id)
+        wait_seconds = min(sync.wait_seconds, wait_max)
+        until = self._clock.monotonic() + wait_seconds
+        self.end_poll(host_id)
         await self.agents.epoch()
         answer: AgentSyncAnswer | None = None
-        while True:
+        if _has_content(sync) and not wait_seconds and not is_ended():
+            # Its transaction finds out what there is to do, and it is not held: there is nothing to look for.
+            answer = _checked(await self._commit.put(message))
+            self._is_new(host_id, answer, sync.incarnation)
+            return answer
+        news: HostNews | None = None
+        while not is_ended():
             hints = self._hints
             news = await self._looks.look(host_id)
             if answer is None and not self._may_say(news, sync):
@@ -171,7 +192,8 @@ class AgentDoor:
         if first is None or self._ends[0][0] < first:
             self._stir.set()
 
-    def _release(self, host_id: str) -> None:
+    def end_poll(self, host_id: str) -> None:
+        """Answers the poll of a host now, if one is held."""
         if (older := self._polls.pop(host_id, None)) is not None:
             older.wake()
 

@@ -136,7 +136,8 @@ def start(
         project=host.project,
         kind=NodeKind.AGENT.value,
         labels={"host": host.name},
-        boot_id=_named(before, request),
+        boot_id=request.boot_id,
+        session=request.session,
         heartbeat_seconds=heartbeat_seconds * LOST_HEARTBEATS,
         outlives=True,
     )
@@ -190,14 +191,6 @@ class _AgentRow(Beside):
         agent = _started(before, self._host, self._request, fence, now)
         agent = replace(agent, incarnation=incarnation, seq=0, is_closed=False, seen_at=now)
         yield call_rows(own("put_agent"), [AGENTS.row(agent)])
-
-
-def _named(before: Agent | None, request: AgentStart) -> str | None:
-    """What tells a start from those of other processes. None: another start in the same boot, of a process
-    that no other one has fenced."""
-    if request.session:
-        return request.session
-    return None if before is not None and before.boot_id == request.boot_id else request.boot_id
 
 
 def _started(

@@ -45,6 +45,8 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When an event last had the progress."""
     unsaid: bool = False
     """Whether hosts have ended since."""
+    corrected: int = 0
+    """Ends that were counted and have changed since: late results that operators have taken over."""
 
 
 _rollout: Final = msgspec.json.Decoder(Rollout)

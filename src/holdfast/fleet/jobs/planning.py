@@ -7,10 +7,11 @@ digest. Two planners of one job do no harm.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.ids import Ids
+from holdfast.fleet.jobs.corrections import correct
 from holdfast.fleet.jobs.drift import void_if_drifted
 from holdfast.fleet.jobs.job_rows import GRANTED, lock_job, write_job
 from holdfast.fleet.jobs.planned import Planned
@@ -24,11 +25,22 @@ JOBS_MAX: Final = 100
 """Jobs of one look."""
 
 
-def jobs_to_plan(now: float, limit: int = JOBS_MAX) -> Script[list[str]]:
-    """Jobs with ends that were not counted, and jobs whose time to be looked at has come."""
-    ended = yield call(own("jobs_with_ends"), limit=limit)
-    due = yield call(own("jobs_due"), now=now, limit=limit)
-    return list(dict.fromkeys(row[0] for row in (*ended, *due)))
+class JobLook(NamedTuple):
+    """What a look at all jobs finds."""
+
+    ids: list[str]
+    """Jobs with something to do."""
+    next_at: float | None
+    """When the next of the others is looked at. None: no time is set, or too many jobs come before."""
+
+
+def look_at_jobs(now: float, limit: int = JOBS_MAX) -> Script[JobLook]:
+    """Jobs with ends that were not counted or have changed since, and jobs whose time to be looked at has
+    come. One statement: a gateway looks after each change of any task."""
+    rows = yield call(own("jobs_to_look_at"), limit=limit)
+    ids = [job_id for _, job_id, due_at in rows if due_at is None or due_at <= now]
+    later = [due_at for _, _, due_at in rows if due_at is not None and due_at > now]
+    return JobLook(list(dict.fromkeys(ids)), min(later, default=None))
 
 
 def plan_step(
@@ -40,10 +52,15 @@ def plan_step(
     rules: FleetRules,
     after: int = -1,
 ) -> Script[Planned]:
-    """One step of a job. One that waits for people counts what has ended; one that has ended is left as it
-    is."""
+    """One step of a job. One that waits for people counts what has ended; one that has ended is corrected,
+    and left as it is otherwise."""
     job = yield from lock_job(job_id)
-    if job is None or job.finished_at is not None:
+    if job is None:
+        return Planned()
+    corrected = yield from correct(dialect, ids, now, job)
+    if corrected is not None:
+        return Planned(corrected, again=True, after=after)
+    if job.finished_at is not None:
         return Planned(job)
     step = JobStep(job, ids, rules, now)
     if not step.is_halted and step.may_admit and job.started_at is None:

@@ -89,8 +89,8 @@ Look: TypeAlias = Mapping[str, float | str]
 """`FleetRules.look`."""
 
 
-class HostStanding(msgspec.Struct, frozen=True):
-    """Whether a host can run something."""
+class TargetHost(msgspec.Struct, frozen=True):
+    """The host of an execution that waits, as far as it says why."""
 
     driver: HostDriver
     state: HostState
@@ -285,11 +285,11 @@ def _detail(job_id: str, now: float, rules: FleetRules) -> Script[JobDetail]:
 # -- executions --------------------------------------------------------------------------------------
 
 
-def standings(ids: Sequence[str], look: Look) -> Script[dict[str, HostStanding]]:
-    """Whether hosts can run something, by id."""
-    rows = yield call(own("host_standings"), ids=sorted(set(ids)), slot=SLOT, **look)
+def target_hosts(ids: Sequence[str], look: Look) -> Script[dict[str, TargetHost]]:
+    """The hosts of executions that wait, by id."""
+    rows = yield call(own("target_hosts"), ids=sorted(set(ids)), slot=SLOT, **look)
     return {
-        id: HostStanding(
+        id: TargetHost(
             HostDriver(driver), HostState(state), seen_at, holder, tried_at, HostService(service)
         )
         for id, driver, state, seen_at, holder, tried_at, service in rows
@@ -299,7 +299,7 @@ def standings(ids: Sequence[str], look: Look) -> Script[dict[str, HostStanding]]
 def _views(job: Job, found: Sequence[Execution], look: Look) -> Script[list[ExecutionView]]:
     tasks = yield from tasks_of(found)
     waiting = [e.host_id for e in found if tasks[e.task_id].status is Status.QUEUED]
-    hosts = (yield from standings(waiting, look)) if waiting else {}
+    hosts = (yield from target_hosts(waiting, look)) if waiting else {}
     views: list[ExecutionView] = []
     for execution in found:
         task, host = tasks[execution.task_id], hosts.get(execution.host_id)

@@ -18,7 +18,7 @@ from holdfast.core.task import ENDED, Status, Task
 from holdfast.core.wire import time_text
 from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs.job_rows import GRANTED, rollout_of
-from holdfast.fleet.jobs.reads import ExecutionView, HostStanding, standings
+from holdfast.fleet.jobs.reads import ExecutionView, TargetHost, target_hosts
 from holdfast.fleet.jobs.verdicts import read_blocks
 from holdfast.fleet.jobs.waiting import read_execution
 from holdfast.store.script import Script
@@ -62,17 +62,17 @@ def _causes(job: Job, view: ExecutionView, now: float, rules: FleetRules) -> Scr
         return [Cause("running", view.shown.reason)]
     blocks = yield from read_blocks(job.project, read_spec(job.spec_json).command_type, now)
     hosts = yield from host_scripts.pinned([execution.host_id])
-    found = yield from standings([execution.host_id], rules.look(now))
+    found = yield from target_hosts([execution.host_id], rules.look(now))
     causes = _of_job(job, execution, task)
     host = hosts.get(execution.host_id)
     if host is not None:
         causes += _of_blocks(blocks.explain(host))
     if task.held_by is not None and not (causes and causes[-1].code == "block"):
         causes.append(Cause("held", f"held by {task.held_by}"))
-    standing = found.get(execution.host_id)
-    causes += _of_host(execution, standing)
-    if standing is not None and standing.holder not in (None, execution.task_id):
-        causes.append((yield from _of_slot(execution, standing.holder)))
+    target = found.get(execution.host_id)
+    causes += _of_host(execution, target)
+    if target is not None and target.holder not in (None, execution.task_id):
+        causes.append((yield from _of_slot(execution, target.holder)))
     if execution.away and task.held_by is None:
         causes.append(_of_turn(job))
     if task.status is Status.QUEUED and task.due_at > now:
@@ -80,7 +80,7 @@ def _causes(job: Job, view: ExecutionView, now: float, rules: FleetRules) -> Scr
             f"attempt {task.attempts + 1} of {task.max_attempts} is due at {time_text(task.due_at)}"
         )
         causes.append(Cause("not_due", text))
-    if not causes and standing is not None and rules.is_pushed(standing.driver):
+    if not causes and target is not None and rules.is_pushed(target.driver):
         text = f"waits for a process that is free to reach {execution.host}"
         return [Cause("queued", text)]
     return causes or [Cause("queued", view.shown.reason)]
@@ -131,7 +131,7 @@ def _of_blocks(found: list[rules_of_blocks.BlockExplanation]) -> list[Cause]:
     return [Cause("block", each.text) for each in found if each.in_force]
 
 
-def _of_host(execution: Execution, host: HostStanding | None) -> list[Cause]:
+def _of_host(execution: Execution, host: TargetHost | None) -> list[Cause]:
     if host is None or host.state is HostState.GONE:
         return [Cause("host_gone", f"host {execution.host} was removed")]
     causes: list[Cause] = []

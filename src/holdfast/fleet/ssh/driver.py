@@ -17,7 +17,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.agent.agent import Agent
 from holdfast.agent.executor import HostExecutor
 from holdfast.agent.journal import HostJournal
 from holdfast.agent.link import HostGone
@@ -31,7 +30,7 @@ from holdfast.core.watching import backoff_seconds
 from holdfast.errors import BadConfig, HoldfastError, MissingExtra
 from holdfast.fleet.agents.door import AgentDoor
 from holdfast.fleet.agents.transport import DoorTransport
-from holdfast.fleet.driving import Rig
+from holdfast.fleet.driving import HostSession, Rig
 from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs.waiting import waiting_execution
 from holdfast.fleet.ssh.rows import orphans
@@ -89,6 +88,7 @@ class SshDriver:
         self._options = options or SshOptions()
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._logins = asyncio.Semaphore(LOGINS_MAX)
+        self._session = HostSession(store, door, clock, ids.random_unit)
 
     async def __call__(self, execution_id: str) -> None:
         """Sees an execution through, with all others that wait for its host."""
@@ -137,11 +137,10 @@ class SshDriver:
             if host_id not in hosts:
                 return
             try:
-                await self._session(hosts[host_id])
+                await self._serve(hosts[host_id])
                 return
             except (HostGone, BadConfig, MissingExtra) as error:
                 log.warning("host %s: %s", hosts[host_id].name, error)
-                await self._note(host_id, self._store.now())
             except NodeFenced as error:
                 log.info("host %s: %s", hosts[host_id].name, error)
                 return
@@ -150,32 +149,14 @@ class SshDriver:
                 return  # Nothing runs there: the outbox announces what waits again.
             await self._clock.sleep(backoff_seconds(nth, self._ids.random_unit()))
 
-    async def _note(self, host_id: str, unreachable_at: float | None) -> None:
-        """An execution that waits for a host which cannot be reached leaves the window of its job."""
-        await self._store.run(
-            lambda _dialect, _ids, _now: host_scripts.note_reach(host_id, unreachable_at)
+    async def _serve(self, host: Host) -> None:
+        transport = SshTransport(self._door, host.id)
+        await self._session.run(
+            host,
+            reach(host, self._options, self._ids, self._logins),
+            transport,
+            lambda _agent: transport.is_idle.wait(),
         )
-
-    async def _session(self, host: Host) -> None:
-        async with reach(host, self._options, self._ids, self._logins) as rig:
-            if host.unreachable_at is not None:
-                await self._note(host.id, None)
-            transport = SshTransport(self._door, host.id)
-            agent = Agent(
-                transport,
-                rig.journal,
-                rig.executor,
-                self._clock,
-                jitter=self._ids.random_unit,
-                settings=rig.settings,
-                facts=rig.facts,
-            )
-            stopping = asyncio.create_task(_stop_when_idle(agent, transport))
-            try:
-                await agent.run()
-            finally:
-                stopping.cancel()
-                await asyncio.gather(stopping, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -206,8 +187,3 @@ async def reach(
         )
     finally:
         await link.close()
-
-
-async def _stop_when_idle(agent: Agent, transport: SshTransport) -> None:
-    await transport.is_idle.wait()
-    agent.stop()

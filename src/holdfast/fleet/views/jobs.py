@@ -139,6 +139,7 @@ def job(
             approval=None if approval is None else _approval(approval, now),
             glass=_glass_of(row),
             drift=None if drift is None else _drift(drift),
+            corrected=of.rollout.corrected,
         )
     )
 

@@ -43,6 +43,7 @@ def _host(of: HostDetails, now: float) -> dict[str, Any]:
         "address": row.address,
         "labels": row.labels,
         "state": row.state.value,
+        "standing": None if of.standing is None else of.standing.value,
         "agent": None if of.agent is None else _agent(of.agent, now, is_live=of.is_live),
         "slot": None if of.slot is None else _slot(of.slot),
         "created_at": at(row.created_at),

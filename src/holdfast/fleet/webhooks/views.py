@@ -1,10 +1,10 @@
-"""The JSON form of webhooks and their deliveries (`client.job_models`). Never: a secret, but a new one."""
+"""The JSON form of webhooks and deliveries (`client.webhook_models`). Never: a secret, but a new one."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from holdfast.client import job_models as models
+from holdfast.client import webhook_models as models
 from holdfast.core.fleet.model import OutboxEntry, Webhook
 from holdfast.core.fleet.webhooks.signature import method_of, public_keys
 from holdfast.core.wire import preview

@@ -5,6 +5,12 @@
 -- returns: {agent}
 SELECT {agent} FROM holdfast_agent WHERE host_id = ANY(:ids::text[]);
 
+-- name: node_states
+-- The states of the agents of these hosts, as nodes.
+-- index: holdfast_node_pkey
+-- returns: id state
+SELECT id, state FROM holdfast_node WHERE id = ANY(:ids::text[]);
+
 -- name: slots_of_hosts
 -- The held slots among these resources.
 -- index: holdfast_lease_pkey

@@ -5,6 +5,12 @@
 -- returns: {agent}
 SELECT {agent} FROM holdfast_agent WHERE host_id IN (SELECT value FROM json_each(:ids));
 
+-- name: node_states
+-- The states of the agents of these hosts, as nodes.
+-- index: holdfast_node (primary key)
+-- returns: id state
+SELECT id, state FROM holdfast_node WHERE id IN (SELECT value FROM json_each(:ids));
+
 -- name: slots_of_hosts
 -- The held slots among these resources.
 -- index: holdfast_lease (primary key)

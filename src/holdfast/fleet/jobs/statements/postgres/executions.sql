@@ -7,6 +7,12 @@
 SELECT {execution} FROM holdfast_execution
 WHERE job_id = :job_id::text AND ended_at IS NOT NULL AND tallied = 0 LIMIT :limit::int;
 
+-- name: changed_executions
+-- Ends that the rollout has counted, and that have changed since.
+-- index: holdfast_execution_changed
+-- returns: {execution}
+SELECT {execution} FROM holdfast_execution WHERE job_id = :job_id::text AND tallied = 2 LIMIT :limit::int;
+
 -- name: tally_executions
 -- index: holdfast_execution_pkey
 UPDATE holdfast_execution SET tallied = 1 WHERE task_id = ANY(:ids::text[]);

@@ -21,21 +21,16 @@ UPDATE holdfast_job SET
     version = :version::bigint
 WHERE id = :id::text;
 
--- name: jobs_due
--- index: holdfast_job_due
--- returns: id
-SELECT id FROM holdfast_job WHERE finished_at IS NULL AND due_at IS NOT NULL AND due_at <= :now::float8
-ORDER BY due_at LIMIT :limit::int;
-
 -- name: next_job_due
 -- index: holdfast_job_due
 -- returns: due_at
 SELECT due_at FROM holdfast_job WHERE finished_at IS NULL AND due_at IS NOT NULL ORDER BY due_at LIMIT 1;
 
--- name: jobs_with_ends
--- Jobs with ends that their rollouts have not counted, one look at the index for each job.
--- index: holdfast_execution_ended
--- returns: id
+-- name: jobs_to_look_at
+-- In order: jobs with ends that their rollouts have not counted, one look at the index for each job; jobs with ends that
+-- were counted and have changed since; jobs by the time at which they are looked at next.
+-- index: holdfast_execution_ended, holdfast_execution_changed, holdfast_job_due
+-- returns: place id due_at
 WITH RECURSIVE found(id) AS (
     SELECT min(job_id) FROM holdfast_execution WHERE ended_at IS NOT NULL AND tallied = 0
     UNION ALL
@@ -43,4 +38,10 @@ WITH RECURSIVE found(id) AS (
             WHERE e.ended_at IS NOT NULL AND e.tallied = 0 AND e.job_id > found.id)
     FROM found WHERE found.id IS NOT NULL
 )
-SELECT id FROM found WHERE id IS NOT NULL LIMIT :limit::int;
+(SELECT 1 AS place, id, NULL::float8 AS due_at FROM found WHERE id IS NOT NULL LIMIT :limit::int)
+UNION ALL
+(SELECT DISTINCT 2 AS place, job_id AS id, NULL::float8 AS due_at FROM holdfast_execution WHERE tallied = 2 LIMIT :limit::int)
+UNION ALL
+(SELECT 3 AS place, id, due_at FROM holdfast_job WHERE finished_at IS NULL AND due_at IS NOT NULL
+    ORDER BY due_at LIMIT :limit::int)
+ORDER BY place, due_at;

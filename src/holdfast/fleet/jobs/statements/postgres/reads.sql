@@ -55,8 +55,9 @@ JOIN holdfast_task t ON t.id = e.task_id
 GROUP BY 1, 2, 3, 4;
 
 -- name: adopted_facts
--- Executions that have completed after they were counted, by what their kind followed from before.
--- index: holdfast_execution_job, holdfast_task_pkey
+-- Executions that have completed after they were counted, by what their kind followed from before. The next step of
+-- the job corrects its counters.
+-- index: holdfast_execution_changed, holdfast_task_pkey
 -- returns: failure_kind outcome has_go n
 SELECT t.failure_json::jsonb ->> 'kind' AS failure_kind, e.outcome, (e.go_at IS NOT NULL)::int AS has_go, count(*) AS n
 FROM holdfast_execution e
@@ -69,7 +70,7 @@ GROUP BY 1, 2, 3;
 -- returns: n
 SELECT count(*) AS n FROM holdfast_execution WHERE job_id = :job_id::text AND outcome = :outcome::text AND tallied > 0;
 
--- name: host_standings
+-- name: target_hosts
 -- Whether hosts answer, and what has their slots.
 -- index: holdfast_host_pkey
 -- returns: id driver state seen_at holder unreachable_at service

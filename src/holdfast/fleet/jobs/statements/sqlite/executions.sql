@@ -7,6 +7,12 @@
 SELECT {execution} FROM holdfast_execution
 WHERE job_id = :job_id AND ended_at IS NOT NULL AND tallied = 0 LIMIT :limit;
 
+-- name: changed_executions
+-- Ends that the rollout has counted, and that have changed since.
+-- index: holdfast_execution_changed
+-- returns: {execution}
+SELECT {execution} FROM holdfast_execution WHERE job_id = :job_id AND tallied = 2 LIMIT :limit;
+
 -- name: tally_executions
 -- index: holdfast_execution (primary key)
 UPDATE holdfast_execution SET tallied = 1 WHERE task_id IN (SELECT value FROM json_each(:ids));

@@ -49,8 +49,9 @@ WHERE e.job_id = :job_id AND e.ended_at IS NOT NULL AND e.tallied = 0
 GROUP BY 1, 2, 3, 4;
 
 -- name: adopted_facts
--- Executions that have completed after they were counted, by what their kind followed from before.
--- index: holdfast_execution_job, holdfast_task (primary key)
+-- Executions that have completed after they were counted, by what their kind followed from before. The next step of
+-- the job corrects its counters.
+-- index: holdfast_execution_changed, holdfast_task (primary key)
 -- returns: failure_kind outcome has_go n
 SELECT json_extract(t.failure_json, '$.kind') AS failure_kind, e.outcome, e.go_at IS NOT NULL AS has_go, count(*) AS n
 FROM holdfast_execution e
@@ -63,7 +64,7 @@ GROUP BY 1, 2, 3;
 -- returns: n
 SELECT count(*) AS n FROM holdfast_execution WHERE job_id = :job_id AND outcome = :outcome AND tallied > 0;
 
--- name: host_standings
+-- name: target_hosts
 -- Whether hosts answer, and what has their slots.
 -- index: holdfast_host (primary key)
 -- returns: id driver state seen_at holder unreachable_at service
