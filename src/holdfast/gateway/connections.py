@@ -44,6 +44,11 @@ class OpenSession:
     def token_id(self) -> str | None:
         return self._who.token_id
 
+    @property
+    def digest(self) -> str:
+        """Of the secret of the token. Empty: the credential is no token."""
+        return self._who.digest
+
     async def renewed(self) -> OpenSession | None:
         """The same credential, read again, in the place of this one. None: it does not count any more."""
         who = await self._door.again(self._who)

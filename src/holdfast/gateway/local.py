@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.client.calls import Answer, text_of
+from holdfast.client.calls import Answer, encoded, text_of
 from holdfast.core.access import ALL_PROJECTS, Principal
 from holdfast.core.rights import PrincipalKind, Role
 from holdfast.errors import NotFound
@@ -65,7 +65,7 @@ class LocalApi:
         try:
             if route.body is not None:
                 options["body"] = msgspec.json.decode(
-                    msgspec.json.encode({} if body is None else body), type=route.body
+                    encoded({} if body is None else body), type=route.body
                 )
         except msgspec.ValidationError as error:
             raise invalid(error, route.body) from None

@@ -27,10 +27,12 @@ from holdfast.fleet.loops import FleetLoops
 from holdfast.fleet.pipeline import Pipeline
 from holdfast.fleet.ssh.driver import SshDriver
 from holdfast.fleet.upkeep import FleetUpkeep
+from holdfast.gateway.auth.agents import AgentCredentials
 from holdfast.gateway.bulk_audit import audited
 from holdfast.gateway.bulk_runner import BulkRunner
 from holdfast.gateway.figures import HubFigures
 from holdfast.gateway.flow import Flow
+from holdfast.gateway.heard_nodes import HeardNodes
 from holdfast.gateway.turns import Turns
 from holdfast.metrics import Metrics
 from holdfast.primitives.locks import Locks
@@ -88,6 +90,7 @@ class GatewayServices:
         self.bus = resources.bus
         self.ids: Ids = secret_ids()
         self.metrics = metrics
+        self.heard_nodes = HeardNodes(self.now)
         self.locks = LockAdmin(
             Locks(_Opened(resources.store), _Started(resources.bus), clock=resources.clock)
         )
@@ -115,7 +118,9 @@ class GatewayServices:
                 on_changed=self._agents_changed,
             ),
             resources.clock,
+            on_heard=self.heard_nodes.heard,
         )
+        self.agent_credentials = AgentCredentials(self.tokens, resources.clock)
         self.ssh = SshDriver(
             resources.store, self.agents, resources.clock, self.ids, rules.fleet_parts.ssh
         )

@@ -47,6 +47,7 @@ def _identity(of: NodeView) -> dict[str, Any]:
         "registered_at": at(row.registered_at),
         "running": of.running,
         "lag_events": of.lag_events,
+        "skew_seconds": None if row.skew_ms is None else row.skew_ms / 1000,
     }
 
 

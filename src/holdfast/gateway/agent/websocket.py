@@ -2,8 +2,8 @@
 
 A text frame is the body of `POST /agent/v1/sync`; each is answered by a frame with the same `seq`. A sync
 that is refused gets `{"seq": …, "error": {…}}` with problem details, and the connection stays, unless the
-agent may not speak. Promises: an agent may send a sync while an earlier one is held; the earlier one is
-answered then.
+agent may not speak. A connection whose credential has ended is closed, with 4401. Promises: an agent may send
+a sync while an earlier one is held; the earlier one is answered then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from holdfast.core import close_codes
-from holdfast.core.errors import Malformed, NodeFenced, TooLarge, Unauthenticated, UnknownNode
+from holdfast.core.errors import Malformed, NodeFenced, TooLarge, UnknownNode
 from holdfast.core.fleet.agents.wire import SYNC_BYTES_MAX, AgentSync
 from holdfast.errors import HoldfastError
 from holdfast.gateway.connections import Door, OpenSession
@@ -33,8 +33,6 @@ from holdfast.gateway.rest.problem import problem
 SUBPROTOCOL: Final = "holdfast.agent.v1"
 OPEN_MAX: Final = 4
 """Syncs of a connection that are not answered yet."""
-RECHECK_SECONDS: Final = 60.0
-"""How often the credential of an open connection is checked, when it speaks."""
 log: Final = logging.getLogger("holdfast.gateway")
 
 
@@ -51,7 +49,11 @@ async def serve_websocket(gateway: Gateway, door: Door, websocket: WebSocket) ->
     try:
         session = await door.connect(websocket)
         try:
-            await _Connection(gateway, websocket, session).serve()
+            connection = _Connection(gateway, websocket, session)
+            watching = gateway.services.agent_credentials.watching
+            with watching(session.digest, connection.end) as credential:
+                await connection.serve()
+                credential.check()
         finally:
             session.close()
     except WebSocketDisconnect:
@@ -77,9 +79,13 @@ class _Connection:
         self._websocket = websocket
         self._session = session
         self._host_id = self._speaking_for()
-        self._checked_at = self._services.clock.monotonic()
         self._open: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end(self) -> None:
+        """Ends the connection: its credential has ended."""
+        if not self._failed.done():
+            self._failed.set_result(None)
 
     async def serve(self) -> None:
         """Reads frames until the connection ends, or the agent may not speak any more."""
@@ -88,6 +94,7 @@ class _Connection:
             await asyncio.wait({reading, self._failed}, return_when=asyncio.FIRST_COMPLETED)
             if self._failed.done():
                 self._failed.result()
+                return
             await reading
         finally:
             reading.cancel()
@@ -107,7 +114,6 @@ class _Connection:
             data = text.encode("utf-8", "surrogatepass")
             if len(data) > SYNC_BYTES_MAX:
                 raise TooLarge(f"a sync has at most {SYNC_BYTES_MAX} bytes")
-            await self._recheck()
             self._gateway.count(self._session.principal, self._session.token_id or "")
             while len(self._open) >= OPEN_MAX:
                 await asyncio.wait(self._open, return_when=asyncio.FIRST_COMPLETED)
@@ -131,15 +137,6 @@ class _Connection:
             await self._websocket.send_text(msgspec.json.encode(shown).decode())
         except (WebSocketDisconnect, RuntimeError):
             log.debug("an agent has gone before its answer")
-
-    async def _recheck(self) -> None:
-        now = self._services.clock.monotonic()
-        if now - self._checked_at < RECHECK_SECONDS:
-            return
-        self._checked_at = now
-        if await self._session.renewed() is None:
-            raise Unauthenticated("the token is not valid any more: it was revoked or has expired")
-        self._speaking_for()
 
     def _speaking_for(self) -> str:
         call = Call(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
 from holdfast.core.access import ALL_PROJECTS
-from holdfast.core.check import check_page
+from holdfast.core.check import check_page, check_text
 from holdfast.core.lease import Audit
 from holdfast.core.queue_pause import QueuePause
 from holdfast.core.rights import Operation
@@ -20,7 +21,7 @@ from holdfast.gateway.operations.call import Answer, Call, missing, stored
 from holdfast.queue import views
 from holdfast.queue.by import By
 from holdfast.queue.queues import QueueView
-from holdfast.store.store import Store
+from holdfast.store.store import Inserted, Store
 from holdfast.sync.access.recorded import RecordedInsert
 
 O: Final = Operation  # noqa: E741
@@ -52,6 +53,14 @@ class ScheduleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     priority: str | int | None = None
     project: str | None = None
     expected_version: int | None = None
+    reason: str = ""
+
+
+class BackfillBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The past times of a schedule that get their tasks: from `since` on, before `until`."""
+
+    since: str
+    until: str | None = None
     reason: str = ""
 
 
@@ -253,6 +262,42 @@ async def run_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
         name, By(allowed.actor, body.reason, None, beside)
     )
     return answer(made)
+
+
+async def backfill_schedule(call: Call, name: str, body: BackfillBody) -> Answer:
+    """Enqueues a task for each past time of a schedule in a range. A time that was backfilled before keeps
+    its task."""
+    schedule = await _schedule(call, O.SCHEDULES_WRITE, name)
+    allowed = call.authorise(O.SCHEDULES_WRITE, project=schedule.project)
+    schedules = call.services.parts.schedules
+    plan = await schedules.plan(name, body.since, body.until)
+
+    def answer(rows: Sequence[Inserted]) -> Answer:
+        items = [
+            {
+                "at": views.at(at),
+                "id": row.task_id,
+                "status": row.status.value,
+                "created": row.created,
+            }
+            for at, row in zip(plan.times, rows, strict=True)
+        ]
+        return Answer({"items": items, "created": sum(row.created for row in rows)})
+
+    beside = RecordedInsert(
+        lambda rows, _: stored(answer(rows)),
+        repeatable=call.repeatable(O.SCHEDULES_WRITE),
+        entries=call.entries(
+            O.SCHEDULES_WRITE,
+            project=schedule.project,
+            subject=name,
+            actor=allowed.actor,
+            reason=body.reason,
+            detail={"backfill": [views.at(at) for at in plan.range], "times": len(plan.times)},
+        ),
+    )
+    by = By(allowed.actor, check_text("reason", body.reason), None, beside)
+    return answer(await schedules.backfill(plan, by))
 
 
 async def _schedule(call: Call, operation: Operation, name: str) -> Schedule:

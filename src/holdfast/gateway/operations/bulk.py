@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.bulk import PREFIX, TASKS_MAX, BulkAction, BulkRun, BulkSpec
+from holdfast.core import codec
+from holdfast.core.bulk import PREFIX, TASKS_MAX, BulkAction, BulkRun, BulkSpec, undone
 from holdfast.core.check import check_name, check_page, check_text
 from holdfast.core.command import Instruction
 from holdfast.core.decide import decide
+from holdfast.core.plural import noun_for
 from holdfast.core.rights import Operation
 from holdfast.core.search import parse
 from holdfast.core.search.tree import And, Term
-from holdfast.core.task import Task
+from holdfast.core.task import FailureKind, Task
 from holdfast.core.transition import Transition
+from holdfast.core.upkeep_rules import failed_with_parent, parent_failed_with
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import Conflict, InvalidInput
 from holdfast.gateway.bulk_audit import RIGHT_OF
@@ -31,11 +34,16 @@ LIST: Final = "operations"
 STEP: Final = 500
 """Tasks that a dry run reads at a time."""
 FINGERPRINT: Final = "fingerprint"
+EXAMPLE_CHARS_MAX: Final = 16_384
+"""Characters of a payload that a dry run shows before and after a patch."""
+PATCH_CHARS_MAX: Final = 4_096
+"""Characters of the patch of an operation that a list shows."""
 CAUSE_CHARS_MAX: Final = 200
 """Characters of the error that an operation keeps as the cause of its tasks."""
-OF_THE_DEAD: Final = frozenset({BulkAction.REPLAY, BulkAction.DISCARD})
 NOT_DEAD: Final = "not-dead"
 """Why a task that was named is left out of a change of dead letters."""
+WITH_PARENT: Final = "returns-with-parent"
+"""Why a dead letter that matches is left out of a replay."""
 
 
 class OperationBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -51,6 +59,11 @@ class OperationBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     reason: str = ""
     dry_run: bool = False
     expect_count: int | None = None
+
+
+class UndoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    reason: str = ""
+    dry_run: bool = False
 
 
 class StopBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -78,22 +91,35 @@ async def run(call: Call, body: OperationBody) -> Answer:
     )
     if not body.dry_run:
         await call.check_answered(O.OPERATIONS_RUN)
-    ids, absent = await _chosen(call, body)
+    chosen = await _chosen(call, body)
+    absent = chosen.absent
+    ids, returning = await _without_returning(call, body.action, chosen)
     if body.expect_count is not None and body.expect_count != len(ids):
-        raise Conflict(f"{len(ids)} tasks match, not {body.expect_count}: look at the list again")
+        tasks = noun_for(len(ids), "task")
+        raise Conflict(
+            f"the list has {len(ids)} {tasks}, not {body.expect_count}: look at it again"
+        )
     await _check_node(call, spec, ids)
     spec = msgspec.structs.replace(spec, cause=await _cause(call, body, ids))
     if body.dry_run:
-        return Answer(await _foreseen(call, spec, ids, absent))
+        return Answer(await _foreseen(call, spec, ids, absent + returning))
+    detail = {"action": body.action.value, "q": body.q, "tasks": len(ids)}
+    return await _begun(call, spec, ids, absent, detail)
+
+
+async def _begun(
+    call: Call, spec: BulkSpec, ids: list[str], absent: Counter[str], detail: dict[str, Any]
+) -> Answer:
+    """Makes the run and begins with it. `detail`: what the audit says of it."""
     run_id = call.services.bulk.runs.new_id()
     by = call.by(
         O.OPERATIONS_RUN,
         project=call.home,
         subject=run_id,
-        actor=actor,
-        reason=body.reason,
+        actor=spec.actor,
+        reason=spec.reason,
         answer=lambda made: Answer(shown(call, made), 202) if isinstance(made, BulkRun) else None,
-        detail={"action": body.action.value, "q": body.q, "tasks": len(ids)},
+        detail=detail,
     )
     made = await call.services.bulk.runs.create(
         spec, ids, by.beside, run_id, absent=absent, token_id=call.token_id
@@ -134,7 +160,7 @@ async def find(call: Call, *, after: str | None = None, limit: int = 100) -> Ans
             break
         before = page[-1].id
     more = make_cursor((items[limit - 1].id,), of=LIST) if len(items) >= limit else None
-    return Answer({"items": [shown(call, run) for run in items[:limit]], "next": more})
+    return Answer({"items": [_row(call, run) for run in items[:limit]], "next": more})
 
 
 async def get(call: Call, operation_id: str) -> Answer:
@@ -161,6 +187,30 @@ async def resume(call: Call, operation_id: str, body: StopBody) -> Answer:
     return Answer(shown(call, after), version=after.version)
 
 
+async def undo(call: Call, operation_id: str, body: UndoBody) -> Answer:
+    """Takes a pause back, as another run: tasks that still have its hold are resumed."""
+    run = await _visible(call, O.OPERATIONS_RUN, operation_id)
+    actor = call.authorise_any(RIGHT_OF[BulkAction.RESUME]).actor
+    spec = undone(run, actor, check_text("reason", body.reason), call.request_id)
+    if not body.dry_run:
+        await call.check_answered(O.OPERATIONS_RUN)
+    ids = await _still_held(call, spec, await call.services.bulk.runs.ids(run.id))
+    if body.dry_run:
+        return Answer(await _foreseen(call, spec, ids, Counter()))
+    detail = {"action": spec.action.value, "undoes": run.id, "tasks": len(ids)}
+    return await _begun(call, spec, ids, Counter(), detail)
+
+
+async def _still_held(call: Call, spec: BulkSpec, ids: list[str]) -> list[str]:
+    """The tasks that an undo changes."""
+    found: list[str] = []
+    for start in range(0, len(ids), STEP):
+        part = ids[start : start + STEP]
+        tasks = await call.services.store.reads.get(part)
+        found += [id for id in part if id in tasks and spec.covers(tasks[id])]
+    return found
+
+
 def _by(call: Call, run: BulkRun, body: StopBody) -> Any:
     actor = call.authorise_any(O.OPERATIONS_RUN).actor
     return call.by(
@@ -183,7 +233,7 @@ def shown(call: Call, run: BulkRun) -> dict[str, Any]:
         "action": spec.action.value,
         "q": spec.q,
         "cause": redaction.text(spec.cause),
-        "args": spec.args,
+        "args": redaction.value(spec.args) if spec.undo is None else {"undoes": spec.undo.run_id},
         "state": run.state.value,
         "total": run.total,
         "done": run.done,
@@ -202,6 +252,13 @@ def shown(call: Call, run: BulkRun) -> dict[str, Any]:
     }
 
 
+def _row(call: Call, run: BulkRun) -> dict[str, Any]:
+    """A run in a list, which has the size of a long patch in its place: a page has up to 1,000."""
+    view = shown(call, run)
+    size = len(codec.dumps(view["args"].get("patch")))
+    return view | {"args": {"patch_chars": size}} if size > PATCH_CHARS_MAX else view
+
+
 async def _visible(call: Call, operation: Operation, operation_id: str) -> BulkRun:
     call.authorise_any(operation)
     if not operation_id.startswith(PREFIX):
@@ -218,9 +275,18 @@ def _is_visible(call: Call, run: BulkRun) -> bool:
     return call.projects is None or (projects is not None and call.projects.issuperset(projects))
 
 
-async def _chosen(call: Call, body: OperationBody) -> tuple[list[str], Counter[str]]:
-    """The ids of the tasks, all of the principal's projects, and why others that were named are left out. A
-    foreign id counts as one that does not exist."""
+class _Chosen(NamedTuple):
+    """The tasks of a change, all of the principal's projects."""
+
+    ids: list[str]
+    absent: Counter[str]
+    """Why others that were named are left out."""
+    fallen: list[str]
+    """Those that failed with a parent."""
+
+
+async def _chosen(call: Call, body: OperationBody) -> _Chosen:
+    """The tasks that are named or match. A foreign id counts as one that does not exist."""
     if (body.ids is None) == (body.q is None):
         raise InvalidInput("give either ids or q")
     if body.ids is not None:
@@ -229,19 +295,37 @@ async def _chosen(call: Call, body: OperationBody) -> tuple[list[str], Counter[s
         names = list(dict.fromkeys(check_name("ids", name) for name in body.ids))
         named = await call.services.store.reads.named(names, call.projects)
         tasks = {task.id: task for task in (named[name] for name in names if name in named)}
-        is_of_the_dead = body.action in OF_THE_DEAD
-        ids = [task.id for task in tasks.values() if task.is_dead or not is_of_the_dead]
+        of_the_dead = body.action.is_of_the_dead
+        ids = [task.id for task in tasks.values() if task.is_dead or not of_the_dead]
         alive = len(tasks) - len(ids)
-        return ids, +Counter({"not-found": len(names) - len(named), NOT_DEAD: alive})
+        absent = +Counter({"not-found": len(names) - len(named), NOT_DEAD: alive})
+        return _Chosen(ids, absent, [id for id in ids if failed_with_parent(tasks[id])])
     query = parse(body.q or "")
-    if body.action in OF_THE_DEAD:
+    if body.action.is_of_the_dead:
         query = dead_only(query)
     page = await search(call.services.store, query, projects=call.projects, limit=TASKS_MAX + 1)
     if len(page.rows) > TASKS_MAX:
         raise InvalidInput(
             f"more than {TASKS_MAX} tasks match: narrow q, e.g. by type or by created"
         )
-    return [row.id for row in page.rows], Counter()
+    fallen = [row.id for row in page.rows if row.failure_kind == FailureKind.DEPENDENCY]
+    return _Chosen([row.id for row in page.rows], Counter(), fallen)
+
+
+async def _without_returning(
+    call: Call, action: BulkAction, chosen: _Chosen
+) -> tuple[list[str], Counter[str]]:
+    """A replay leaves out dead letters that failed with another one of it: they come back with that one, and
+    wait for it. A replay of their own would start them before it has ended. Returns also how many."""
+    if action is not BulkAction.REPLAY:
+        return chosen.ids, Counter()
+    all_ids = set(chosen.ids)
+    returning: set[str] = set()
+    for start in range(0, len(chosen.fallen), STEP):
+        tasks = await call.services.store.reads.get(chosen.fallen[start : start + STEP])
+        returning |= {id for id, task in tasks.items() if parent_failed_with(task) in all_ids}
+    rest = [id for id in chosen.ids if id not in returning]
+    return rest, +Counter({WITH_PARENT: len(returning)})
 
 
 async def _check_node(call: Call, spec: BulkSpec, ids: list[str]) -> None:
@@ -264,14 +348,26 @@ async def _foreseen(
     try. Others that were named are among the skipped; the run counts them as refused."""
     store, command = call.services.store, spec.command()
     skipped: Counter[str] = Counter()
+    example: dict[str, Any] | None = None
     for start in range(0, len(ids), STEP):
         tasks = await store.reads.get(ids[start : start + STEP])
         for task in tasks.values():
             ruling = decide(task, Instruction(task.id, command), store.now())
             if not isinstance(ruling, Transition):
                 skipped[ruling.code] += 1
-    return {
+            elif example is None and spec.has_patch:
+                example = _example(ruling)
+    found = {
         "count": len(ids),
         "eligible": len(ids) - skipped.total(),
         "skipped": [{"reason": code, "count": n} for code, n in sorted((skipped + absent).items())],
     }
+    return found | {"example": example} if spec.has_patch else found
+
+
+def _example(ruling: Transition) -> dict[str, Any] | None:
+    """The payload of a task before and after a patch. None if they are long."""
+    before, after = ruling.before.payload_json, ruling.after.payload_json
+    if max(len(before), len(after)) > EXAMPLE_CHARS_MAX:
+        return None
+    return {"id": ruling.after.id, "before": codec.loads(before), "after": codec.loads(after)}

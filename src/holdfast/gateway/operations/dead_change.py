@@ -26,6 +26,8 @@ class ReplayBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """How a dead letter starts again."""
 
     payload: Any = UNSET
+    patch: dict[str, Any] | None = None
+    """A merge patch of its payload."""
     delay_seconds: float = 0.0
     reason: str = ""
     expected_version: int | None = None
@@ -50,6 +52,8 @@ class FilterBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 class ReplayAllBody(FilterBody, frozen=True, forbid_unknown_fields=True, kw_only=True):
     rate: float | None = None
     """At most this many starts per second."""
+    patch: dict[str, Any] | None = None
+    """A merge patch of their payloads."""
 
 
 async def latest(
@@ -86,7 +90,7 @@ async def replay(call: Call, task_id: str, body: ReplayBody) -> Answer:
         task_id,
         body,
         lambda task, by: call.services.parts.dead_letters.replay(
-            task.id, by, payload=body.payload, delay=body.delay_seconds
+            task.id, by, payload=body.payload, patch=body.patch, delay=body.delay_seconds
         ),
     )
 
@@ -107,7 +111,12 @@ async def replay_all(call: Call, body: ReplayAllBody) -> Answer:
         O.DEAD_REPLAY,
         body,
         lambda by: letters.replay_all(
-            _filter(body), by, rate=body.rate, limit=body.limit, dry_run=body.dry_run
+            _filter(body),
+            by,
+            rate=body.rate,
+            limit=body.limit,
+            patch=body.patch,
+            dry_run=body.dry_run,
         ),
     )
 

@@ -15,6 +15,7 @@ from holdfast.fleet.checks import check_fleet
 from holdfast.gateway.operations.call import Answer, Call
 from holdfast.queue.checks import check_all
 from holdfast.queue.disk_check import check_disk
+from holdfast.sync.lease_check import check_leases
 
 MAX_WAIT_SECONDS: Final = 300.0
 """How long a due task may wait, unless the request says it."""
@@ -26,6 +27,7 @@ async def check(call: Call, *, max_wait_seconds: float = MAX_WAIT_SECONDS) -> An
     patience = check_number("max_wait_seconds", max_wait_seconds)
     checks = await check_all(call.services.queue, patience)
     checks += await check_fleet(call.services.store, call.services.fleet.rules)
+    checks.append(await check_leases(call.services.store))
     url = getattr(call.services.queue, "url", "")
     if url and scheme_of(url) is Scheme.SQLITE and (path := sqlite_path(url)):
         checks.append(check_disk(Path(path)))

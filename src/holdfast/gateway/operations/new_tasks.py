@@ -22,7 +22,8 @@ from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.gateway import redacting
 from holdfast.gateway.operations.call import Answer, Call, stored
 from holdfast.gateway.operations.tasks import readable
-from holdfast.queue.enqueue import TRACE, MakeBeside
+from holdfast.queue.enqueue import MakeBeside
+from holdfast.queue.new_rows import TRACE
 from holdfast.queue.requests import check_options
 from holdfast.queue.types import EnqueueOptions
 from holdfast.store.store import Inserted

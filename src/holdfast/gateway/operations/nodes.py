@@ -17,6 +17,7 @@ from holdfast.errors import NotFound
 from holdfast.gateway.operations.admin import ReasonBody
 from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.queue.nodes import Node
+from holdfast.queue.views import View
 from holdfast.sync import views
 from holdfast.sync.nodes.nodes import NodeView
 from holdfast.sync.rows import RegisteredNode
@@ -29,12 +30,13 @@ async def find(call: Call, *, live: bool = True, agents: bool = True) -> Answer:
     the agents of the fleet, of which each host has one."""
     call.authorise_any(O.NODES_READ, owner_node=call.principal.node)
     now = call.services.now()
-    rows = await call.services.parts.nodes.list(live=live)
+    nodes = call.services.parts.nodes
+    rows = await nodes.runners() if live and not agents else await nodes.list(live=live)
     if call.principal.node is not None:
         rows = [row for row in rows if row.id == call.principal.node]
     registered = await call.services.nodes.find([row.id for row in rows])
     items = [
-        views.node(row, now, registered.get(row.id))
+        _shown(call, row, now, registered.get(row.id))
         for row in rows
         if _is_visible(call, registered.get(row.id))
         and (agents or not _is_agent(registered.get(row.id)))
@@ -48,7 +50,22 @@ async def get(call: Call, node_id: str) -> Answer:
     row = await _row(call, node_id)
     if not _is_visible(call, view):
         raise missing("node", node_id)
-    return Answer(views.node(row, call.services.now(), view))
+    return Answer(_shown(call, row, call.services.now(), view))
+
+
+def _shown(call: Call, row: Node, now: float, registered: NodeView | None) -> View:
+    """A node with what this gateway has heard of it. The rows of agents are written in batches, at times that
+    are not those of their heartbeats."""
+    heard_nodes = call.services.heard_nodes
+    view = views.node(row, now, registered)
+    if _is_agent(registered):
+        view["heartbeat_seconds"] = call.services.agents.agents.heartbeat_seconds
+    elif row.is_live:
+        heard_nodes.looked(row.id, row.seen_at, row.heartbeat_seconds)
+    view["heartbeats"] = heard_nodes.intervals(row.id)
+    if (skew := heard_nodes.skew_seconds(row.id)) is not None:
+        view["skew_seconds"] = round(skew, 3)
+    return view
 
 
 async def _row(call: Call, node_id: str) -> Node:
@@ -85,7 +102,7 @@ async def _change(call: Call, node_id: str, body: ReasonBody, *, state: NodeStat
     seen, now = await _row(call, node_id), call.services.now()
 
     def answer(row: RegisteredNode) -> Answer:
-        return Answer(views.node(seen, now, msgspec.structs.replace(before, row=row)))
+        return Answer(_shown(call, seen, now, msgspec.structs.replace(before, row=row)))
 
     by = call.by(
         O.NODES_MANAGE,

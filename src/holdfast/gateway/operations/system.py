@@ -61,7 +61,7 @@ async def stats(call: Call) -> Answer:
     head: Position = await call.services.store.feed.head()
     if call.projects is None:
         parts = call.services.parts
-        return Answer(views.stats(await parts.stats.get(), await parts.nodes.list(), head))
+        return Answer(views.stats(await parts.stats.get(), await parts.nodes.runners(), head))
     by_project: dict[str, dict[str, int]] = {}
     by_queue: dict[str, dict[str, int]] = {}
     totals = {status.value: 0 for status in Status}

@@ -25,6 +25,10 @@ class NoFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a call without one: absent, or an empty object."""
 
 
+SLOW_SECONDS: Final = 1.0
+"""After a body that took longer the credential of its request is looked at again."""
+
+
 async def read_body(request: Request, most: int) -> bytes:
     """The bytes of the body. TooLarge as soon as more than `most` have arrived."""
     declared = request.headers.get("content-length", "")

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from holdfast.client import job_models as models
+from holdfast.client import job_models as models, webhook_models
 from holdfast.core.fleet.jobs.folded import GROUPS_SHOWN
 from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.output import StreamName
@@ -249,7 +249,7 @@ _WEBHOOKS: Final = (
         WebhooksQuery,
         operation=O.WEBHOOKS_MANAGE,
         is_list=True,
-        items=models.WebhookView,
+        items=webhook_models.WebhookView,
     ),
     Route(
         "GET", "/webhooks/{webhook_id}", webhooks.get, "One webhook", operation=O.WEBHOOKS_MANAGE
@@ -287,7 +287,7 @@ _WEBHOOKS: Final = (
         PagedSearch,
         operation=O.WEBHOOKS_MANAGE,
         is_list=True,
-        items=models.DeliveryView,
+        items=webhook_models.DeliveryView,
     ),
     *(
         Route(

@@ -135,7 +135,7 @@ class Api:
         query = bodies.decode_query(request, route.query)
         if data is None:
             most = route.body_bytes or self._gateway.settings.body_bytes
-            data = await bodies.read_body(request, most)
+            who, data = await self._with_body(request, most, who, address)
         given: dict[str, Any] = msgspec.structs.asdict(query)
         if route.body is not None:
             given["body"] = bodies.decode_body(request, data, route.decoded or route.body)
@@ -157,6 +157,19 @@ class Api:
         headers = request.headers
         with using(parse_trace(headers.get("traceparent"), headers.get("tracestate"))):
             return await self._answered(request, match, call, given, data)
+
+    async def _with_body(
+        self, request: Request, most: int, who: Authenticated, address: str
+    ) -> tuple[Authenticated, bytes]:
+        """Who asks when the body has arrived, and the body. A client may send it as slowly as it likes, and
+        its credential may end meanwhile."""
+        clock = self._gateway.services.clock
+        began_at = clock.monotonic()
+        data = await bodies.read_body(request, most)
+        if clock.monotonic() - began_at > bodies.SLOW_SECONDS:
+            header = authorization_of(request.method, request.headers)
+            who = await self._gateway.authenticate(header, address)
+        return who, data
 
     async def _authenticated(
         self, request: Request, match: Match | list[str], address: str

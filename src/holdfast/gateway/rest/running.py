@@ -47,6 +47,7 @@ FORESEEN: Final = frozenset(
         admin.pause_schedule,
         admin.resume_schedule,
         admin.run_schedule,
+        admin.backfill_schedule,
         admin.revoke_lock,
         approvals.approve,
         approvals.reject,

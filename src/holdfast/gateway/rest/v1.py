@@ -368,6 +368,15 @@ ROUTES: Final = (
             ("resume", bulk.resume, "Go on with the tasks that are left"),
         )
     ),
+    Route(
+        "POST",
+        "/operations/{operation_id}/undo",
+        bulk.undo,
+        "Take a pause of many tasks back",
+        body=bulk.UndoBody,
+        operation=O.OPERATIONS_RUN,
+        status=202,
+    ),
     *v1_groups.ROUTES,
     *v1_admin.ROUTES,
     *fleet.ROUTES,

@@ -204,6 +204,14 @@ ROUTES: Final = (
         status=201,
     ),
     Route(
+        "POST",
+        "/schedules/{name}/backfill",
+        admin.backfill_schedule,
+        "Enqueue the tasks of past times of a schedule",
+        body=admin.BackfillBody,
+        operation=O.SCHEDULES_WRITE,
+    ),
+    Route(
         "GET",
         "/tokens",
         system.list_tokens,

@@ -60,7 +60,7 @@ class WorkerCalls:
             raise InvalidInput(f"argsJson has more than {ARGUMENT_CHARS_MAX} characters")
         try:
             arguments = codec.loads_object(call.args_json or "{}")
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise InvalidInput(f"argsJson is not a JSON object: {error}") from None
         task = await self._held(voice, project, call)
         return codec.dumps(await verb(task, arguments, lambda: heard(voice)))

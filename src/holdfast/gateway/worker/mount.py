@@ -27,6 +27,7 @@ from holdfast.gateway.connections import Door
 from holdfast.gateway.feed.broadcaster import ACCESS_KINDS, Broadcaster
 from holdfast.gateway.feed.protocol import EXTENSION
 from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.rest import body as bodies
 from holdfast.gateway.rest.apis import WORKER_HTTP, WORKER_WEBSOCKET
 from holdfast.gateway.rest.presence import ClientGone, no_reader, while_present
 from holdfast.gateway.rest.problem import problem_response
@@ -81,6 +82,7 @@ class WorkerMount:
             listen=lambda wake: services.bus.subscribe(lambda _: wake(), WORK),
             on_scheduled=services.parts.schedules.wake,
             decision_deadline=deadline,
+            heard_nodes=services.heard_nodes,
         )
 
         self._bus = services.bus
@@ -109,14 +111,17 @@ class WorkerMount:
 
     async def _exchange(self, request: Request) -> Response:
         admitted = await self.door.by_connection(request)
+        clock = self.service.clock
         try:
-            parts, size = [], 0
+            parts, size, began_at = [], 0, clock.monotonic()
             async for part in request.stream():
                 parts.append(part)
                 size += len(part)
                 if size > FRAME_BYTES_MAX:
                     raise TooLarge(f"a request has at most {FRAME_BYTES_MAX} bytes")
             body = b"".join(parts)
+            if clock.monotonic() - began_at > bodies.SLOW_SECONDS:
+                await admitted.recheck("")
             exchanged = http.exchange(self.service, admitted.speaker, body)
             answer = await while_present(request, exchanged)
             return Response(answer.body(), answer.status, media_type="application/json")

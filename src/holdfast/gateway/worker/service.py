@@ -32,6 +32,7 @@ from holdfast.core.worker.wire import (
     Renew,
 )
 from holdfast.errors import HoldfastError
+from holdfast.gateway.heard_nodes import HeardNodes
 from holdfast.gateway.worker.calls import WorkerCalls
 from holdfast.gateway.worker.offer import offer_of
 from holdfast.gateway.worker.ports import CommandSource, Listen
@@ -101,9 +102,11 @@ class WorkerService:
         listen: Listen | None = None,
         on_scheduled: Callable[[], None] = lambda: None,
         decision_deadline: float | None = None,
+        heard_nodes: HeardNodes | None = None,
     ) -> None:
         """`listen`: hints of new work. Without it the service polls. `on_scheduled`: called when a worker has
         brought schedules. `decision_deadline`: of questions without one, in seconds."""
+        self.heard_nodes = heard_nodes or HeardNodes(store.now)
         self.clock = clock
         self.sync = sync
         self.gateway = gateway
@@ -261,6 +264,7 @@ class WorkerService:
             "remote": True,
         }
         renewed = await self.sync.renew(worker.voice, renew, worker.project, served)
+        self.heard_nodes.heard(node, renewal_interval(renewed.lease_seconds))
         self.taken.add(node, renewed.kept)
         return renewed
 

@@ -236,7 +236,10 @@ class WorkerSession:
         if change_count(message.changes) > CHANGES_MAX:
             raise BatchTooLarge(f"a message has at most {CHANGES_MAX} changes")
         check_whole("sequence", message.sequence, least=0, most=WHOLE_MAX)
+        check_whole("timestamp", message.timestamp, least=0, most=WHOLE_MAX)
         self._in_flight.add(size)
+        if message.timestamp:
+            self._service.heard_nodes.says_time(self._speaker.node, message.timestamp / 1000)
         self._service.taken.reported(self._speaker.node, message.changes)
         future = self._service.sync.put(
             Inbound(

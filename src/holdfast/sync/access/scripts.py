@@ -7,6 +7,7 @@ ticket is deleted by the transaction that reads it, so one caller gets it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -117,6 +118,12 @@ def spend(sha256: str, now: float) -> Script[Token | None]:
 def find(sha256: str) -> Script[Token | None]:
     rows = yield call(own("token_by_digest"), digest=sha256)
     return to_token(rows[0]) if rows else None
+
+
+def valid(digests: Sequence[str], now: float) -> Script[set[str]]:
+    """Those of these digests whose tokens count now."""
+    rows = yield call(own("valid_digests"), digests=list(digests), now=now)
+    return {row[0] for row in rows}
 
 
 def get(token_id: str) -> Script[Token | None]:

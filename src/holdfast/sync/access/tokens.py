@@ -164,6 +164,11 @@ class Tokens:
         """The token of the digest of its secret, whatever its state; None if there is none."""
         return await self._store.read(lambda: scripts.find(digest))
 
+    async def valid(self, digests: Sequence[str]) -> set[str]:
+        """Those of these digests whose tokens count now."""
+        now = self._store.now()
+        return await self._store.read(lambda: scripts.valid(digests, now))
+
     async def find(self, secret: str, *, used_up: bool = False) -> Token | None:
         """The token of a secret, if it counts now. A text that is no token is not looked up. `used_up`: or a
         join token without uses left, because the registration that it paid for may be repeated."""

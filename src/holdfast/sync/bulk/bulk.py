@@ -149,9 +149,7 @@ class BulkRuns:
         batch = run.next_tasks(ids, most)
         step = _Step(run, batch, make_beside(run.spec), await self._samples(run.spec, batch))
         try:
-            await self._store.apply(
-                await self._instructions(run.spec, batch), wait=False, beside=step
-            )
+            await self._store.apply(await self._instructions(run, batch), wait=False, beside=step)
         except Halt as halt:
             return await self._change(run.id, None, partial(_halted, run, reason=str(halt)))
         return step.after_run
@@ -174,17 +172,17 @@ class BulkRuns:
             return []
         return samples((await self._store.reads.get(batch)).values())
 
-    async def _instructions(self, spec: BulkSpec, batch: Sequence[str]) -> list[Instruction]:
-        affinity = None
+    async def _instructions(self, run: BulkRun, batch: Sequence[str]) -> list[Instruction]:
+        spec, affinity = run.spec, None
         if spec.action is BulkAction.RESUME:
             affinity = await self._store.reads.affinity(batch, self._affinity_seconds)
-        command = spec.command(affinity)
-        if spec.action is not BulkAction.DISCARD:
+        command = spec.command(affinity, run.id)
+        if not spec.is_conditional:
             return [Instruction(task_id, command) for task_id in batch]
-        # A task that was replayed meanwhile is not discarded: no task has the version 0.
-        tasks = await self._store.reads.get(batch)
-        dead = {task.id: task.version for task in tasks.values() if task.is_dead}
-        return [Instruction(task_id, command, version=dead.get(task_id, 0)) for task_id in batch]
+        tasks = (await self._store.reads.get(batch)).values()
+        versions = {task.id: task.version for task in tasks if spec.covers(task)}
+        # The others are left as they are: no task has the version 0.
+        return [Instruction(id, command, version=versions.get(id, 0)) for id in batch]
 
     async def stop(self, run_id: str, by: By) -> BulkRun:
         """No further task is changed. The outcome for `by.beside` is the run."""

@@ -47,6 +47,8 @@ class NewNode(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: Sequence[str] = ()
     labels: Mapping[str, str] = {}
     boot_id: str | None = None
+    session: str = ""
+    """The process, if another incarnation has fenced it: several may run in one boot of a machine."""
     resume: Mapping[str, int] = {}
     """Fences of runs that the new incarnation goes on with, by task id."""
     rotate: bool = False
@@ -152,6 +154,7 @@ def _judged(
         row.identity if row else None,
         boot_id=new.boot_id,
         now=now,
+        session=new.session,
         rotate=new.rotate,
         is_join=is_join,
         is_unused=may_lack and uses is not None and uses.is_unused,

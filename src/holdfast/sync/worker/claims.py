@@ -2,11 +2,13 @@
 
 Promises: a claim is one transaction, so a repeated claim id gets the same tasks. The rules are those of a
 dispatcher (`core.claiming`): while more tasks are ready than a worker takes, aged tasks get their share
-of its starts. Tasks that an operator reserved for the node go first.
+of its starts. Tasks that an operator reserved for the node go first. The tasks of a claim fit into one
+message to the worker: a claim that took too much is rolled back, and a smaller one follows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -15,13 +17,14 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.clock import Clock
-from holdfast.core import claiming
+from holdfast.core import capacity, claiming
 from holdfast.core.check import check_id, check_name
 from holdfast.core.claiming import Claimed, ClaimRequest, ClaimState
 from holdfast.core.gate import of_reserved
 from holdfast.core.ids import Ids
 from holdfast.core.speaking import NodeAct, Voice
 from holdfast.core.task import DEFAULT_PROJECT, Task
+from holdfast.errors import BatchTooLarge
 from holdfast.store.port import Dialect, RowHeld
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.claim import Wait, claim_aside, claim_these, lock_briefly
@@ -31,8 +34,6 @@ from holdfast.store.store import Store
 from holdfast.sync.speaking import heard
 from holdfast.sync.worker.live_rows import own
 
-SLOTS_MAX: Final = 100
-"""Tasks of one claim, which are one message to the worker."""
 RESERVED_SECONDS: Final = 1.0
 """How often the claims of a node look for tasks that are reserved for it."""
 HELD_SECONDS: Final = 1.0
@@ -74,6 +75,8 @@ class NodeClaims(msgspec.Struct, frozen=True):
     state: ClaimState = ClaimState()
     reserved_at: float = float("-inf")
     """When to look for reserved tasks again."""
+    task_chars: float | None = None
+    """The mean size of the tasks of its last claim. None: not known."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +118,7 @@ class WorkerClaims:
         node = self._nodes.get(named.node, NodeClaims())
         monotonic = self._clock.monotonic()
         plan = Plan(
-            limit=min(max(named.slots, 1), SLOTS_MAX),
+            limit=min(max(named.slots, 1), capacity.offer_max(node.task_chars)),
             has_reserved=monotonic >= node.reserved_at,
             has_aged=True,
             state=node.state,
@@ -124,23 +127,49 @@ class WorkerClaims:
         taken = await self._take(named, plan)
         if plan.has_reserved:
             node = replace(node, reserved_at=monotonic + RESERVED_SECONDS)
+        if taken.tasks:
+            node = replace(node, task_chars=_chars(taken.tasks) / len(taken.tasks))
         self._remember(named.node, replace(node, state=taken.state))
         return sorted(taken.tasks, key=lambda task: (task.priority, task.due_at, task.id))
 
     async def _take(self, named: NamedClaim, plan: Plan) -> Taken:
+        try:
+            return await self._take_all(named, plan)
+        except BatchTooLarge:
+            # Nothing was claimed: larger tasks have followed those of the last claim.
+            return await self._take_all(named, replace(plan, limit=capacity.LARGE_CLAIM_MAX))
+
+    async def _take_all(self, named: NamedClaim, plan: Plan) -> Taken:
         if self._clock.monotonic() >= self._held_until:
             with suppress(RowHeld):
-                return await self._store.run(partial(_claim, named, plan))
+                return await self._store.run(partial(_claim_bounded, named, plan))
             self._held_until = self._clock.monotonic() + HELD_SECONDS
         # Another transaction holds a limit: only tasks whose limits are free.
         free = replace(plan, has_reserved=False, has_aged=False, wait=Wait.NEVER)
-        return await self._store.run(partial(_claim, named, free))
+        return await self._store.run(partial(_claim_bounded, named, free))
 
     def _remember(self, node: str, claims: NodeClaims) -> None:
         self._nodes.pop(node, None)
         self._nodes[node] = claims
         if len(self._nodes) > NODES_MAX:
             del self._nodes[next(iter(self._nodes))]
+
+
+def _chars(tasks: Sequence[Task]) -> int:
+    """The size of what the tasks carry for the code of users."""
+    return sum([len(task.payload_json) + len(task.checkpoint_json or "") for task in tasks])
+
+
+def _claim_bounded(
+    named: NamedClaim, plan: Plan, dialect: Dialect, ids: Ids, now: float
+) -> Script[Taken]:
+    """BatchTooLarge, which undoes the claim, if one message cannot carry its tasks."""
+    taken = yield from _claim(named, plan, dialect, ids, now)
+    if plan.limit > capacity.LARGE_CLAIM_MAX and capacity.is_oversized(
+        len(taken.tasks), _chars(taken.tasks)
+    ):
+        raise BatchTooLarge("the tasks of this claim are too large for one message")
+    return taken
 
 
 def _claim(named: NamedClaim, plan: Plan, dialect: Dialect, ids: Ids, now: float) -> Script[Taken]:

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from holdfast.clock import Clock
 from holdfast.core.errors import GatewayUnavailable
+from holdfast.core.worker.wire import change_count
 from holdfast.errors import StoreUnavailable
 from holdfast.store.port import RowHeld
 from holdfast.sync.worker.messages import Inbound, MessageAnswer
@@ -27,6 +28,8 @@ HELD_TRIES: Final = 2
 """Such tries at once: each occupies a connection while it waits."""
 GATHER_SECONDS: Final = 0.002
 """How long a message waits for others to share its commit while no commit is under way."""
+GATHER_CHANGES: Final = 50
+"""A message with this number of changes is worth a commit: it does not wait, as its worker waits for it."""
 
 Apply: TypeAlias = Callable[[Sequence[Inbound]], Awaitable[list[MessageAnswer]]]
 _Waiting: TypeAlias = tuple[Inbound, "asyncio.Future[MessageAnswer]"]
@@ -56,7 +59,7 @@ class GroupCommit:
             self._held[message.node].append((message, future))
             return future
         self._waiting.append((message, future))
-        if len(self._waiting) >= BATCH_MAX:
+        if len(self._waiting) >= BATCH_MAX or change_count(message.changes) >= GATHER_CHANGES:
             self._full.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="holdfast-group-commit")

@@ -58,6 +58,7 @@ class RenewedRuns(msgspec.Struct, frozen=True):
 
     kept: tuple[HeldRunState, ...]
     lost: tuple[LostRun, ...]
+    """Without the runs that have completed their tasks: their worker has reported that itself."""
     lease_seconds: float
 
 
@@ -154,8 +155,8 @@ class WorkerSync:
         served: Mapping[str, object] = MappingProxyType({}),
     ) -> RenewedRuns:
         """Renews the leases of the runs that the node holds, and names those that it lost. A run in neither
-        list was not renewed, because another transaction holds its task: the worker asks again soon.
-        `served`: what its row says besides its load."""
+        list has completed its task, or was not renewed because another transaction holds the task: the worker
+        asks again soon. `served`: what its row says besides its load."""
         node = voice.node
         if len(renew.held) > HELD_MAX:
             raise BatchTooLarge(f"a renewal has at most {HELD_MAX} runs, not {len(renew.held)}")
@@ -167,7 +168,7 @@ class WorkerSync:
             reason = loss_reason(task, node, held.fence, project)
             if reason is None and task is not None:
                 runs.append(task.run)
-            else:
+            elif not _has_completed(task, held.fence):
                 lost.append(LostRun(task_id=held.task_id, fence=held.fence, reason=reason or ""))
         load = {"busy": renew.running, "workers": renew.slots, "lease_seconds": seconds}
         block = reported_block(renew.blocked_json)
@@ -176,7 +177,11 @@ class WorkerSync:
         answer = await self.store.heartbeat(node, info, runs, seconds, guard=lambda: heard(voice))
         if answer.lost:
             again = await self.store.reads.get(sorted({run.task_id for run in answer.lost}))
-            lost += [_lost(run, again.get(run.task_id), node, project) for run in answer.lost]
+            lost += [
+                _lost(run, task, node, project)
+                for run in answer.lost
+                if not _has_completed(task := again.get(run.task_id), run.fence)
+            ]
         kept = tuple(
             HeldRunState(task_id=run.task_id, fence=run.fence)
             for run in runs
@@ -210,6 +215,11 @@ def loss_reason(task: Task | None, node: str, fence: int, project: str) -> str |
     if task.node == node and fence in (0, task.fence):
         return None
     return "reclaimed"
+
+
+def _has_completed(task: Task | None, fence: int) -> bool:
+    """Whether the run of this fence has completed the task."""
+    return task is not None and task.status is Status.COMPLETED and task.fence == fence
 
 
 def _lost(run: RunId, task: Task | None, node: str, project: str) -> LostRun:

@@ -1,11 +1,12 @@
 """Operations of agents: enrol, start, sync.
 
 Promises: an agent speaks for the host of its credential and for no other. A sync is held until there is
-something to say; a gateway that stops answers it.
+something to say; a gateway that stops answers it. A credential that ends meanwhile gets no answer.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from holdfast.core.errors import Forbidden
@@ -41,7 +42,12 @@ async def start(call: Call, body: AgentStart) -> Answer:
 
 async def sync(call: Call, body: AgentSync) -> Answer:
     """Takes what the agent reports, and answers what it has to do."""
-    return Answer(await call.services.agents.sync(speaking_for(call), body))
+    host_id, door = speaking_for(call), call.services.agents
+    watching = call.services.agent_credentials.watching
+    with watching(call.digest, partial(door.end_poll, host_id)) as credential:
+        answer = await door.sync(host_id, body, is_ended=lambda: credential.is_lost)
+        credential.check()
+    return Answer(answer)
 
 
 def speaking_for(call: Call) -> str:

@@ -125,6 +125,7 @@ async def node_heartbeat(call: Call, node_id: str, body: NodeBeatBody) -> Answer
         slots=body.load.slots,
         sent_at=sent_at(body.timestamp),
     )
+    call.services.heard_nodes.heard(node_id, call.services.rules.heartbeat_seconds)
     row = beat.node
     return Answer(
         {

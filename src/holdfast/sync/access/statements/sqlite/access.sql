@@ -25,6 +25,15 @@ SELECT id, kind, name, principal, roles_json, projects_json, scopes_json, node_i
     (SELECT state FROM holdfast_node n WHERE n.id = t.node_id AND n.registered_at IS NOT NULL) AS node_state
 FROM holdfast_token t WHERE sha256 = :digest;
 
+-- name: valid_digests
+-- Those of these tokens that count now. The node of one that is revoked has no credential.
+-- index: holdfast_token_sha256, holdfast_node (primary key)
+-- returns: sha256
+SELECT t.sha256 FROM holdfast_token t
+LEFT JOIN holdfast_node n ON n.id = t.node_id AND n.registered_at IS NOT NULL
+WHERE t.sha256 IN (SELECT value FROM json_each(:digests)) AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > :now)
+  AND (n.state IS NULL OR n.state <> 'revoked');
+
 -- name: lock_token
 -- index: holdfast_token (primary key)
 -- returns: id kind name principal roles_json projects_json scopes_json node_id uses_left created_by created_at expires_at revoked_at used_at node_state
