@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from holdfast.app import TaskQueue, http_of
-from holdfast.cli.ids import LAST, PREFIX_MIN
+from holdfast.cli.ids import LAST, PREFIX_MIN, WHOLE_ID
 from holdfast.cli.operations import Operations
 from holdfast.cli.options import Common
 from holdfast.cli.problem import Usage
@@ -17,12 +16,9 @@ from holdfast.client.calls import Calls, DryCalls, path_of
 from holdfast.errors import NotFound
 
 T = TypeVar("T")
-WHOLE_ID: Final = re.compile(r"[a-z]+_[0-9a-f]{32}")
-"""An id of an object of the fleet."""
-ID_CHARS: Final = 32
-"""An id of this length or more is complete."""
 NODES: Final = "nodes"
 """A list without pages."""
+EMPTY: Final = "an id is empty: check that the variable of your script is set"
 LISTED_MAX: Final = 1_000
 """Rows among which a prefix is looked up."""
 
@@ -90,7 +86,7 @@ async def full_id(calls: Calls, noun: str, text: str, **query: object) -> str:
     """The one id of the list that starts with the text, or with `@last` the highest one. Usage if several do;
     a text that fits none is returned as it is. `query`: where to look."""
     if not text:
-        raise Usage("an id is empty: check that the variable of your script is set")
+        raise Usage(EMPTY)
     if _is_whole(text):
         return text
     page = {} if noun == NODES else {"limit": LISTED_MAX}
@@ -108,7 +104,7 @@ async def full_id(calls: Calls, noun: str, text: str, **query: object) -> str:
 
 def _is_whole(text: str) -> bool:
     """Whether the text can be looked up only as it is: a whole id, or too short for a prefix."""
-    return text != LAST and not PREFIX_MIN <= len(text) < ID_CHARS
+    return text != LAST and (len(text) < PREFIX_MIN or WHOLE_ID.fullmatch(text) is not None)
 
 
 async def calls_of(queue: TaskQueue, *, dry_run: bool = False) -> Calls:
@@ -140,9 +136,16 @@ async def working_calls_of(queue: TaskQueue) -> AsyncIterator[Calls]:
 
 def v1(*parts: str) -> str:
     """A path of `/api/v1`."""
-    return path_of(*parts)
+    return path_of(*_named(parts))
 
 
 def v2(*parts: str) -> str:
     """A path of `/api/v2/sync`."""
-    return path_of(*parts, prefix="/api/v2/sync")
+    return path_of(*_named(parts), prefix="/api/v2/sync")
+
+
+def _named(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """The parts of a path. Usage if one is empty: it would be the path of another call, or of none."""
+    if "" in parts:
+        raise Usage(EMPTY)
+    return parts

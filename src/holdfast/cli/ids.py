@@ -7,8 +7,10 @@ or a prefix of some length, so that an empty variable of a script changes nothin
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from holdfast.cli.problem import Usage
 from holdfast.cli.use_cases import Tasks
@@ -20,6 +22,8 @@ LAST = "@last"
 NAMED_MAX = 3
 PREFIX_MIN = 6
 """The shortest prefix that a change accepts."""
+WHOLE_ID: Final = re.compile(r"[a-z]+_[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""A whole id of an object, or of a task."""
 
 
 async def find_task(tasks: Tasks, text: str, *, for_change: bool = False) -> Task:

@@ -89,6 +89,10 @@ DryRun: TypeAlias = Annotated[bool, Parameter(negative="", help="Only show what 
 Reason: TypeAlias = Annotated[
     str, Parameter(name=("--reason", "-m"), help="Recorded with the change.")
 ]
+Patch: TypeAlias = Annotated[
+    str | None,
+    Parameter(help="Fields of the payload to change, as a JSON object; null removes a field."),
+]
 Query: TypeAlias = Annotated[
     str | None,
     Parameter(

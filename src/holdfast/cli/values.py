@@ -65,6 +65,14 @@ def parse_json(text: str, option: str = "--json") -> Any:
         ) from None
 
 
+def patch(text: str) -> dict[str, Any]:
+    """The value of --patch: an object with a field."""
+    fields = parse_json(sys.stdin.read() if text == STDIN else text, "--patch")
+    if not isinstance(fields, dict) or not fields:
+        raise Usage("--patch takes a JSON object with the fields to change: --patch '{\"n\": 1}'")
+    return fields
+
+
 def parsed(text: str) -> Any:
     """The value of a text that is JSON, otherwise the text."""
     try:

@@ -136,6 +136,16 @@ HUB_VERBS: Final = (
         Kind.WRITE,
     ),
     Verb(
+        "op undo",
+        "Resume the tasks that an operation has paused",
+        f"{HERE}.op:undo",
+        (
+            "holdfast op undo op_0199a1b27c3e --dry-run",
+            'holdfast op undo @last --reason "wrong query"',
+        ),
+        Kind.WRITE,
+    ),
+    Verb(
         "sync status",
         "Show the figures of a project",
         f"{HERE}.sync:status",

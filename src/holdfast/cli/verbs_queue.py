@@ -218,6 +218,16 @@ QUEUE_VERBS: Final = (
         Kind.WRITE,
     ),
     Verb(
+        "schedule backfill",
+        "Enqueue the tasks of past times of a schedule, each once",
+        f"{HERE}.backfill:backfill",
+        (
+            "holdfast schedule backfill nightly --from 2026-08-01 --to 2026-08-04 --dry-run",
+            "holdfast schedule backfill nightly --from 2026-08-01T03:00 --yes -m 'the disk was full'",
+        ),
+        Kind.WRITE,
+    ),
+    Verb(
         "lock list",
         "List locks that are held",
         f"{HERE}.lock:list_",

@@ -30,6 +30,14 @@ RUN_VERBS: Final = (
         local="it serves a store that it makes",
     ),
     Verb(
+        "init",
+        "Write the first files of an application",
+        f"{HERE}.init:init",
+        ("holdfast init", "holdfast init myapp --dry-run"),
+        Kind.RUN,
+        local="it writes files and needs no store",
+    ),
+    Verb(
         "worker",
         "Run the tasks of a queue",
         "holdfast.cli.worker.command:worker",

@@ -80,6 +80,25 @@ SYSTEM_VERBS: Final = (
         local="it looks at a database: give --url",
     ),
     Verb(
+        "db backup",
+        "Copy a SQLite store into a file while workers write",
+        f"{HERE}.db_backup:backup",
+        (
+            "holdfast db backup app-monday.db",
+            "holdfast db backup /backups/app.db --overwrite --url sqlite:////var/lib/app/queue.db",
+        ),
+        Kind.WRITE,
+        local="it copies the file of a database: give --url",
+    ),
+    Verb(
+        "db restore",
+        "Make a SQLite store what a backup has",
+        f"{HERE}.db_backup:restore",
+        ("holdfast db restore app-monday.db --yes",),
+        Kind.WRITE,
+        local="it replaces a database: give --url",
+    ),
+    Verb(
         "db new-epoch",
         "Make readers of the feed start over after a restore",
         f"{HERE}.db:new_epoch",
@@ -171,6 +190,7 @@ SYSTEM_VERBS: Final = (
         (
             "holdfast doctor -v",
             "holdfast doctor --strict && echo healthy",
+            "holdfast doctor --fix --dry-run",
         ),
         Kind.SHOW,
     ),

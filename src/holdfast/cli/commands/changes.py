@@ -20,7 +20,7 @@ from holdfast.cli.options import Common, Output
 from holdfast.cli.output.printer import Printer, mute
 from holdfast.cli.problem import PARTIAL, Usage, describe, show
 from holdfast.core.intervention import DryRun
-from holdfast.core.task import Task
+from holdfast.core.task import FailureKind, Task
 from holdfast.queue import views
 from holdfast.queue.problem import Problem
 
@@ -107,7 +107,9 @@ def _matching(common: Common, chosen: Chosen) -> list[str]:
             f"more than {LISTED_MAX} tasks match: narrow the query, or use `holdfast op run`, which changes "
             "many tasks at once"
         )
-    return [item["id"] for item in page.items]
+    # A dead letter that failed with a parent comes back with it, so it is looked at after the others.
+    items = sorted(page.items, key=lambda item: item["failure_kind"] == FailureKind.DEPENDENCY)
+    return [item["id"] for item in items]
 
 
 class Item(NamedTuple):

@@ -25,6 +25,7 @@ from holdfast.cli.options import (
     DryRun,
     ExpectVersion,
     Flag,
+    Patch,
     Query,
     Reason,
     TaskId,
@@ -36,7 +37,7 @@ from holdfast.cli.problem import Usage
 from holdfast.cli.session import by
 from holdfast.core import edits
 from holdfast.core.codec import dumps
-from holdfast.core.task import Task
+from holdfast.core.task import Status, Task
 from holdfast.queue.dead_letters import DeadFilter
 from holdfast.remote.dead_letters import RemoteDeadLetters
 
@@ -63,6 +64,7 @@ def replay(
     rate: Annotated[float | None, Parameter(help="At most this many starts per second.")] = None,
     delay: Annotated[str, Parameter(help="Not before: 30s, 5m, 2h.")] = "0",
     json: Annotated[str | None, Parameter(help="Another payload, as JSON; - reads stdin.")] = None,
+    patch: Patch = None,
     reason: Reason = "",
     expect_version: ExpectVersion = None,
     dry_run: DryRun = False,
@@ -71,6 +73,9 @@ def replay(
 ) -> int:
     """Give dead letters new attempts; dependents that failed with them wait for them again."""
     wait = values.seconds(delay, "--delay")
+    fields = None if patch is None else values.patch(patch)
+    if fields is not None and json is not None:
+        raise Usage("--json is a whole payload and --patch changes the one that is there: use one")
     if not ids and query is None:
         if json is not None or wait:
             raise Usage("--json and --delay are for single ids: name the dead letters")
@@ -80,7 +85,7 @@ def replay(
             letters: RemoteDeadLetters, which: DeadFilter, limit: int | None, dry_run: bool
         ) -> int:
             return await letters.replay_all(
-                which, by(reason), rate=rate, limit=limit, dry_run=dry_run
+                which, by(reason), rate=rate, limit=limit, patch=fields, dry_run=dry_run
             )
 
         return _bulk(
@@ -91,9 +96,11 @@ def replay(
 
     async def change(operations: Operations, task: Task) -> Task:
         letters = operations.dead_letters
+        if query is not None and task.status is Status.BLOCKED:
+            return task  # It has come back with its parent, and waits for it.
         letter = await letters.get(task.id)
         who = by(reason, expect_version)
-        return await letters.replay(letter.id, who, payload=payload, delay=wait)
+        return await letters.replay(letter.id, who, payload=payload, patch=fields, delay=wait)
 
     return change_each(
         common,

@@ -30,6 +30,8 @@ from holdfast.queue import views
 PAGE = 50
 FOLLOWED = 10
 """How many of the last events `--follow` prints first."""
+POSITION_WIDTH = 110
+"""A narrower terminal shows no positions, so that the ids of tasks are whole."""
 KIND_STYLES = {
     "task.completed": "green",
     "task.failed": "red",
@@ -152,7 +154,8 @@ def print_event(printer: Printer, event: Event) -> None:
     else:
         kind = printer.paint(f"{event.kind:<15}", KIND_STYLES.get(event.kind, "cyan"))
         about = " ".join(filter(None, (event.task_id, event.type, said(item["data"]))))
-        begin = f"{clock(event.at)}  {item['position']}  "
+        is_narrow = printer.width is not None and printer.width < POSITION_WIDTH
+        begin = f"{clock(event.at)}  " + ("" if is_narrow else f"{item['position']}  ")
         room = printer.width - len(begin) - max(15, len(event.kind)) - 2 if printer.width else None
         shown = clean(about) if room is None else cut(clean(about), max(room, FLEX_MIN))
         print(f"{begin}{kind}  {shown}", flush=True)

@@ -1,4 +1,4 @@
-"""`holdfast op run|list|show|stop|resume`: changes of many tasks at once."""
+"""`holdfast op run|list|show|stop|resume|undo`: changes of many tasks at once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from cyclopts import Parameter
 
 from holdfast.app import TaskQueue, http_of
+from holdfast.cli import values
 from holdfast.cli.api import answer_of, full_id, v1, whole_id, working_calls_of
 from holdfast.cli.commands.each import Changed, change_each
 from holdfast.cli.commands.op_progress import OpDisplay, op_display
@@ -24,6 +25,7 @@ from holdfast.cli.options import (
     Common,
     DryRun,
     Limit,
+    Patch,
     Progress,
     Query,
     Reason,
@@ -36,7 +38,9 @@ from holdfast.cli.session import advice, remark, with_queue
 from holdfast.client.calls import Answer, Calls
 from holdfast.client.patience import patiently
 from holdfast.clock import SystemClock
+from holdfast.core import codec
 from holdfast.core.bulk import BulkAction, BulkState
+from holdfast.core.plural import noun_for
 from holdfast.errors import HoldfastError
 
 NOTHING: Final = Exit.FAILED
@@ -65,6 +69,7 @@ def run(
         ),
     ],
     to: Annotated[str | None, Parameter(help="For reassign: the node.")] = None,
+    patch: Patch = None,
     rate: Annotated[float | None, Parameter(help="At most this many tasks per second.")] = None,
     canary: Annotated[
         int | None,
@@ -84,11 +89,11 @@ def run(
     common: Common = COMMON,
 ) -> int:
     """Change all tasks that match a query, and wait for the end. Ctrl-C stops the operation."""
-    _check_action(action, to)
+    _check_action(action, to, patch)
     given = {
         "action": action,
         "q": query,
-        "args": None if to is None else {"to_node": to},
+        "args": _args(to, patch),
         "rate_per_second": rate,
         "canary": canary,
         "stop_on_fail_share": stop_on_fail_share,
@@ -107,10 +112,15 @@ def run(
             return foreseen
 
     item = with_queue(common, work)
-    if not dry_run:
-        return _ended(common, item, progress)
+    return _print_foreseen(common, item) if dry_run else _ended(common, item, progress)
+
+
+def _print_foreseen(common: Common, item: dict[str, Any]) -> int:
     lines = [("match", str(item["count"])), ("eligible", str(item["eligible"]))]
     lines += [_counted("not", refusal) for refusal in item["skipped"]]
+    if (example := item.get("example")) is not None:
+        lines += [(f"{example['id']} has", codec.dumps(example["before"]))]
+        lines += [("it would have", codec.dumps(example["after"]))]
     Printer(common).one(item, lines, name=str(item["count"]))
     return 0
 
@@ -167,7 +177,9 @@ def resume(
         path = v1("operations", id, "resume")
         item = answer_of(common, "POST", path, {"reason": reason}, dry_run=True)
         left = item["total"] - item["done"] - item["failed"]
-        Printer(common, dry_run=True).one(item, [(id, f"{left} tasks are left")], name=id)
+        Printer(common, dry_run=True).one(
+            item, [(id, f"{left} {noun_for(left, 'task')} left")], name=id
+        )
         return 0
 
     async def work(queue: TaskQueue) -> dict[str, Any]:
@@ -178,12 +190,44 @@ def resume(
     return _ended(common, with_queue(common, work), progress)
 
 
-def _check_action(action: str, to: str | None) -> None:
+def undo(
+    id: Id,
+    /,
+    *,
+    leave: Leave = False,
+    progress: HowShown = Progress.AUTO,
+    given: Change = CHANGE,
+    common: Common = COMMON,
+) -> int:
+    """Resume the tasks that an operation has paused and still holds, and wait for the end. Other actions have
+    no undo. Ctrl-C stops the operation."""
+    path = v1("operations", _id(common, id), "undo")
+    body = {"reason": given.reason, "dry_run": given.dry_run}
+    if given.dry_run:
+        return _print_foreseen(common, answer_of(common, "POST", path, body))
+
+    async def work(queue: TaskQueue) -> dict[str, Any]:
+        async with working_calls_of(queue) as calls:
+            request = calls.call("POST", path, body)
+            return await _waiting(queue, calls, common, progress, leave=leave).ended(request)
+
+    return _ended(common, with_queue(common, work), progress)
+
+
+def _args(to: str | None, patch: str | None) -> dict[str, Any] | None:
+    if to is not None:
+        return {"to_node": to}
+    return None if patch is None else {"patch": values.patch(patch)}
+
+
+def _check_action(action: str, to: str | None, patch: str | None) -> None:
     """Raises Usage in the words of the command line."""
     if action not in set(BulkAction):
         raise Usage(f"'{action}' is not an action: give {', '.join(BulkAction)}")
     if (action == BulkAction.REASSIGN) != (to is not None):
         raise Usage("reassign needs --to NODE (see holdfast node list); other actions take no --to")
+    if patch is not None and action != BulkAction.REPLAY:
+        raise Usage("--patch changes payloads in a replay: other actions take none")
 
 
 def _waiting(

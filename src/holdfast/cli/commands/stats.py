@@ -16,7 +16,7 @@ def stats(*, common: Common = COMMON) -> None:
 
     async def work(parts: UseCases) -> dict[str, Any]:
         head = await parts.feed.position()
-        return views.stats(await parts.stats.get(), await parts.nodes.list(), head)
+        return views.stats(await parts.stats.get(), await parts.nodes.runners(), head)
 
     item = with_parts(common, work)
     Printer(common).one(item, _fields(item), name=item["queued"])

@@ -18,6 +18,7 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.session import with_queue
 from holdfast.client.calls import Calls
+from holdfast.core.plural import noun_for
 from holdfast.errors import NotFound
 
 PAGE: Final = 1_000
@@ -57,7 +58,11 @@ def verify(
         if state != "same"
     ]
     printer = Printer(common)
-    printer.rows(items, COLUMNS, empty=f"{len(states)} tasks, all as the server has them")
+    printer.rows(
+        items,
+        COLUMNS,
+        empty=f"{len(states)} {noun_for(len(states), 'task')}, all as the server has them",
+    )
     return 1 if items else 0
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
 from holdfast.app import TaskQueue
 from holdfast.cli.api import calls_of, v1
 from holdfast.cli.ids import find_task
-from holdfast.cli.lists import page_of, print_list, print_pages
-from holdfast.cli.options import COMMON, After, Common, Limit, Query, TaskId
+from holdfast.cli.lists import PAGE_MAX, page_of, print_list, print_pages
+from holdfast.cli.options import COMMON, After, Common, Flag, Limit, Output, Query, TaskId
 from holdfast.cli.output.colour import STATUS_STYLES
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column, Item
 from holdfast.cli.output.times import clock, relative
+from holdfast.cli.problem import Usage
 from holdfast.cli.projects import check_projects
 from holdfast.cli.session import use_cases, with_parts, with_queue
 from holdfast.cli.use_cases import TaskReads, UseCases
@@ -23,6 +24,7 @@ from holdfast.core.fleet.model import FLEET_TYPE
 from holdfast.core.search import narrowed, parse, show as as_text
 from holdfast.core.task import Status, Task, described
 from holdfast.queue import views
+from holdfast.remote.tasks import BODIES_MAX
 
 
 def list_(
@@ -32,16 +34,22 @@ def list_(
     queue: Annotated[str | None, Parameter(help="Only of this queue.")] = None,
     project: Annotated[str | None, Parameter(help="Only of this project.")] = None,
     query: Query = None,
+    bodies: Annotated[
+        Flag, Parameter(help="Whole tasks, with payload and result; for -o json or jsonl.")
+    ] = False,
     limit: Limit = 50,
     after: Annotated[str | None, Parameter(help="The last id of the previous page.")] = None,
     common: Common = COMMON,
 ) -> None:
     """List tasks, newest first."""
-    if query is not None:
+    if bodies and common.output not in (Output.JSON, Output.JSONL):
+        raise Usage("--bodies is for -o json and -o jsonl: a table has no room for payloads")
+    if query is not None or bodies:
         terms = {"status": status, "type": type, "queue": queue, "project": project}
         is_alone = all(value is None for value in terms.values())
-        text = query if is_alone else as_text(narrowed(parse(query), terms))
-        _search(common, text, limit, after, project)
+        given = query or ""
+        text = given if is_alone else as_text(narrowed(parse(given), terms))
+        _search(common, _Searched(text, bodies, project), limit, after)
         return
 
     is_all = (status, type, queue, project, after) == (None,) * 5
@@ -75,21 +83,33 @@ def _check_project(common: Common, project: str) -> None:
         check_projects(common, [project])
 
 
-def _search(
-    common: Common, q: str, limit: int, after: str | None, project: str | None = None
-) -> None:
+class _Searched(NamedTuple):
+    """What is searched."""
+
+    q: str
+    bodies: bool
+    """Whether the answer has whole tasks."""
+    project: str | None
+
+
+def _search(common: Common, which: _Searched, limit: int, after: str | None) -> None:
     """Prints the tasks that match. The end of a page is a cursor of the API."""
+    q, bodies, project = which
+    most = BODIES_MAX if bodies else PAGE_MAX
 
     async def work(queue: TaskQueue) -> int:
         calls, now = await calls_of(queue), await queue.parts.sessions.now()
 
         async def read(after: str | None, limit: int) -> tuple[list[Item], str | None]:
-            query = {"q": q, "limit": limit, "after": after}
+            query: dict[str, object] = {"q": q, "limit": min(limit, most), "after": after}
+            if bodies:
+                query["bodies"] = True
             page = (await calls.call("GET", v1("tasks"), query=query)).body
             return page["items"], page["next"]
 
+        printer, columns = Printer(common), _columns(now)
         return await print_pages(
-            Printer(common), read, _columns(now), "no tasks", after=after, limit=limit
+            printer, read, columns, "no tasks", after=after, limit=limit, is_search=bodies
         )
 
     if not with_queue(common, work) and project is not None:

@@ -26,7 +26,9 @@ Id = Annotated[str, Parameter(help="The id of the task group.")]
 
 
 def enqueue(
-    file: Annotated[str, Parameter(help="A file of tasks; - reads stdin.")] = "-",
+    file: Annotated[
+        str, Parameter(help="A file of tasks; - reads stdin, as without it.", show_default=False)
+    ] = values.STDIN,
     /,
     *,
     id: Annotated[
@@ -37,7 +39,7 @@ def enqueue(
 ) -> None:
     """Enqueue tasks as a group, all or none. Each line of the file is a JSON object with a type and a
     payload, as POST /tasks takes it. Prints the id of the group."""
-    tasks = _tasks(_read(file), "stdin" if file == "-" else file)
+    tasks = _tasks(_read(file), "stdin" if file == values.STDIN else file)
 
     async def work(operations: Operations) -> dict[str, Any]:
         group = await operations.producer.enqueue_group(tasks, id, None)
@@ -99,7 +101,7 @@ def cancel(id: Id, /, *, given: Change = CHANGE, common: Common = COMMON) -> Non
 
 
 def _read(file: str) -> str:
-    if file == "-":
+    if file == values.STDIN:
         return sys.stdin.read()
     try:
         return Path(file).read_text("utf-8")
@@ -109,7 +111,7 @@ def _read(file: str) -> str:
 
 def _tasks(text: str, source: str) -> list[dict[str, Any]]:
     tasks = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):  # A text may have other line breaks.
         if not line.strip():
             continue
         try:

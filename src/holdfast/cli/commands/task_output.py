@@ -7,6 +7,7 @@ stderr. With --follow a new attempt of the task is followed too. Never: lets out
 from __future__ import annotations
 
 import base64
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
@@ -31,7 +32,7 @@ from holdfast.cli.session import remark, with_queue
 from holdfast.client.calls import Calls
 from holdfast.core.codec import dumps
 from holdfast.core.output import StreamName
-from holdfast.core.task import ENDED
+from holdfast.core.task import ENDED, Task
 
 Stream = Annotated[StreamName, Parameter(help="The stream of the run.")]
 Follow = Annotated[Flag, Parameter(name=("--follow", "-f"), help="Wait for more until it ends.")]
@@ -83,6 +84,8 @@ def _print_stream(
         reader = OutputReader(calls, path, query, start)
         async for page in reader.pages():
             _take(printer, page, kept, follow=follow, to_stderr=to_stderr)
+        if query.get("fence") is None and printer.is_table:
+            _name_attempts(task)
         if follow and task.status not in ENDED:
             async for _ in news_of(queue.parts, task.id, position):
                 async for page in reader.pages():
@@ -94,6 +97,15 @@ def _print_stream(
         print(found)
     elif printer.output is Output.JSON and not follow:
         printer.document(_joined(found, kept))
+
+
+def _name_attempts(task: Task) -> None:
+    """Says to the person at the terminal that this is the output of one attempt of several."""
+    if task.attempts > 1 and sys.stderr.isatty():
+        remark(
+            f"attempt {task.attempts} has written this; an earlier one: holdfast task output {task.id} "
+            f"--fence N, with the fence of its start in holdfast task history {task.id}"
+        )
 
 
 def logs(

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.cli.output.table import Column, Item, cut, render
 from holdfast.cli.output.times import length, relative
 from holdfast.core.fleet.model import JobStatus
+from holdfast.core.plural import noun_for
 from holdfast.core.text import one_line
 
 JSON_LISTS: Final = ("queues", "jobs", "causes", "decisions", "conflicts", "approvals")
@@ -52,7 +53,11 @@ def tasks_line(seen: Seen) -> str:
         if seen.stats.get(name)
     )
     dead = seen.stats["dead_letter_count"]
-    return f"tasks   {counts or 'none under way'}; {rate_of(seen)}{dead:,} dead letters"
+    return f"tasks   {counts or 'none under way'}; {rate_of(seen)}{_count(dead, 'dead letter')}"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun_for(n, noun)}"
 
 
 def rate_of(seen: Seen) -> str:
@@ -67,7 +72,7 @@ def rate_of(seen: Seen) -> str:
 def nodes_line(seen: Seen) -> str:
     stats = seen.stats
     return (
-        f"nodes   {stats['nodes']} live, {stats['workers']} workers, "
+        f"nodes   {stats['nodes']} live, {_count(stats['workers'], 'worker')}, "
         f"{stats['available_workers']} free; feed at {stats['feed_head']}"
     )
 
@@ -75,8 +80,7 @@ def nodes_line(seen: Seen) -> str:
 def people_lines(seen: Seen) -> list[str]:
     """What waits for a person, and where it is listed."""
     return [
-        f"people  {len(found)} {noun}{'' if len(found) == 1 else 's'} "
-        f"{'waits' if len(found) == 1 else 'wait'}: {command}"
+        f"people  {_count(len(found), noun)} {'waits' if len(found) == 1 else 'wait'}: {command}"
         for name, noun, command in PEOPLE
         if (found := seen.lists[name])
     ]

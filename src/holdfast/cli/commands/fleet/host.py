@@ -92,7 +92,7 @@ def host_ref(common: Common, text: str, project: str | None) -> str:
 
 def print_host(common: Common, item: Item, *, dry_run: bool = False) -> None:
     lines: list[tuple[str, object]] = [
-        (item["name"], item["state"]),
+        (item["name"], standing_word(item)),
         ("id", None if dry_run else item["id"]),
         ("project", item["project"]),
         ("driver", item["driver"]),
@@ -121,6 +121,11 @@ def shown_agent(item: Item) -> str:
     return f"{state}, heard of {length(agent['seen_seconds_ago'])} ago{version}"
 
 
+def standing_word(item: Item) -> str:
+    """Where a host stands. The answer to a change knows its state only."""
+    return str(item.get("standing") or item["state"])
+
+
 def _slot(item: Item) -> str | None:
     slot = item["slot"]
     if slot is None:
@@ -132,7 +137,7 @@ def _slot(item: Item) -> str | None:
 def _columns() -> list[Column]:
     return [
         Column("NAME", lambda item: item["name"], flex=True),
-        Column("STATE", lambda item: item["state"]),
+        Column("STANDING", standing_word),
         Column("DRIVER", lambda item: item["driver"], rank=2),
         Column("AGENT", _agent_word),
         Column("SLOT", lambda item: (item["slot"] or {}).get("execution_id"), rank=1),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast.app import TaskQueue
-from holdfast.cli.api import ID_CHARS, LISTED_MAX, calls_of, v1
-from holdfast.cli.ids import LAST, PREFIX_MIN
+from holdfast.cli.api import LISTED_MAX, calls_of, v1
+from holdfast.cli.ids import LAST, PREFIX_MIN, WHOLE_ID
 from holdfast.cli.options import Common
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import with_queue
@@ -30,7 +30,7 @@ async def job_ref(calls: Calls, text: str, project: str | None = None) -> str:
         if not newest:
             raise NotFound("there is no job yet, so @last means none")
         return str(newest[0]["id"])
-    if not text.startswith(JOB_PREFIX) or len(text) >= ID_CHARS:
+    if not text.startswith(JOB_PREFIX) or WHOLE_ID.fullmatch(text):
         return text
     if len(text) < PREFIX_MIN:
         raise Usage(f"'{text}' is too short for a job: type {PREFIX_MIN} characters of its id")

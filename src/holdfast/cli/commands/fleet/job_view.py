@@ -15,6 +15,7 @@ from holdfast.core.codec import dumps
 from holdfast.core.errors import ApprovalNeeded, JobRejected
 from holdfast.core.fleet.model import JOB_ENDED, JobStatus
 from holdfast.core.fleet.status import KINDS, ExecutionKind
+from holdfast.core.plural import noun_for
 from holdfast.errors import WaitTimeout
 
 EXCLUDED_SHOWN: Final = 10
@@ -205,6 +206,7 @@ def job_lines(job: Item) -> list[tuple[str, object]]:
         ("ended", f"{done_of(job)} of {job['hosts']}"),
         ("counts", counts_of(job)),
         ("kinds", kinds_of(job)),
+        ("corrected", corrected_of(job)),
         ("waves", waves_of(job)),
         ("window", window_of(job)),
         ("budget", budget_of(job)),
@@ -225,6 +227,15 @@ def job_lines(job: Item) -> list[tuple[str, object]]:
         ("digest", job["digest"]),
         ("version", job["version"]),
     ]
+
+
+def corrected_of(job: Item) -> str | None:
+    """Why the counts may not fit the status."""
+    if not job.get("corrected"):
+        return None
+    n = job["corrected"]
+    taken = f"by {n} {noun_for(n, 'late result')} that operators have taken over"
+    return f"{taken}; the status is that of the end" if has_ended(job) else taken
 
 
 def hosts_of(job: Item) -> str:

@@ -31,6 +31,7 @@ from holdfast.config import FILE_NAME, read_tables
 from holdfast.core.fleet.hosts.entry import HostEntry
 from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.rules import FleetRules
+from holdfast.core.plural import noun_for
 from holdfast.core.task import DEFAULT_PROJECT
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.fleet.blocks.blocks import NewBlock
@@ -202,7 +203,7 @@ def _wave(wave: RehearsedWave) -> str:
 
 
 def _hosts(count: int) -> str:
-    return "1 host" if count == 1 else f"{count} hosts"
+    return f"{count} {noun_for(count, 'host')}"
 
 
 def _counts(counts: dict[str, int]) -> str:
