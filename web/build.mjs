@@ -47,7 +47,9 @@ const app = await build({
   loader: { ".svg": "text" },
   metafile: true,
 });
-const outputs = Object.fromEntries(Object.entries(app.metafile.outputs).map(([path, output]) => [basename(path), output]));
+const outputs = Object.fromEntries(
+  Object.entries(app.metafile.outputs).map(([path, output]) => [basename(path), output]),
+);
 const sizes = {};
 const compressed = {};
 for (const file of app.outputFiles) {
@@ -61,16 +63,21 @@ for (const file of app.outputFiles) {
 const closure = (name, all = new Set()) => {
   if (all.has(name)) return all;
   all.add(name);
-  for (const { path, kind } of outputs[name].imports) if (kind === "import-statement") closure(basename(path), all);
+  for (const { path, kind } of outputs[name].imports)
+    if (kind === "import-statement") closure(basename(path), all);
   return all;
 };
 const weight = (names) => [...names].reduce((sum, name) => sum + compressed[name], 0);
 const core = closure("app.js");
-const screens = outputs["app.js"].imports.filter(({ kind }) => kind === "dynamic-import").map(({ path }) => closure(basename(path), new Set(core)));
+const screens = outputs["app.js"].imports
+  .filter(({ kind }) => kind === "dynamic-import")
+  .map(({ path }) => closure(basename(path), new Set(core)));
 sizes.core = weight(core);
 sizes.script = Math.max(...screens.map(weight));
 writeFileSync(join(out, "manifest.json"), JSON.stringify({ ...made, sizes }, null, 1) + "\n");
-console.log(`  Control Center: ${sizes.script} bytes of script and ${sizes.style} of style at first load, compressed`);
+console.log(
+  `  Control Center: ${sizes.script} bytes of script and ${sizes.style} of style at first load, compressed`,
+);
 if (sizes.script > SCRIPT_BYTES_MAX || sizes.style > STYLE_BYTES_MAX) {
   console.error(`  at most ${SCRIPT_BYTES_MAX} and ${STYLE_BYTES_MAX} are allowed`);
   process.exit(1);

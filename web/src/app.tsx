@@ -23,32 +23,82 @@ interface Screen {
   bring: () => Promise<Show>;
 }
 const SCREENS: Record<string, Screen> = {
-  "": { title: "Overview", bring: () => import("./screens/overview").then(({ Overview }) => () => <Overview />) },
-  inbox: { title: "Inbox", bring: () => import("./screens/inbox").then(({ Inbox }) => (id) => <Inbox id={id} />) },
+  "": {
+    title: "Overview",
+    bring: () => import("./screens/overview").then(({ Overview }) => () => <Overview />),
+  },
+  inbox: {
+    title: "Inbox",
+    bring: () => import("./screens/inbox").then(({ Inbox }) => (id) => <Inbox id={id} />),
+  },
   tasks: {
     title: "Tasks",
-    bring: () => Promise.all([import("./screens/tasks"), import("./screens/task")]).then(([{ Tasks }, { Task }]) => (id) => (id ? <Task key={id} id={id} /> : <Tasks />)),
+    bring: () =>
+      Promise.all([import("./screens/tasks"), import("./screens/task")]).then(
+        ([{ Tasks }, { Task }]) =>
+          (id) =>
+            id ? <Task key={id} id={id} /> : <Tasks />,
+      ),
   },
-  "dead-letters": { title: "Dead letters", bring: () => import("./screens/dead").then(({ DeadLetters }) => () => <DeadLetters />) },
+  "dead-letters": {
+    title: "Dead letters",
+    bring: () => import("./screens/dead").then(({ DeadLetters }) => () => <DeadLetters />),
+  },
   queues: { title: "Queues", bring: () => import("./screens/queues").then(({ Queues }) => () => <Queues />) },
-  schedules: { title: "Schedules", bring: () => import("./screens/schedules").then(({ Schedules }) => () => <Schedules />) },
+  schedules: {
+    title: "Schedules",
+    bring: () => import("./screens/schedules").then(({ Schedules }) => () => <Schedules />),
+  },
   fleet: {
     title: "Jobs",
-    bring: () => Promise.all([import("./screens/jobs"), import("./screens/job"), import("./screens/command"), import("./screens/hosts")]).then(([{ Jobs }, { Job }, { NewCommand }, { Hosts, Host, Groups, Blocks }]) => (rest) => {
-      const [part, ...id] = rest.split("/");
-      if (part === "jobs" && id.length) return <Job key={id.join("/")} id={id.join("/")} />;
-      if (part === "hosts" && id.length) return <Host key={id.join("/")} name={id.join("/")} />;
-      return part === "new" ? <NewCommand /> : part === "hosts" ? <Hosts /> : part === "groups" ? <Groups /> : part === "blocks" ? <Blocks /> : <Jobs />;
-    }),
+    bring: () =>
+      Promise.all([
+        import("./screens/jobs"),
+        import("./screens/job"),
+        import("./screens/command"),
+        import("./screens/hosts"),
+      ]).then(([{ Jobs }, { Job }, { NewCommand }, { Hosts, Host, Groups, Blocks }]) => (rest) => {
+        const [part, ...id] = rest.split("/");
+        if (part === "jobs" && id.length) return <Job key={id.join("/")} id={id.join("/")} />;
+        if (part === "hosts" && id.length) return <Host key={id.join("/")} name={id.join("/")} />;
+        return part === "new" ? (
+          <NewCommand />
+        ) : part === "hosts" ? (
+          <Hosts />
+        ) : part === "groups" ? (
+          <Groups />
+        ) : part === "blocks" ? (
+          <Blocks />
+        ) : (
+          <Jobs />
+        );
+      }),
   },
-  nodes: { title: "Nodes", bring: () => import("./screens/nodes").then(({ Node, Nodes }) => (id) => (id ? <Node key={id} id={id} /> : <Nodes />)) },
+  nodes: {
+    title: "Nodes",
+    bring: () =>
+      import("./screens/nodes").then(
+        ({ Node, Nodes }) =>
+          (id) =>
+            id ? <Node key={id} id={id} /> : <Nodes />,
+      ),
+  },
   sync: { title: "Sync", bring: () => import("./screens/sync").then(({ Sync }) => () => <Sync />) },
-  conflicts: { title: "Conflicts", bring: () => import("./screens/conflicts").then(({ Conflicts }) => (id) => <Conflicts id={id} />) },
+  conflicts: {
+    title: "Conflicts",
+    bring: () => import("./screens/conflicts").then(({ Conflicts }) => (id) => <Conflicts id={id} />),
+  },
   locks: { title: "Locks", bring: () => import("./screens/locks").then(({ Locks }) => () => <Locks />) },
   events: { title: "Events", bring: () => import("./screens/events").then(({ Events }) => () => <Events />) },
-  operations: { title: "Operations", bring: () => import("./screens/operations").then(({ Operations }) => (id) => <Operations id={id} />) },
+  operations: {
+    title: "Operations",
+    bring: () => import("./screens/operations").then(({ Operations }) => (id) => <Operations id={id} />),
+  },
   start: { title: "Start", bring: () => import("./screens/steps").then(({ Start }) => () => <Start />) },
-  settings: { title: "Settings", bring: () => import("./screens/settings").then(({ Settings }) => (tab) => <Settings tab={tab} />) },
+  settings: {
+    title: "Settings",
+    bring: () => import("./screens/settings").then(({ Settings }) => (tab) => <Settings tab={tab} />),
+  },
 };
 const brought = signal<Record<string, Show>>({});
 const failed = signal("");
@@ -68,8 +118,24 @@ function Shown({ name, rest }: { name: string; rest: string }): JSX.Element {
   const show = brought.value[name];
   useEffect(() => bring(name), [name]);
   if (show) return <>{show(rest)}</>;
-  if (failed.value === name) return <div class="page"><Empty sign="stuck" of="warn" title="This page was built again" act={<Button onClick={() => location.reload()}>Load it</Button>}>The gateway has another version than this page.</Empty></div>;
-  return <div class="page"><Skeleton rows={8} /></div>;
+  if (failed.value === name)
+    return (
+      <div class="page">
+        <Empty
+          sign="stuck"
+          of="warn"
+          title="This page was built again"
+          act={<Button onClick={() => location.reload()}>Load it</Button>}
+        >
+          The gateway has another version than this page.
+        </Empty>
+      </div>
+    );
+  return (
+    <div class="page">
+      <Skeleton rows={8} />
+    </div>
+  );
 }
 const WITH_CRUMBS = new Set(["tasks", "nodes"]);
 const FLEET_PAGES: Record<string, string> = { hosts: "Hosts", groups: "Groups", blocks: "Blocks" };
@@ -88,19 +154,63 @@ function App(): JSX.Element {
   const own = named.value.path === place.value.path ? named.value.name : "";
   const isOne = rest !== "" && (WITH_CRUMBS.has(name) || (inside.length > 0 && part !== "hosts"));
   const page = FLEET_PAGES[part] ?? screen?.title ?? "Not found";
-  const what = part === "hosts" && inside.length ? inside.join("/") : isOne ? own || short(inside.join("/") || rest) : part === "new" ? "New command" : "";
+  const what =
+    part === "hosts" && inside.length
+      ? inside.join("/")
+      : isOne
+        ? own || short(inside.join("/") || rest)
+        : part === "new"
+          ? "New command"
+          : "";
   useEffect(() => {
     document.title = `${what ? `${clean(what)} · ` : ""}${page} · Holdfast`;
   }, [what, page]);
-  if (wrong) return <main class="login"><div class="panel"><Wrong error={wrong} retry={begin} /></div></main>;
+  if (wrong)
+    return (
+      <main class="login">
+        <div class="panel">
+          <Wrong error={wrong} retry={begin} />
+        </div>
+      </main>
+    );
   if (signedIn.value === null) return <main class="login" aria-busy="true" />;
   if (!signedIn.value) return <Login />;
   const up = part === "hosts" ? "/fleet/hosts" : name === "fleet" ? "/fleet" : `/${name}`;
-  const title = what ? <><a class="upl" href={url(up)}><span>{page}</span></a><Icon is="right" size={12} /><b class={`cut ${isOne && !own ? "m" : ""}`}><Text>{what}</Text></b>{isOne && own && !own.includes(short(rest)) && <span class="m dim cid">{short(rest)}</span>}</> : <b>{page}</b>;
+  const title = what ? (
+    <>
+      <a class="upl" href={url(up)}>
+        <span>{page}</span>
+      </a>
+      <Icon is="right" size={12} />
+      <b class={`cut ${isOne && !own ? "m" : ""}`}>
+        <Text>{what}</Text>
+      </b>
+      {isOne && own && !own.includes(short(rest)) && <span class="m dim cid">{short(rest)}</span>}
+    </>
+  ) : (
+    <b>{page}</b>
+  );
   return (
     <>
-      <Shell title={title}>{screen ? <Shown name={name} rest={rest} /> : <div class="page"><Empty sign="search" title="There is no such page" act={<a class="btn" href={url("/")}>To the overview</a>} /></div>}</Shell>
-      <ActDialog /><ConfirmDialog />
+      <Shell title={title}>
+        {screen ? (
+          <Shown name={name} rest={rest} />
+        ) : (
+          <div class="page">
+            <Empty
+              sign="search"
+              title="There is no such page"
+              act={
+                <a class="btn" href={url("/")}>
+                  To the overview
+                </a>
+              }
+            />
+          </div>
+        )}
+      </Shell>
+      <ActDialog />
+      <ConfirmDialog />
     </>
   );
 }

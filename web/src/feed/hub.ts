@@ -87,7 +87,8 @@ export class Hub {
     const socket = new WebSocket(this.url, "holdfast.v1");
     this.socket = socket;
     this.heardAt = Date.now();
-    socket.onmessage = (event) => socket === this.socket && this.hear(JSON.parse(String(event.data)) as Frame);
+    socket.onmessage = (event) =>
+      socket === this.socket && this.hear(JSON.parse(String(event.data)) as Frame);
     socket.onclose = (event) => socket === this.socket && this.lost(event.code, event.reason);
     this.pace();
   }
@@ -128,8 +129,13 @@ export class Hub {
       subscription.position = null;
       for (const [page, client] of this.clients)
         if (client.channels.has(id))
-          page.send({ type: "reset", channel: id, reason: String(frame.reason ?? frame.detail ?? frame.type) });
-      if (frame.type === "reset" && frame.reason !== "revoked" && frame.reason !== "gone") this.ask(id, subscription);
+          page.send({
+            type: "reset",
+            channel: id,
+            reason: String(frame.reason ?? frame.detail ?? frame.type),
+          });
+      if (frame.type === "reset" && frame.reason !== "revoked" && frame.reason !== "gone")
+        this.ask(id, subscription);
       return;
     }
     if (frame.type === "subscribed") {
@@ -161,7 +167,11 @@ export class Hub {
     const from = this.missedFrom;
     this.missedFrom = null;
     if (from !== null) this.caughtUp = Math.max(0, offset(head) - offset(from));
-    if (this.head === null || offset(head) > offset(this.head) || head.split(":")[0] !== this.head.split(":")[0]) {
+    if (
+      this.head === null ||
+      offset(head) > offset(this.head) ||
+      head.split(":")[0] !== this.head.split(":")[0]
+    ) {
       this.head = head;
       for (const page of this.clients.keys()) page.send({ type: "head", head });
     }
@@ -177,14 +187,20 @@ export class Hub {
 
   private ask(channel: string, subscription: Subscription): void {
     const { position, kinds } = subscription;
-    const wish: Record<string, unknown> = { type: "subscribe", id: channel, channel, position: position ?? "now" };
+    const wish: Record<string, unknown> = {
+      type: "subscribe",
+      id: channel,
+      channel,
+      position: position ?? "now",
+    };
     if (kinds) wish.kinds = kinds;
     this.send(wish);
   }
 
   private release(channel: string): void {
     if ([...this.clients.values()].some((client) => client.channels.has(channel))) return;
-    if (this.subscriptions.delete(channel) && this.state === "live") this.send({ type: "unsubscribe", id: channel });
+    if (this.subscriptions.delete(channel) && this.state === "live")
+      this.send({ type: "unsubscribe", id: channel });
   }
 
   private send(frame: object): void {

@@ -30,7 +30,15 @@ export type FromPage =
 export type State = "connecting" | "live" | "lost" | "out";
 
 export type ToPage =
-  | { type: "state"; state: State; attempt: number; retryAt: number; lostAt: number; caughtUp: number; reason: string }
+  | {
+      type: "state";
+      state: State;
+      attempt: number;
+      retryAt: number;
+      lostAt: number;
+      caughtUp: number;
+      reason: string;
+    }
   | { type: "head"; head: string }
   | { type: "frame"; channel: string; frame: Frame }
   | { type: "reset"; channel: string; reason: string };

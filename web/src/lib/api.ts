@@ -32,7 +32,12 @@ interface Answer<T> {
 let keys = 0;
 const session = Math.random().toString(36).slice(2);
 
-export async function ask<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer<T>> {
+export async function ask<T>(
+  method: string,
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<Answer<T>> {
   const headers: Record<string, string> = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (method !== "GET") headers["idempotency-key"] = `cc-${session}-${++keys}`;
@@ -56,7 +61,11 @@ export async function ask<T>(method: string, path: string, body?: unknown, signa
   try {
     parsed = text ? parse(text) : null;
   } catch {
-    throw new Problem("malformed", `The gateway answered ${response.status} with something else than JSON.`, response.status);
+    throw new Problem(
+      "malformed",
+      `The gateway answered ${response.status} with something else than JSON.`,
+      response.status,
+    );
   }
   if (!response.ok) {
     const problem = (parsed ?? {}) as Record<string, unknown>;
@@ -67,12 +76,17 @@ export async function ask<T>(method: string, path: string, body?: unknown, signa
       problem,
     );
   }
-  return { body: parsed as T, position: response.headers.get("holdfast-position"), ms: performance.now() - started };
+  return {
+    body: parsed as T,
+    position: response.headers.get("holdfast-position"),
+    ms: performance.now() - started,
+  };
 }
 
 export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
   (await ask<T>("GET", `/api/v1${path}`, undefined, signal)).body;
-export const post = async <T>(path: string, body: unknown): Promise<T> => (await ask<T>("POST", `/api/v1${path}`, body)).body;
+export const post = async <T>(path: string, body: unknown): Promise<T> =>
+  (await ask<T>("POST", `/api/v1${path}`, body)).body;
 
 export const q = encodeURIComponent;
 

@@ -2,16 +2,33 @@
 const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const SHORT = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const UNITS: Record<string, string> = { s: "second", m: "minute", h: "hour", d: "day" };
-const NAMED: Record<string, string> = { "@hourly": "Every hour", "@daily": "Every day at 00:00", "@midnight": "Every day at 00:00", "@weekly": "Every Sunday at 00:00", "@monthly": "Day 1 of the month at 00:00", "@yearly": "1 January at 00:00" };
+const NAMED: Record<string, string> = {
+  "@hourly": "Every hour",
+  "@daily": "Every day at 00:00",
+  "@midnight": "Every day at 00:00",
+  "@weekly": "Every Sunday at 00:00",
+  "@monthly": "Day 1 of the month at 00:00",
+  "@yearly": "1 January at 00:00",
+};
 
-const LIMITS: [number, number][] = [[0, 59], [0, 23], [1, 31], [1, 12], [0, 7]];
+const LIMITS: [number, number][] = [
+  [0, 59],
+  [0, 23],
+  [1, 31],
+  [1, 12],
+  [0, 7],
+];
 /** Whether a field has no number that its unit does not have. */
-const isWithin = (field: string, at: number): boolean => (field.replace(/\/\d+/g, "").match(/\d+/g) ?? []).every((n) => Number(n) >= (LIMITS[at]?.[0] ?? 0) && Number(n) <= (LIMITS[at]?.[1] ?? 0));
+const isWithin = (field: string, at: number): boolean =>
+  (field.replace(/\/\d+/g, "").match(/\d+/g) ?? []).every(
+    (n) => Number(n) >= (LIMITS[at]?.[0] ?? 0) && Number(n) <= (LIMITS[at]?.[1] ?? 0),
+  );
 
 export function sentence(spec: string): string {
   if (NAMED[spec]) return NAMED[spec];
   const every = /^@every (\d+)\s*([smhd])$/.exec(spec);
-  if (every) return `Every ${every[1] === "1" ? "" : `${every[1]} `}${UNITS[every[2] ?? ""]}${every[1] === "1" ? "" : "s"}`;
+  if (every)
+    return `Every ${every[1] === "1" ? "" : `${every[1]} `}${UNITS[every[2] ?? ""]}${every[1] === "1" ? "" : "s"}`;
   const fields = spec.split(/\s+/);
   if (fields.length !== 5 || fields.some((field, at) => !isWithin(field, at))) return spec;
   const [minute = "", hour = "", day = "", month = "", week = ""] = fields;
@@ -24,7 +41,8 @@ export function sentence(spec: string): string {
     if (/^\d+$/.test(minute)) return `Every hour, minute ${minute}`;
   }
   const everyHours = step.exec(hour);
-  if (everyHours && /^\d+$/.test(minute) && day === "*" && month === "*" && week === "*") return `Every ${everyHours[1]} hours${minute === "0" ? "" : `, minute ${minute}`}`;
+  if (everyHours && /^\d+$/.test(minute) && day === "*" && month === "*" && week === "*")
+    return `Every ${everyHours[1]} hours${minute === "0" ? "" : `, minute ${minute}`}`;
   if (!/^\d+$/.test(minute) || !/^\d+$/.test(hour)) return spec;
   const at = `${two(hour)}:${two(minute)}`;
   if (day === "*" && month === "*") {

@@ -7,7 +7,8 @@ const WHOLE = /(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
 const LONG = /\d{16}/;
 const MARKED = new RegExp(`"${MARK}(-?\\d+)"`, "g");
 
-const mark = (digits: string): string => (Number.isSafeInteger(Number(digits)) ? digits : `"${MARK}${digits}"`);
+const mark = (digits: string): string =>
+  Number.isSafeInteger(Number(digits)) ? digits : `"${MARK}${digits}"`;
 
 /** The value of a JSON text. SyntaxError for what is no JSON. */
 export function parse(text: string): unknown {
@@ -35,7 +36,8 @@ function after(text: string, quote: number): number {
 }
 
 /** The JSON text of a value. */
-export const json = (value: unknown, indent?: number): string => (JSON.stringify(value, null, indent) ?? "null").replace(MARKED, "$1");
+export const json = (value: unknown, indent?: number): string =>
+  (JSON.stringify(value, null, indent) ?? "null").replace(MARKED, "$1");
 
 /** A text as people read it. */
 export const unmarked = (text: string): string => (text.includes(MARK) ? text.replaceAll(MARK, "") : text);

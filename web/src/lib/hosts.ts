@@ -15,7 +15,14 @@ async function fetchSome(): Promise<void> {
   // The latest first: those of rows that have left the page meanwhile are forgotten.
   const ids = [...wanted].slice(-TOGETHER);
   for (const id of [...wanted].slice(0, -KEPT)) wanted.delete(id);
-  const found = await Promise.all(ids.map((id) => get<{ name: string }>(`/hosts/${id}`).then((host) => host.name, () => "")));
+  const found = await Promise.all(
+    ids.map((id) =>
+      get<{ name: string }>(`/hosts/${id}`).then(
+        (host) => host.name,
+        () => "",
+      ),
+    ),
+  );
   ids.forEach((id) => wanted.delete(id));
   names.value = { ...names.value, ...Object.fromEntries(ids.map((id, n) => [id, found[n] ?? ""])) };
   timer = wanted.size ? setTimeout(() => void fetchSome(), PAUSE_MS) : undefined;
@@ -34,4 +41,5 @@ export function nodeName(id: string): string {
   return id.replace(/^([a-z]{2,12}[-_])[0-9a-f]{12,}([0-9a-f]{8})$/, "$1…$2");
 }
 /** The page of a node: that of its host for an agent. */
-export const nodePath = (id: string): string => (HOST.test(id) ? `/fleet/hosts/${id}` : `/nodes/${encodeURIComponent(id)}`);
+export const nodePath = (id: string): string =>
+  HOST.test(id) ? `/fleet/hosts/${id}` : `/nodes/${encodeURIComponent(id)}`;

@@ -15,15 +15,25 @@ export const paletteOpen = signal(false);
 export const helpOpen = signal(false);
 
 const always: Key[] = [
-  ...PLACES.flatMap(({ key, name, path }) => (key ? [{ keys: `g ${key}`, what: name, run: () => go(path) }] : [])),
-  { keys: "/", what: "Search", run: () => document.querySelector<HTMLInputElement>("[data-search]")?.focus() },
+  ...PLACES.flatMap(({ key, name, path }) =>
+    key ? [{ keys: `g ${key}`, what: name, run: () => go(path) }] : [],
+  ),
+  {
+    keys: "/",
+    what: "Search",
+    run: () => document.querySelector<HTMLInputElement>("[data-search]")?.focus(),
+  },
   { keys: "?", what: "All keys", run: () => (helpOpen.value = !helpOpen.value) },
   { keys: "p", what: "Pause the live view, or go on", run: togglePause },
   { keys: "t", what: "Light or dark", run: turnTheme },
   { keys: "j", what: "Next row", run: () => move(1) },
   { keys: "k", what: "Row before", run: () => move(-1) },
   { keys: "Enter", what: "Open the row", run: () => linkOf(current())?.click() },
-  { keys: " ", what: "Mark the row", run: () => current()?.querySelector<HTMLInputElement>("input[type=checkbox]")?.click() },
+  {
+    keys: " ",
+    what: "Mark the row",
+    run: () => current()?.querySelector<HTMLInputElement>("input[type=checkbox]")?.click(),
+  },
 ];
 /** Keys of the screen that is open. */
 export const screenKeys = signal<Key[]>([]);
@@ -32,7 +42,8 @@ export const allKeys = (): Key[] => [...screenKeys.value, ...always];
 const rows = (): HTMLElement[] => [...document.querySelectorAll<HTMLElement>("[data-row]")];
 const current = (): HTMLElement | null => document.querySelector("[data-row].at");
 /** A row is a link itself, or has one. */
-const linkOf = (row: HTMLElement | null): HTMLElement | null => (row?.matches("a[href]") ? row : row?.querySelector<HTMLElement>("a[href]") ?? null);
+const linkOf = (row: HTMLElement | null): HTMLElement | null =>
+  row?.matches("a[href]") ? row : (row?.querySelector<HTMLElement>("a[href]") ?? null);
 function move(by: number): void {
   const all = rows();
   const at = all.findIndex((row) => row.classList.contains("at"));
@@ -52,7 +63,9 @@ document.addEventListener("click", (event) => {
 let pending = "";
 let pendingTimer: ReturnType<typeof setTimeout> | undefined;
 const isTyping = (target: EventTarget | null): boolean =>
-  target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) && (target as HTMLInputElement).type !== "checkbox";
+  target instanceof HTMLElement &&
+  (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) &&
+  (target as HTMLInputElement).type !== "checkbox";
 
 document.addEventListener("keydown", (event) => {
   if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "k") {
@@ -61,8 +74,19 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (event.key === "Escape" && isTyping(event.target)) (event.target as HTMLElement).blur();
-  if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target) || document.querySelector("dialog[open]")) return;
-  const pressed = pending ? `${pending} ${event.key}` : event.shiftKey && /^[A-Z]$/.test(event.key) ? `⇧${event.key}` : event.key;
+  if (
+    event.metaKey ||
+    event.ctrlKey ||
+    event.altKey ||
+    isTyping(event.target) ||
+    document.querySelector("dialog[open]")
+  )
+    return;
+  const pressed = pending
+    ? `${pending} ${event.key}`
+    : event.shiftKey && /^[A-Z]$/.test(event.key)
+      ? `⇧${event.key}`
+      : event.key;
   pending = "";
   clearTimeout(pendingTimer);
   if (pressed === "g") {
@@ -72,7 +96,11 @@ document.addEventListener("keydown", (event) => {
   }
   const key = allKeys().find((one) => one.keys === pressed);
   if (!key) return;
-  if ((pressed === "Enter" || pressed === " ") && (!current() || (event.target as HTMLElement).closest("a, button, input"))) return;
+  if (
+    (pressed === "Enter" || pressed === " ") &&
+    (!current() || (event.target as HTMLElement).closest("a, button, input"))
+  )
+    return;
   event.preventDefault();
   key.run();
 });

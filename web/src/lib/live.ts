@@ -17,7 +17,14 @@ interface Connection {
 const STALE_MS = 5_000;
 const CAUGHT_UP_MS = 4_000;
 
-export const connection = signal<Connection>({ state: "connecting", attempt: 0, retryAt: 0, lostAt: 0, caughtUp: 0, reason: "" });
+export const connection = signal<Connection>({
+  state: "connecting",
+  attempt: 0,
+  retryAt: 0,
+  lostAt: 0,
+  caughtUp: 0,
+  reason: "",
+});
 const head = signal("");
 export const paused = signal(false);
 const pausedAtHead = signal("");
@@ -31,7 +38,9 @@ export const caughtUpCount = (): number => connection.value.caughtUp;
 
 const offset = (position: string): number => Number(position.split(":")[1] ?? 0);
 export const headOffset = computed(() => offset(head.value));
-export const held = computed(() => (paused.value ? Math.max(0, offset(head.value) - offset(pausedAtHead.value)) : 0));
+export const held = computed(() =>
+  paused.value ? Math.max(0, offset(head.value) - offset(pausedAtHead.value)) : 0,
+);
 
 type Mark = "live" | "paused" | "reconnecting" | "stale" | "caught-up";
 export const mark = computed<Mark>(() => {
@@ -111,7 +120,11 @@ export function togglePause(): void {
 }
 
 /** Calls back for each event of a channel, until the returned function is called. */
-export function watch(channel: string, notify: (frame: Frame) => void, reset: () => void = () => undefined): () => void {
+export function watch(
+  channel: string,
+  notify: (frame: Frame) => void,
+  reset: () => void = () => undefined,
+): () => void {
   const all = watchers.get(channel) ?? new Set();
   const others = resets.get(channel) ?? new Set();
   if (all.size === 0) {

@@ -21,8 +21,17 @@ const MISSING_MS = 5_000;
 const MOVES_MS = 1_000;
 
 /** `moves`: whether the data change without an event of the feed, as an operation that runs: it is read again in a second. */
-export function useLoad<T>(read: ((signal: AbortSignal) => Promise<T>) | null, key: string, every = LEAST_MS, moves?: (data: T) => boolean): Loaded<T> {
-  const [state, setState] = useState<{ key: string; data?: T; error?: Problem; ms: number; at: number }>({ key: "", ms: 0, at: 0 });
+export function useLoad<T>(
+  read: ((signal: AbortSignal) => Promise<T>) | null,
+  key: string,
+  every = LEAST_MS,
+  moves?: (data: T) => boolean,
+): Loaded<T> {
+  const [state, setState] = useState<{ key: string; data?: T; error?: Problem; ms: number; at: number }>({
+    key: "",
+    ms: 0,
+    at: 0,
+  });
   const reading = useRef({ read, moves });
   reading.current = { read, moves };
   const run = useRef<() => void>(() => undefined);
@@ -58,7 +67,13 @@ export function useLoad<T>(read: ((signal: AbortSignal) => Promise<T>) | null, k
         if (over || (error instanceof DOMException && error.name === "AbortError")) return;
         const problem = error instanceof Problem ? error : new Problem("internal", String(error));
         rest = problem.status === 404 ? MISSING_MS : 0;
-        setState((old) => ({ key, ...(old.key === key && old.data !== undefined ? { data: old.data } : {}), error: problem, ms: 0, at: old.at }));
+        setState((old) => ({
+          key,
+          ...(old.key === key && old.data !== undefined ? { data: old.data } : {}),
+          error: problem,
+          ms: 0,
+          at: old.at,
+        }));
       } finally {
         aborter = null;
         endedAt = performance.now();
@@ -101,5 +116,11 @@ export function useLoad<T>(read: ((signal: AbortSignal) => Promise<T>) | null, k
     };
   }, [key, every]);
   const current = state.key === key ? state : { ...state, error: undefined };
-  return { data: current.data, error: current.error, ms: current.ms, at: current.at, reload: () => run.current() };
+  return {
+    data: current.data,
+    error: current.error,
+    ms: current.ms,
+    at: current.at,
+    reload: () => run.current(),
+  };
 }

@@ -30,7 +30,8 @@ export const place = signal<Place>(here());
 /** The name of what this page shows, for the bar and the title of the tab: an id says nothing to a reader. */
 export const named = signal<{ path: string; name: string }>({ path: "", name: "" });
 export const nameHere = (name: string): void => {
-  if (named.peek().path !== place.peek().path || named.peek().name !== name) named.value = { path: place.peek().path, name };
+  if (named.peek().path !== place.peek().path || named.peek().name !== name)
+    named.value = { path: place.peek().path, name };
 };
 
 export const url = (path: string): string => base + path;
@@ -45,7 +46,8 @@ export function withParams(path: string, params: Record<string, string | null | 
 
 export function go(path: string, { replace = false, keep = false } = {}): void {
   const to = url(path);
-  if (to !== location.pathname + location.search) history[replace ? "replaceState" : "pushState"](null, "", to);
+  if (to !== location.pathname + location.search)
+    history[replace ? "replaceState" : "pushState"](null, "", to);
   place.value = here();
   if (!replace && !keep) window.scrollTo(0, 0);
 }
@@ -66,7 +68,15 @@ export const param = (name: string): string => place.value.params.get(name) ?? "
 window.addEventListener("popstate", () => (place.value = here()));
 document.addEventListener("click", (event) => {
   const link = (event.target as Element | null)?.closest?.("a[href]") as HTMLAnchorElement | null;
-  if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  if (
+    !link ||
+    event.defaultPrevented ||
+    event.button !== 0 ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey
+  )
+    return;
   if (link.target || link.origin !== location.origin || link.hasAttribute("download")) return;
   if (!link.pathname.startsWith(`${base}/`) || link.pathname.startsWith(`${base}/api/`)) return;
   event.preventDefault();

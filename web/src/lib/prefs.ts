@@ -46,5 +46,8 @@ export function reasons(): string[] {
   }
 }
 export function keepReason(text: string): void {
-  if (text) reasonsText.value = JSON.stringify([text, ...reasons().filter((old) => old !== text)].slice(0, REASONS_MAX));
+  if (text)
+    reasonsText.value = JSON.stringify(
+      [text, ...reasons().filter((old) => old !== text)].slice(0, REASONS_MAX),
+    );
 }

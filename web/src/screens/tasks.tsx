@@ -12,6 +12,7 @@ import type { Stats, TaskRow } from "../lib/types";
 import { line } from "../lib/why";
 import { act, type Verb } from "../ui/act";
 import { familyOf, Icon, Status, STATUSES, type Sign } from "../ui/marks";
+import { Pager } from "../ui/pager";
 import { Button, Empty, Lease, Skeleton, Text, toast, Wrong, scrollable } from "../ui/parts";
 import { dropPreset, SavePreset, usePresets } from "../ui/presets";
 import { QueryBar, tokens, valuesOf, without, withValues } from "../ui/query";
@@ -29,18 +30,26 @@ interface Facets {
 const LIMIT = 50;
 const SHOWN_MAX = 8;
 const FACETS_MS = 2_000;
-const VIEWS: [string, string][] = [["All", ""], ["Active", "status:running,queued,stuck,paused,blocked"], ["Needs a look", "status:stuck,failed"], ["Waits for a person", "decision:open"], ["Recent", "sort:-updated"]];
+const VIEWS: [string, string][] = [
+  ["All", ""],
+  ["Active", "status:running,queued,stuck,paused,blocked"],
+  ["Needs a look", "status:stuck,failed"],
+  ["Waits for a person", "decision:open"],
+  ["Recent", "sort:-updated"],
+];
 
 export function Tasks(): JSX.Element {
   const query = param("q");
   const after = param("after");
-  const list = useLoad(
-    async (signal) => {
-      const answer = await ask<Page<TaskRow> & { scope?: string }>("GET", `/api/v1/tasks?limit=${LIMIT}&q=${q(query)}${after ? `&after=${q(after)}` : ""}`, undefined, signal);
-      return { ...answer.body, ms: answer.ms, readAt: Date.now() };
-    },
-    `tasks ${query} ${after}`,
-  );
+  const list = useLoad(async (signal) => {
+    const answer = await ask<Page<TaskRow> & { scope?: string }>(
+      "GET",
+      `/api/v1/tasks?limit=${LIMIT}&q=${q(query)}${after ? `&after=${q(after)}` : ""}`,
+      undefined,
+      signal,
+    );
+    return { ...answer.body, ms: answer.ms, readAt: Date.now() };
+  }, `tasks ${query} ${after}`);
   const facets = useLoad((signal) => facetsOf(query, signal), `facets ${query}`, FACETS_MS).data;
   const total = useLoad((signal) => get<Stats>("/stats", signal), "stats", FACETS_MS).data;
   const search = (text: string) => setParams({ q: text, after: null }, false);
@@ -62,47 +71,172 @@ export function Tasks(): JSX.Element {
     ];
     return () => void (screenKeys.value = []);
   });
-  const inStore = total ? STATUSES.reduce((sum, status) => sum + Number((status === "failed" ? Object.values(total.by_queue ?? {}).reduce((n, queue) => n + (queue.failed ?? 0), 0) : total[status]) ?? 0), 0) : null;
+  const inStore = total
+    ? STATUSES.reduce(
+        (sum, status) =>
+          sum +
+          Number(
+            (status === "failed"
+              ? Object.values(total.by_queue ?? {}).reduce((n, queue) => n + (queue.failed ?? 0), 0)
+              : total[status]) ?? 0,
+          ),
+        0,
+      )
+    : null;
   return (
     <div class="page tasks">
       <h1 class="vh">Tasks</h1>
-      <div class="views">{VIEWS.map(([name, text]) => <a href={url(withParams("/tasks", { q: text }))} aria-current={text === query ? "page" : undefined}>{name}{text === "" && inStore !== null ? <span class="c">{tight(inStore)}</span> : null}</a>)}
-        {saved.map((one) => <a class="own" href={url(withParams("/tasks", { q: String(one.body.q) }))} aria-current={one === own ? "page" : undefined} title={`${String(one.body.q)} · kept by ${one.changed_by.replace(/^user:/, "")}`}><span class="cut"><Text>{one.name}</Text></span>{one === own && facets ? <span class="c">{num(facets.count)}{facets.capped ? "+" : ""}</span> : null}</a>)}
-        {own && may("presets.write") && <button type="button" class="x" aria-label={`Remove the view ${own.name}`} title="Remove this view" onClick={() => dropPreset(own)}><Icon is="close" size={12} /></button>}
-        {isNew && !isBadQuery && <Button small rank="gho" right="presets.write" name="Save view" onClick={() => setSaving(true)}><Icon is="plus" />Save view</Button>}</div>
-      {saving && <SavePreset kind="view" body={{ q: query }} known={saved} onClose={() => setSaving(false)} />}
-      <div class="row top qrow"><QueryBar value={query} onSearch={search} error={isBadQuery ? list.error : undefined} label="Search tasks" counts={facets ? { status: facets.status, type: facets.type, queue: facets.queue } : {}} />
-        <span class="wide"><Button onClick={() => void copy(query)}><Icon is="command" />Copy as command</Button></span></div>
-      <div class="chips">{STATUSES.map((status) => {
-        const on = valuesOf(query, "status").includes(status);
-        return <button type="button" aria-pressed={on} onClick={() => search(withValues(query, "status", on ? [] : [status]))}><Icon is={status} of={familyOf(status)} />{facets ? tight(facets.status[status] ?? 0) : ""}<span class="vh">{status}</span></button>;
-      })}</div>
+      <div class="views">
+        {VIEWS.map(([name, text]) => (
+          <a href={url(withParams("/tasks", { q: text }))} aria-current={text === query ? "page" : undefined}>
+            {name}
+            {text === "" && inStore !== null ? <span class="c">{tight(inStore)}</span> : null}
+          </a>
+        ))}
+        {saved.map((one) => (
+          <a
+            class="own"
+            href={url(withParams("/tasks", { q: String(one.body.q) }))}
+            aria-current={one === own ? "page" : undefined}
+            title={`${String(one.body.q)} · kept by ${one.changed_by.replace(/^user:/, "")}`}
+          >
+            <span class="cut">
+              <Text>{one.name}</Text>
+            </span>
+            {one === own && facets ? (
+              <span class="c">
+                {num(facets.count)}
+                {facets.capped ? "+" : ""}
+              </span>
+            ) : null}
+          </a>
+        ))}
+        {own && may("presets.write") && (
+          <button
+            type="button"
+            class="x"
+            aria-label={`Remove the view ${own.name}`}
+            title="Remove this view"
+            onClick={() => dropPreset(own)}
+          >
+            <Icon is="close" size={12} />
+          </button>
+        )}
+        {isNew && !isBadQuery && (
+          <Button small rank="gho" right="presets.write" name="Save view" onClick={() => setSaving(true)}>
+            <Icon is="plus" />
+            Save view
+          </Button>
+        )}
+      </div>
+      {saving && (
+        <SavePreset kind="view" body={{ q: query }} known={saved} onClose={() => setSaving(false)} />
+      )}
+      <div class="row top qrow">
+        <QueryBar
+          value={query}
+          onSearch={search}
+          error={isBadQuery ? list.error : undefined}
+          label="Search tasks"
+          counts={facets ? { status: facets.status, type: facets.type, queue: facets.queue } : {}}
+        />
+        <span class="wide">
+          <Button onClick={() => void copy(query)}>
+            <Icon is="command" />
+            Copy as command
+          </Button>
+        </span>
+      </div>
+      <div class="chips">
+        {STATUSES.map((status) => {
+          const on = valuesOf(query, "status").includes(status);
+          return (
+            <button
+              type="button"
+              aria-pressed={on}
+              onClick={() => search(withValues(query, "status", on ? [] : [status]))}
+            >
+              <Icon is={status} of={familyOf(status)} />
+              {facets ? tight(facets.status[status] ?? 0) : ""}
+              <span class="vh">{status}</span>
+            </button>
+          );
+        })}
+      </div>
       <div class="lay facets">
         <FacetBar query={query} facets={facets} onSearch={search} />
         <div class="wrap">
-          {facets && facets.count > 1 && <Histogram facets={facets} onPick={(from, to) => search(withValues(query, "created", [`${from}..${to}`]).replace(/created:"([^"]*)"/, "created:$1"))} />}
-          {isBadQuery ? <Empty sign="search" title="The search cannot be read"><Text>{(list.error as Problem).message}</Text></Empty>
-            : list.error && !list.data ? <Wrong error={list.error} retry={list.reload} />
-            : !list.data ? <Skeleton rows={12} />
-            : rows.length === 0 ? <Nothing query={query} inStore={inStore} onSearch={search} />
-            : <Table rows={rows} readAt={list.data.readAt} marked={marked} onMark={setMarked} />}
+          {facets && facets.count > 1 && (
+            <Histogram
+              facets={facets}
+              onPick={(from, to) =>
+                search(
+                  withValues(query, "created", [`${from}..${to}`]).replace(/created:"([^"]*)"/, "created:$1"),
+                )
+              }
+            />
+          )}
+          {isBadQuery ? (
+            <Empty sign="search" title="The search cannot be read">
+              <Text>{(list.error as Problem).message}</Text>
+            </Empty>
+          ) : list.error && !list.data ? (
+            <Wrong error={list.error} retry={list.reload} />
+          ) : !list.data ? (
+            <Skeleton rows={12} />
+          ) : rows.length === 0 ? (
+            <Nothing query={query} inStore={inStore} onSearch={search} />
+          ) : (
+            <Table rows={rows} readAt={list.data.readAt} marked={marked} onMark={setMarked} />
+          )}
           {list.data && rows.length > 0 && (
-            <div class="tfoot"><span>{after ? "" : `1 to ${rows.length} of `}<b class="strong">{facets ? `${num(facets.count)}${facets.capped ? "+" : ""}` : "…"}</b> that match{inStore !== null ? `, of ${num(inStore)} in the store` : ""}</span>
-              <span class="dim">{Math.round(list.data.ms)} ms{list.data.scope && query ? `, among the ${list.data.scope.replace(/^newest-/, "newest ").replace(/\d+/, (n) => num(Number(n)))}` : ", all keys indexed"}</span><span class="sp" />
-              <Button small off={after ? undefined : "This is the newest page."} onClick={() => history.back()}>Newer</Button>
-              <Button small off={list.data.next ? undefined : "There are no older ones."} onClick={() => setParams({ after: list.data?.next ?? null }, false)}>Older</Button></div>
+            <div class="tfoot">
+              <span>
+                {after ? "" : `1 to ${rows.length} of `}
+                <b class="strong">{facets ? `${num(facets.count)}${facets.capped ? "+" : ""}` : "…"}</b> that
+                match{inStore !== null ? `, of ${num(inStore)} in the store` : ""}
+              </span>
+              <span class="dim">
+                {Math.round(list.data.ms)} ms
+                {list.data.scope && query
+                  ? `, among the ${list.data.scope.replace(/^newest-/, "newest ").replace(/\d+/, (n) => num(Number(n)))}`
+                  : ", all keys indexed"}
+              </span>
+              <span class="sp" />
+              <Pager isFirst={!after} next={list.data.next ? { after: list.data.next } : null} />
+            </div>
           )}
         </div>
       </div>
       {marked.size > 0 && (
-        <div class="bulk" role="toolbar" aria-label="Marked tasks"><b class="strong">{marked.size} selected</b>
-          {facets && facets.count > marked.size && query && !facets.capped && <button type="button" class="lnk" onClick={() => act("pause", { query, count: facets.count })}>Pause all {num(facets.count)} that match</button>}
-          <i class="v" /><Button right="tasks.intervene" onClick={() => bulk("pause")}><Icon is="paused" of="hold" />Pause…<kbd class="k">⇧P</kbd></Button>
-          <Button right="tasks.intervene" onClick={() => bulk("resume")}>Resume…</Button>
-          <Button right="dead.replay" onClick={() => bulk("replay")}>Replay…<kbd class="k">⇧R</kbd></Button>
-          <Button right="tasks.intervene" onClick={() => bulk("reassign")}>Reassign…</Button>
-          <Button rank="dan" right="tasks.intervene" onClick={() => bulk("abort")}>Abort…<kbd class="k">⇧A</kbd></Button>
-          <button type="button" class="x" aria-label="Mark none" onClick={() => setMarked(new Set())}><Icon is="close" /></button></div>
+        <div class="bulk" role="toolbar" aria-label="Marked tasks">
+          <b class="strong">{marked.size} selected</b>
+          {facets && facets.count > marked.size && query && !facets.capped && (
+            <button type="button" class="lnk" onClick={() => act("pause", { query, count: facets.count })}>
+              Pause all {num(facets.count)} that match
+            </button>
+          )}
+          <i class="v" />
+          <Button right="tasks.intervene" onClick={() => bulk("pause")}>
+            <Icon is="paused" of="hold" />
+            Pause…<kbd class="k">⇧P</kbd>
+          </Button>
+          <Button right="tasks.intervene" onClick={() => bulk("resume")}>
+            Resume…
+          </Button>
+          <Button right="dead.replay" onClick={() => bulk("replay")}>
+            Replay…<kbd class="k">⇧R</kbd>
+          </Button>
+          <Button right="tasks.intervene" onClick={() => bulk("reassign")}>
+            Reassign…
+          </Button>
+          <Button rank="dan" right="tasks.intervene" onClick={() => bulk("abort")}>
+            Abort…<kbd class="k">⇧A</kbd>
+          </Button>
+          <button type="button" class="x" aria-label="Mark none" onClick={() => setMarked(new Set())}>
+            <Icon is="close" />
+          </button>
+        </div>
       )}
     </div>
   );
@@ -126,25 +260,61 @@ async function facetsOf(query: string, signal: AbortSignal): Promise<Facets> {
   return { ...all, status: others.status };
 }
 
-function FacetBar({ query, facets, onSearch }: { query: string; facets: Facets | undefined; onSearch: (text: string) => void }): JSX.Element {
+function FacetBar({
+  query,
+  facets,
+  onSearch,
+}: {
+  query: string;
+  facets: Facets | undefined;
+  onSearch: (text: string) => void;
+}): JSX.Element {
   const toggle = (key: string, value: string) => {
     const now = valuesOf(query, key);
-    onSearch(withValues(query, key, now.includes(value) ? now.filter((one) => one !== value) : [...now, value]));
+    onSearch(
+      withValues(query, key, now.includes(value) ? now.filter((one) => one !== value) : [...now, value]),
+    );
   };
   const group = (name: string, key: "type" | "queue") => {
     const chosen = new Set(valuesOf(query, key).map((one) => one.replace(/^"|"$/g, "")));
     const found = Object.entries(facets?.[key] ?? {}).sort((a, b) => b[1] - a[1]);
     const shown = found.filter(([value], index) => index < SHOWN_MAX || chosen.has(value));
     return found.length === 0 ? null : (
-      <><h3>{name}</h3>{shown.map(([value, n]) => <button type="button" class={chosen.has(value) ? "on" : ""} aria-pressed={chosen.has(value)} onClick={() => toggle(key, value)}><span class="cut"><Text>{value}</Text></span><span class="c">{tight(n)}</span></button>)}
-        {found.length > shown.length && <p class="dim sm">{found.length - shown.length} more</p>}</>
+      <>
+        <h3>{name}</h3>
+        {shown.map(([value, n]) => (
+          <button
+            type="button"
+            class={chosen.has(value) ? "on" : ""}
+            aria-pressed={chosen.has(value)}
+            onClick={() => toggle(key, value)}
+          >
+            <span class="cut">
+              <Text>{value}</Text>
+            </span>
+            <span class="c">{tight(n)}</span>
+          </button>
+        ))}
+        {found.length > shown.length && <p class="dim sm">{found.length - shown.length} more</p>}
+      </>
     );
   };
   const chosen = valuesOf(query, "status");
   return (
     <aside class="fac" aria-label="Narrow the list">
       <h3>Status</h3>
-      {STATUSES.map((status) => <button type="button" class={chosen.includes(status) ? "on" : ""} aria-pressed={chosen.includes(status)} onClick={() => toggle("status", status)}><Icon is={status as Sign} of={familyOf(status)} />{status}<span class="c">{facets ? tight(facets.status[status] ?? 0) : ""}</span></button>)}
+      {STATUSES.map((status) => (
+        <button
+          type="button"
+          class={chosen.includes(status) ? "on" : ""}
+          aria-pressed={chosen.includes(status)}
+          onClick={() => toggle("status", status)}
+        >
+          <Icon is={status as Sign} of={familyOf(status)} />
+          {status}
+          <span class="c">{facets ? tight(facets.status[status] ?? 0) : ""}</span>
+        </button>
+      ))}
       {group("Type", "type")}
       {group("Queue", "queue")}
       {facets?.capped && <p class="dim sm">Counted over the newest {num(facets.count)}.</p>}
@@ -156,37 +326,87 @@ const STACK = ["completed", "running", "queued", "blocked", "aborted", "paused",
 const AXIS = [0, 0.25, 0.5, 0.75, 1];
 const DAY_MS = 86_400_000;
 /** A time on an axis of this length: seconds matter in minutes, days in weeks. */
-const stamp = (at: number, length: number): string => (length > DAY_MS ? time(new Date(at).toISOString()) : length > 600_000 ? minute(at) : clock(at));
-function Histogram({ facets, onPick }: { facets: Facets; onPick: (from: string, to: string) => void }): JSX.Element {
+const stamp = (at: number, length: number): string =>
+  length > DAY_MS ? time(new Date(at).toISOString()) : length > 600_000 ? minute(at) : clock(at);
+function Histogram({
+  facets,
+  onPick,
+}: {
+  facets: Facets;
+  onPick: (from: string, to: string) => void;
+}): JSX.Element {
   const [drag, setDrag] = useState<[number, number] | null>(null);
   const box = useRef<HTMLDivElement>(null);
   const n = facets.buckets.length;
-  const most = Math.max(1, ...facets.buckets.map((bucket) => Object.values(bucket).reduce((a, b) => a + b, 0)));
+  const most = Math.max(
+    1,
+    ...facets.buckets.map((bucket) => Object.values(bucket).reduce((a, b) => a + b, 0)),
+  );
   const [from, to] = [Date.parse(facets.from ?? ""), Date.parse(facets.to ?? "")];
   const at = (event: PointerEvent) => {
     const place = box.current?.getBoundingClientRect();
-    return place ? Math.max(0, Math.min(n - 1, Math.floor(((event.clientX - place.left) / place.width) * n))) : 0;
+    return place
+      ? Math.max(0, Math.min(n - 1, Math.floor(((event.clientX - place.left) / place.width) * n)))
+      : 0;
   };
-  const edge = (index: number) => new Date(from + ((to - from) * index) / n).toISOString().replace(/\.\d+Z/, "Z");
+  const edge = (index: number) =>
+    new Date(from + ((to - from) * index) / n).toISOString().replace(/\.\d+Z/, "Z");
   return (
     <div class="hist">
-      <p class="row"><b class="strong">{facets.capped ? `${num(facets.count)}+ tasks match` : `${plural(facets.count, "task")} ${facets.count === 1 ? "matches" : "match"}`}</b><span class="sub">created, by status now</span><span class="sub wide">· drag to narrow</span></p>
-      <div class="bars" ref={box} role="img" aria-label={`${facets.count} tasks by the time of their creation`}
-        onPointerDown={(event) => { event.currentTarget.setPointerCapture(event.pointerId); setDrag([at(event), at(event)]); }}
+      <p class="row">
+        <b class="strong">
+          {facets.capped
+            ? `${num(facets.count)}+ tasks match`
+            : `${plural(facets.count, "task")} ${facets.count === 1 ? "matches" : "match"}`}
+        </b>
+        <span class="sub">created, by status now</span>
+        <span class="sub wide">· drag to narrow</span>
+      </p>
+      <div
+        class="bars"
+        ref={box}
+        role="img"
+        aria-label={`${facets.count} tasks by the time of their creation`}
+        onPointerDown={(event) => {
+          event.currentTarget.setPointerCapture(event.pointerId);
+          setDrag([at(event), at(event)]);
+        }}
         onPointerMove={(event) => drag && setDrag([drag[0], at(event)])}
-        onPointerUp={() => { if (drag) onPick(edge(Math.min(...drag)), edge(Math.max(...drag) + 1)); setDrag(null); }}>
+        onPointerUp={() => {
+          if (drag) onPick(edge(Math.min(...drag)), edge(Math.max(...drag) + 1));
+          setDrag(null);
+        }}
+      >
         {facets.buckets.map((bucket, index) => (
           <span class={drag && index >= Math.min(...drag) && index <= Math.max(...drag) ? "sel" : ""}>
-            {STACK.map((status) => bucket[status] ? <i class={`f-${familyOf(status)}`} style={{ height: `${(100 * bucket[status]) / most}%` }} /> : null)}
+            {STACK.map((status) =>
+              bucket[status] ? (
+                <i class={`f-${familyOf(status)}`} style={{ height: `${(100 * bucket[status]) / most}%` }} />
+              ) : null,
+            )}
           </span>
         ))}
       </div>
-      <p class="ax" aria-hidden="true">{AXIS.map((share) => <span>{stamp(from + (to - from) * share, to - from)}</span>)}</p>
+      <p class="ax" aria-hidden="true">
+        {AXIS.map((share) => (
+          <span>{stamp(from + (to - from) * share, to - from)}</span>
+        ))}
+      </p>
     </div>
   );
 }
 
-function Table({ rows, readAt, marked, onMark }: { rows: TaskRow[]; readAt: number; marked: Set<string>; onMark: (ids: Set<string>) => void }): JSX.Element {
+function Table({
+  rows,
+  readAt,
+  marked,
+  onMark,
+}: {
+  rows: TaskRow[];
+  readAt: number;
+  marked: Set<string>;
+  onMark: (ids: Set<string>) => void;
+}): JSX.Element {
   const seen = useRef(new Map<string, string>());
   const lastMarked = useRef(-1);
   const since = (second.value - readAt) / 1000;
@@ -201,45 +421,126 @@ function Table({ rows, readAt, marked, onMark }: { rows: TaskRow[]; readAt: numb
   }, [rows]);
   const mark = (index: number, event: MouseEvent) => {
     const next = new Set(marked);
-    const [from, to] = event.shiftKey && lastMarked.current >= 0 ? [Math.min(index, lastMarked.current), Math.max(index, lastMarked.current)] : [index, index];
+    const [from, to] =
+      event.shiftKey && lastMarked.current >= 0
+        ? [Math.min(index, lastMarked.current), Math.max(index, lastMarked.current)]
+        : [index, index];
     const on = !marked.has(rows[index]?.id ?? "");
-    for (const task of rows.slice(from, to + 1)) if (on) next.add(task.id); else next.delete(task.id);
+    for (const task of rows.slice(from, to + 1))
+      if (on) next.add(task.id);
+      else next.delete(task.id);
     lastMarked.current = index;
     onMark(next);
   };
   const all = rows.every((task) => marked.has(task.id));
   return (
-    <div class="scroll" ref={scrollable}><table class="t tasktable"><thead><tr>
-      <th class="ckc"><input type="checkbox" aria-label="Mark this page" checked={all} onChange={() => onMark(all ? new Set() : new Set(rows.map((task) => task.id)))} /></th>
-      <th>Status</th><th>Type</th><th class="c2">Id</th><th class="c2">Node</th><th class="n c3">Ver</th><th class="n c3">Fence</th><th class="c2">Lease</th><th class="n">Try</th><th class="n">Age</th><th class="whyc">Why</th>
-    </tr></thead><tbody>
-      {rows.map((task, index) => {
-        const left = task.lease_remaining_seconds;
-        return (
-          <tr key={task.id} data-row class={marked.has(task.id) ? "sel" : ""} onClick={(event) => { if (!(event.target as HTMLElement).closest("a,button,input") && !getSelection()?.toString()) go(`/tasks/${task.id}`); }}>
-            <td class="ckc"><input type="checkbox" aria-label={`Mark ${task.type} ${short(task.id)}`} checked={marked.has(task.id)} onClick={(event) => mark(index, event)} /></td>
-            <td class={changed.has(task.id) ? "flash" : ""}><Status is={task.status} /></td>
-            <td><a class="strong" href={url(`/tasks/${task.id}`)}><Text>{task.type}</Text></a><span class="pid m dim"> {short(task.id)}</span></td>
-            <td class="m dim c2">{short(task.id)}</td>
-            <td class="c2 nodec cut">{task.node ? <Text>{nodeName(task.node)}</Text> : <span class="dim">–</span>}</td>
-            <td class="n c3">{task.version}</td><td class="n c3 m dim">{task.fence}</td>
-            <td class="c2">{left !== null ? <Lease left={left - since} whole={Math.max(15, left)} /> : <span class="dim">–</span>}</td>
-            <td class="n">{task.attempts}/{task.max_attempts}</td>
-            <td class="n" title={task.created_at}>{dur(age(task.created_at), true)}</td>
-            <td class="whyc" title={clean(line(task))}><Text>{line(task)}</Text></td>
+    <div class="scroll" ref={scrollable}>
+      <table class="t tasktable">
+        <thead>
+          <tr>
+            <th class="ckc">
+              <input
+                type="checkbox"
+                aria-label="Mark this page"
+                checked={all}
+                onChange={() => onMark(all ? new Set() : new Set(rows.map((task) => task.id)))}
+              />
+            </th>
+            <th>Status</th>
+            <th>Type</th>
+            <th class="c2">Id</th>
+            <th class="c2">Node</th>
+            <th class="n c3">Ver</th>
+            <th class="n c3">Fence</th>
+            <th class="c2">Lease</th>
+            <th class="n">Try</th>
+            <th class="n">Age</th>
+            <th class="whyc">Why</th>
           </tr>
-        );
-      })}
-    </tbody></table></div>
+        </thead>
+        <tbody>
+          {rows.map((task, index) => {
+            const left = task.lease_remaining_seconds;
+            return (
+              <tr
+                key={task.id}
+                data-row
+                class={marked.has(task.id) ? "sel" : ""}
+                onClick={(event) => {
+                  if (!(event.target as HTMLElement).closest("a,button,input") && !getSelection()?.toString())
+                    go(`/tasks/${task.id}`);
+                }}
+              >
+                <td class="ckc">
+                  <input
+                    type="checkbox"
+                    aria-label={`Mark ${task.type} ${short(task.id)}`}
+                    checked={marked.has(task.id)}
+                    onClick={(event) => mark(index, event)}
+                  />
+                </td>
+                <td class={changed.has(task.id) ? "flash" : ""}>
+                  <Status is={task.status} />
+                </td>
+                <td>
+                  <a class="strong" href={url(`/tasks/${task.id}`)}>
+                    <Text>{task.type}</Text>
+                  </a>
+                  <span class="pid m dim"> {short(task.id)}</span>
+                </td>
+                <td class="m dim c2">{short(task.id)}</td>
+                <td class="c2 nodec cut">
+                  {task.node ? <Text>{nodeName(task.node)}</Text> : <span class="dim">–</span>}
+                </td>
+                <td class="n c3">{task.version}</td>
+                <td class="n c3 m dim">{task.fence}</td>
+                <td class="c2">
+                  {left !== null ? (
+                    <Lease left={left - since} whole={Math.max(15, left)} />
+                  ) : (
+                    <span class="dim">–</span>
+                  )}
+                </td>
+                <td class="n">
+                  {task.attempts}/{task.max_attempts}
+                </td>
+                <td class="n" title={task.created_at}>
+                  {dur(age(task.created_at), true)}
+                </td>
+                <td class="whyc" title={clean(line(task))}>
+                  <Text>{line(task)}</Text>
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
   );
 }
 
-function Nothing({ query, inStore, onSearch }: { query: string; inStore: number | null; onSearch: (text: string) => void }): JSX.Element {
+function Nothing({
+  query,
+  inStore,
+  onSearch,
+}: {
+  query: string;
+  inStore: number | null;
+  onSearch: (text: string) => void;
+}): JSX.Element {
   if (!query)
-    return <Empty sign="tasks" title="No tasks yet" command="holdfast enqueue TYPE key=value">A task is a call of a named function that a worker runs later. Enqueue one, here or in your program.</Empty>;
+    return (
+      <Empty sign="tasks" title="No tasks yet" command="holdfast enqueue TYPE key=value">
+        A task is a call of a named function that a worker runs later. Enqueue one, here or in your program.
+      </Empty>
+    );
   const last = tokens(query).at(-1) ?? "";
   return (
-    <Empty sign="search" title={`Nothing matches${inStore !== null ? `, in ${num(inStore)} tasks` : ""}`} act={<Button onClick={() => onSearch(tokens(query).slice(0, -1).join(" "))}>Drop {last}</Button>}>
+    <Empty
+      sign="search"
+      title={`Nothing matches${inStore !== null ? `, in ${num(inStore)} tasks` : ""}`}
+      act={<Button onClick={() => onSearch(tokens(query).slice(0, -1).join(" "))}>Drop {last}</Button>}
+    >
       The search is <code>{query}</code>.
     </Empty>
   );

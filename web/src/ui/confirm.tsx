@@ -34,7 +34,9 @@ const asked = signal<Question | null>(null);
 export const confirm = (question: Question): void => void (asked.value = question);
 
 export function ConfirmDialog(): JSX.Element | null {
-  return asked.value && <Ask key={asked.value.title} question={asked.value} onClose={() => (asked.value = null)} />;
+  return (
+    asked.value && <Ask key={asked.value.title} question={asked.value} onClose={() => (asked.value = null)} />
+  );
 }
 
 function Ask({ question, onClose }: { question: Question; onClose: () => void }): JSX.Element {
@@ -60,17 +62,44 @@ function Ask({ question, onClose }: { question: Question; onClose: () => void })
       setBusy(false);
     }
   };
-  const off = question.needsReason && !reason.trim() ? "Give a reason first." : question.typed !== undefined && typed !== question.typed ? `Type ${question.typed} first.` : undefined;
+  const off =
+    question.needsReason && !reason.trim()
+      ? "Give a reason first."
+      : question.typed !== undefined && typed !== question.typed
+        ? `Type ${question.typed} first.`
+        : undefined;
   return (
     <Dialog label={question.title} onClose={onClose}>
       <form class="stack" onSubmit={send}>
-        <div><h2 class="big">{question.title}</h2><p class="sub">{question.says}</p></div>
+        <div>
+          <h2 class="big">{question.title}</h2>
+          <p class="sub">{question.says}</p>
+        </div>
         {question.more}
         {wrong && <Refused error={wrong} />}
         <ReasonField focus value={reason} onInput={setReason} needed={question.needsReason ?? false} />
-        {question.typed !== undefined && <Field label={`Type ${question.typed}`}><input class="inp m" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} /></Field>}
-        <div class="row acts"><span class="sp" /><Button onClick={onClose}>{question.keep}</Button><Button type="submit" rank={question.danger ? "danfill" : "pri"} right={question.right} name={question.verb} busy={busy} off={off}>{question.verb}</Button></div>
-        {question.command && <Command>{`${question.command}${reason ? ` --reason ${JSON.stringify(reason)}` : ""}`}</Command>}
+        {question.typed !== undefined && (
+          <Field label={`Type ${question.typed}`}>
+            <input class="inp m" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+          </Field>
+        )}
+        <div class="row acts">
+          <span class="sp" />
+          <Button onClick={onClose}>{question.keep}</Button>
+          <Button
+            type="submit"
+            rank={question.danger ? "danfill" : "pri"}
+            right={question.right}
+            name={question.verb}
+            busy={busy}
+            off={off}
+          >
+            {question.verb}
+          </Button>
+        </div>
+        {question.command && (
+          <Command>{`${question.command}${reason ? ` --reason ${JSON.stringify(reason)}` : ""}`}</Command>
+        )}
       </form>
     </Dialog>
   );

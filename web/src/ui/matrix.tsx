@@ -3,7 +3,15 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get } from "../lib/api";
-import { FAMILY_OF, lookOf, LOOKS, signOf, type Execution, type Look, type Matrix as Cells } from "../lib/fleet";
+import {
+  FAMILY_OF,
+  lookOf,
+  LOOKS,
+  signOf,
+  type Execution,
+  type Look,
+  type Matrix as Cells,
+} from "../lib/fleet";
 import { clean, dur, num, plural } from "../lib/format";
 import { theme } from "../lib/prefs";
 import { Icon } from "./marks";
@@ -49,8 +57,11 @@ function bandsOf(cells: Cells, looks: Uint8Array, by: string): Band[] {
     else if (by === "outcome") put(LOOKS[looks[nth] ?? 2] ?? "waiting", nth);
     else put(/^[^-._0-9]*[0-9]*(?=[-._])|^[^0-9]*/.exec(cells.hosts[nth] ?? "")?.[0] || "hosts", nth);
   }
-  const rank = (name: string): number => (by === "outcome" ? LOOKS.indexOf(name as Look) : by === "wave" ? Number(name.slice(5)) : 0);
-  return [...found].map(([name, members]) => ({ name, members })).sort((a, b) => rank(a.name) - rank(b.name) || a.name.localeCompare(b.name, "en", { numeric: true }));
+  const rank = (name: string): number =>
+    by === "outcome" ? LOOKS.indexOf(name as Look) : by === "wave" ? Number(name.slice(5)) : 0;
+  return [...found]
+    .map(([name, members]) => ({ name, members }))
+    .sort((a, b) => rank(a.name) - rank(b.name) || a.name.localeCompare(b.name, "en", { numeric: true }));
 }
 export const looksOf = (cells: Cells): Uint8Array => {
   const at: Record<string, number> = {};
@@ -81,8 +92,16 @@ function layoutOf(bands: Band[], count: number, width: number): Layout {
 }
 
 const COLOUR: Record<Look, string> = {
-  success: "good-fill", failed: "bad-fill", timeout: "warn-fill", lost: "doubt-fill", unknown: "doubt-fill", unreachable: "idle-fill", blocked: "idle-fill",
-  skipped: "idle-fill", running: "work-fill", waiting: "line-strong",
+  success: "good-fill",
+  failed: "bad-fill",
+  timeout: "warn-fill",
+  lost: "doubt-fill",
+  unknown: "doubt-fill",
+  unreachable: "idle-fill",
+  blocked: "idle-fill",
+  skipped: "idle-fill",
+  running: "work-fill",
+  waiting: "line-strong",
 };
 /** Colours of the theme, resolved: `light-dark()` does not resolve in `getPropertyValue`. */
 function colours(box: HTMLElement): (name: string) => string {
@@ -90,7 +109,14 @@ function colours(box: HTMLElement): (name: string) => string {
   probe.hidden = true;
   box.append(probe);
   const found: Record<string, string> = {};
-  for (const name of [...new Set(Object.values(COLOUR)), "on-fill", "on-bad", "surface", "flash", "person-fill"]) {
+  for (const name of [
+    ...new Set(Object.values(COLOUR)),
+    "on-fill",
+    "on-bad",
+    "surface",
+    "flash",
+    "person-fill",
+  ]) {
     probe.style.color = `var(--${name})`;
     found[name] = getComputedStyle(probe).color;
   }
@@ -99,14 +125,22 @@ function colours(box: HTMLElement): (name: string) => string {
 }
 
 /** The shape of an outcome in a square of this size. Small ones keep fill and frame, and lose what is cut out. */
-function shape(c: CanvasRenderingContext2D, look: Look, size: number, colour: (name: string) => string): void {
+function shape(
+  c: CanvasRenderingContext2D,
+  look: Look,
+  size: number,
+  colour: (name: string) => string,
+): void {
   const box = (x: number, y: number, w: number, h: number, r = Math.min(2, size / 5)) => {
     c.beginPath();
     c.roundRect(x, y, w, h, r);
   };
   const path = (...points: number[]) => {
     c.beginPath();
-    points.forEach((p, i) => i % 2 === 0 && (i % 4 === 0 ? c.moveTo : c.lineTo).call(c, p * size, (points[i + 1] ?? 0) * size));
+    points.forEach(
+      (p, i) =>
+        i % 2 === 0 && (i % 4 === 0 ? c.moveTo : c.lineTo).call(c, p * size, (points[i + 1] ?? 0) * size),
+    );
     c.stroke();
   };
   const isBig = size >= 8;
@@ -171,12 +205,22 @@ function spritesOf(size: number, ratio: number, colour: (name: string) => string
 
 const FADED = 0.16;
 /** Draws all hosts at once: rows of pixels are copied, which is faster than 10,000 calls of the canvas. */
-function paint(c: CanvasRenderingContext2D, layout: Layout, looks: Uint8Array, sprites: HTMLCanvasElement[], keep: number, ratio: number): void {
+function paint(
+  c: CanvasRenderingContext2D,
+  layout: Layout,
+  looks: Uint8Array,
+  sprites: HTMLCanvasElement[],
+  keep: number,
+  ratio: number,
+): void {
   const [width, height] = [c.canvas.width, c.canvas.height];
   const size = sprites[0]?.width ?? 0;
   const pixels = sprites.map((sprite, look) => {
-    const data = sprite.getContext("2d", { willReadFrequently: true })?.getImageData(0, 0, size, size).data ?? new Uint8ClampedArray(size * size * 4);
-    if (keep >= 0 && look !== keep) for (let at = 3; at < data.length; at += 4) data[at] = (data[at] ?? 0) * FADED;
+    const data =
+      sprite.getContext("2d", { willReadFrequently: true })?.getImageData(0, 0, size, size).data ??
+      new Uint8ClampedArray(size * size * 4);
+    if (keep >= 0 && look !== keep)
+      for (let at = 3; at < data.length; at += 4) data[at] = (data[at] ?? 0) * FADED;
     const words = new Uint32Array(data.buffer);
     return Array.from({ length: size }, (_, row) => words.subarray(row * size, (row + 1) * size));
   });
@@ -186,12 +230,20 @@ function paint(c: CanvasRenderingContext2D, layout: Layout, looks: Uint8Array, s
     const rows = pixels[looks[nth] ?? 2];
     const [x, y] = [Math.round((layout.x[nth] ?? 0) * ratio), Math.round((layout.y[nth] ?? 0) * ratio)];
     if (!rows || x + size > width || y + size > height) continue;
-    for (let row = 0, at = y * width + x; row < size; row++, at += width) words.set(rows[row] as Uint32Array, at);
+    for (let row = 0, at = y * width + x; row < size; row++, at += width)
+      words.set(rows[row] as Uint32Array, at);
   }
   c.putImageData(image, 0, 0);
 }
 
-export function Matrix(props: { jobId: string; cells: Cells; by: string; only: Look | ""; open: string; onOpen: (host: string) => void }): JSX.Element {
+export function Matrix(props: {
+  jobId: string;
+  cells: Cells;
+  by: string;
+  only: Look | "";
+  open: string;
+  onOpen: (host: string) => void;
+}): JSX.Element {
   const { cells, by, only, open } = props;
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -199,9 +251,19 @@ export function Matrix(props: { jobId: string; cells: Cells; by: string; only: L
   const [at, setAt] = useState(-1);
   const [byKey, setByKey] = useState(false);
   const looks = useMemo(() => looksOf(cells), [cells.cells]);
-  const bands = useMemo(() => bandsOf(cells, looks, by), [cells.hosts, by, by === "outcome" ? cells.cells : ""]);
+  const bands = useMemo(
+    () => bandsOf(cells, looks, by),
+    [cells.hosts, by, by === "outcome" ? cells.cells : ""],
+  );
   const layout = useMemo(() => layoutOf(bands, cells.hosts.length, width), [bands, width]);
-  const drawn = useRef<{ layout: Layout; looks: Uint8Array; only: string; dark: string; sprites: HTMLCanvasElement[]; colour: (name: string) => string } | null>(null);
+  const drawn = useRef<{
+    layout: Layout;
+    looks: Uint8Array;
+    only: string;
+    dark: string;
+    sprites: HTMLCanvasElement[];
+    colour: (name: string) => string;
+  } | null>(null);
   const [turn, setTurn] = useState(0);
   useLayoutEffect(() => {
     const element = box.current;
@@ -229,8 +291,12 @@ export function Matrix(props: { jobId: string; cells: Cells; by: string; only: L
     const dark = `${getComputedStyle(document.documentElement).colorScheme} ${turn}`;
     const before = drawn.current;
     const isNew = !before || before.layout !== layout || before.dark !== dark || before.only !== only;
-    const colour = before && before.dark === dark ? before.colour : colours(surface.parentElement ?? document.body);
-    const sprites = before && before.dark === dark && before.layout.cell === layout.cell ? before.sprites : spritesOf(layout.cell, ratio, colour);
+    const colour =
+      before && before.dark === dark ? before.colour : colours(surface.parentElement ?? document.body);
+    const sprites =
+      before && before.dark === dark && before.layout.cell === layout.cell
+        ? before.sprites
+        : spritesOf(layout.cell, ratio, colour);
     const keep = only === "" ? -1 : LOOKS.indexOf(only);
     const put = (nth: number, wash: boolean) => {
       const [x, y, look] = [layout.x[nth] ?? 0, layout.y[nth] ?? 0, looks[nth] ?? 2];
@@ -258,7 +324,11 @@ export function Matrix(props: { jobId: string; cells: Cells; by: string; only: L
       if (changed.length > WASH_MAX) paint(c, layout, looks, sprites, keep, ratio);
       const isWashed = changed.length <= WASH_MAX && !matchMedia("(prefers-reduced-motion: reduce)").matches;
       if (changed.length <= WASH_MAX) for (const nth of changed) put(nth, isWashed);
-      if (isWashed && changed.length) timer = setTimeout(() => drawn.current?.layout === layout && changed.forEach((nth) => put(nth, false)), WASH_MS);
+      if (isWashed && changed.length)
+        timer = setTimeout(
+          () => drawn.current?.layout === layout && changed.forEach((nth) => put(nth, false)),
+          WASH_MS,
+        );
     }
     drawn.current = { layout, looks, only, dark, sprites, colour };
     return () => {
@@ -276,7 +346,8 @@ export function Matrix(props: { jobId: string; cells: Cells; by: string; only: L
       const column = Math.floor((x - (width < 480 ? 0 : GUTTER)) / layout.pitch);
       if (column < 0 || column >= layout.columns) continue;
       const index = row * layout.columns + column;
-      if (row * layout.pitch < (layout.tops[n + 1] ?? Infinity) - top && index < band.members.length) return band.members[index] ?? -1;
+      if (row * layout.pitch < (layout.tops[n + 1] ?? Infinity) - top && index < band.members.length)
+        return band.members[index] ?? -1;
     }
     return -1;
   };
@@ -287,14 +358,21 @@ export function Matrix(props: { jobId: string; cells: Cells; by: string; only: L
     return where;
   }, [order]);
   const move = (event: KeyboardEvent) => {
-    const step: Record<string, number> = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: layout.columns, ArrowUp: -layout.columns };
+    const step: Record<string, number> = {
+      ArrowRight: 1,
+      ArrowLeft: -1,
+      ArrowDown: layout.columns,
+      ArrowUp: -layout.columns,
+    };
     let to = -1;
     if (event.key in step) {
-      const from = at < 0 ? -1 : place[at] ?? 0;
+      const from = at < 0 ? -1 : (place[at] ?? 0);
       const by = step[event.key] ?? 0;
       to = from < 0 ? 0 : from + by;
       // With a filter, the next one that matches.
-      if (only) while (to >= 0 && to < order.length && LOOKS[looks[order[to] ?? 0] ?? 2] !== only) to += Math.sign(by);
+      if (only)
+        while (to >= 0 && to < order.length && LOOKS[looks[order[to] ?? 0] ?? 2] !== only)
+          to += Math.sign(by);
       to = Math.max(0, Math.min(order.length - 1, to));
     } else if (event.key === "Home") to = 0;
     else if (event.key === "End") to = order.length - 1;
@@ -309,22 +387,83 @@ export function Matrix(props: { jobId: string; cells: Cells; by: string; only: L
     }
   };
   const openNth = open ? cells.hosts.indexOf(open) : -1;
-  const summary = LOOKS.map((look, n) => [look, looks.reduce((sum, one) => sum + (one === n ? 1 : 0), 0)] as const).filter(([, n]) => n > 0).map(([look, n]) => `${num(n)} ${look}`).join(", ");
+  const summary = LOOKS.map(
+    (look, n) => [look, looks.reduce((sum, one) => sum + (one === n ? 1 : 0), 0)] as const,
+  )
+    .filter(([, n]) => n > 0)
+    .map(([look, n]) => `${num(n)} ${look}`)
+    .join(", ");
   return (
     <div class="mx" ref={box}>
-      <canvas ref={canvas} tabIndex={0} role="application" aria-label={`${plural(cells.hosts.length, "host")}: ${summary}. Arrow keys move between hosts, enter opens one.`}
-        onKeyDown={move} onBlur={() => setAt(-1)}
-        onPointerMove={(event) => { if (event.pointerType === "touch") return; setByKey(false); setAt(find(event.offsetX, event.offsetY)); }} onPointerLeave={() => setAt(-1)}
-        onClick={(event) => { const nth = find(event.offsetX, event.offsetY); if (nth >= 0) props.onOpen(cells.hosts[nth] ?? ""); }} />
-      {layout.bands.map((band, n) => <p class="site" style={{ top: `${(layout.tops[n] ?? 0) + (width < 480 ? -20 : 0)}px` }} title={clean(band.name)}><b>{clean(band.name)}</b><span>{num(band.members.length)}</span></p>)}
-      {[openNth, at].map((nth, n) => nth >= 0 && width > 0 && <i class={`ring1 ${n ? "" : "on"}`} style={{ left: `${(layout.x[nth] ?? 0) - 3}px`, top: `${(layout.y[nth] ?? 0) - 3}px`, width: `${layout.cell + 6}px`, height: `${layout.cell + 6}px` }} />)}
-      <p class="vh" role="status">{byKey && at >= 0 ? `${cells.hosts[at]}, ${LOOKS[looks[at] ?? 2]}` : ""}</p>
-      {at >= 0 && <Tip key={cells.hosts[at]} jobId={props.jobId} nth={at} cells={cells} looks={looks} layout={layout} colour={drawn.current?.colour} />}
+      <canvas
+        ref={canvas}
+        tabIndex={0}
+        role="application"
+        aria-label={`${plural(cells.hosts.length, "host")}: ${summary}. Arrow keys move between hosts, enter opens one.`}
+        onKeyDown={move}
+        onBlur={() => setAt(-1)}
+        onPointerMove={(event) => {
+          if (event.pointerType === "touch") return;
+          setByKey(false);
+          setAt(find(event.offsetX, event.offsetY));
+        }}
+        onPointerLeave={() => setAt(-1)}
+        onClick={(event) => {
+          const nth = find(event.offsetX, event.offsetY);
+          if (nth >= 0) props.onOpen(cells.hosts[nth] ?? "");
+        }}
+      />
+      {layout.bands.map((band, n) => (
+        <p
+          class="site"
+          style={{ top: `${(layout.tops[n] ?? 0) + (width < 480 ? -20 : 0)}px` }}
+          title={clean(band.name)}
+        >
+          <b>{clean(band.name)}</b>
+          <span>{num(band.members.length)}</span>
+        </p>
+      ))}
+      {[openNth, at].map(
+        (nth, n) =>
+          nth >= 0 &&
+          width > 0 && (
+            <i
+              class={`ring1 ${n ? "" : "on"}`}
+              style={{
+                left: `${(layout.x[nth] ?? 0) - 3}px`,
+                top: `${(layout.y[nth] ?? 0) - 3}px`,
+                width: `${layout.cell + 6}px`,
+                height: `${layout.cell + 6}px`,
+              }}
+            />
+          ),
+      )}
+      <p class="vh" role="status">
+        {byKey && at >= 0 ? `${cells.hosts[at]}, ${LOOKS[looks[at] ?? 2]}` : ""}
+      </p>
+      {at >= 0 && (
+        <Tip
+          key={cells.hosts[at]}
+          jobId={props.jobId}
+          nth={at}
+          cells={cells}
+          looks={looks}
+          layout={layout}
+          colour={drawn.current?.colour}
+        />
+      )}
     </div>
   );
 }
 
-function Tip(props: { jobId: string; nth: number; cells: Cells; looks: Uint8Array; layout: Layout; colour: ((name: string) => string) | undefined }): JSX.Element {
+function Tip(props: {
+  jobId: string;
+  nth: number;
+  cells: Cells;
+  looks: Uint8Array;
+  layout: Layout;
+  colour: ((name: string) => string) | undefined;
+}): JSX.Element {
   const { nth, cells, looks, layout } = props;
   const host = cells.hosts[nth] ?? "";
   const look = LOOKS[looks[nth] ?? 2] ?? "waiting";
@@ -332,7 +471,13 @@ function Tip(props: { jobId: string; nth: number; cells: Cells; looks: Uint8Arra
   const lens = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
     const aborter = new AbortController();
-    const timer = setTimeout(() => void get<Execution>(`/jobs/${props.jobId}/executions/${encodeURIComponent(host)}`, aborter.signal).then(setFound).catch(() => undefined), DETAIL_MS);
+    const timer = setTimeout(
+      () =>
+        void get<Execution>(`/jobs/${props.jobId}/executions/${encodeURIComponent(host)}`, aborter.signal)
+          .then(setFound)
+          .catch(() => undefined),
+      DETAIL_MS,
+    );
     return () => {
       clearTimeout(timer);
       aborter.abort();
@@ -370,7 +515,15 @@ function Tip(props: { jobId: string; nth: number; cells: Cells; looks: Uint8Arra
   const left = Math.max(0, Math.min(layout.width - 340, x + layout.pitch + 8));
   return (
     <div class="tip mxtip" style={{ left: `${left}px`, top: `${y + layout.pitch + 8}px` }}>
-      <p class="row"><Icon is={signOf(look)} of={FAMILY_OF[look]} /><b class="strong cut">{clean(host)}</b><span class="sp" /><span class="sub nw">{found?.exit_code != null ? `exit ${found.exit_code}` : look}{found?.duration_seconds != null ? ` · ${dur(found.duration_seconds)}` : ""}</span></p>
+      <p class="row">
+        <Icon is={signOf(look)} of={FAMILY_OF[look]} />
+        <b class="strong cut">{clean(host)}</b>
+        <span class="sp" />
+        <span class="sub nw">
+          {found?.exit_code != null ? `exit ${found.exit_code}` : look}
+          {found?.duration_seconds != null ? ` · ${dur(found.duration_seconds)}` : ""}
+        </span>
+      </p>
       {withLens && <canvas ref={lens} class="lens" aria-hidden="true" />}
       <p class="sm sub wrapt">{found ? clean(found.reason) : `wave ${cells.waves[nth] ?? "–"}`}</p>
     </div>

@@ -51,10 +51,22 @@ export function Button(props: {
 }
 
 /** A bar of parts. Widths are set by the object model: the policy allows no inline style. */
-export function Meter({ parts, total, label }: { parts: [number, Family][]; total: number; label?: string }): JSX.Element {
+export function Meter({
+  parts,
+  total,
+  label,
+}: {
+  parts: [number, Family][];
+  total: number;
+  label?: string;
+}): JSX.Element {
   return (
     <span class="meter" role={label ? "img" : undefined} aria-label={label}>
-      {parts.map(([n, of]) => (n > 0 ? <i class={`f-${of}`} style={{ width: `${Math.min(100, (100 * n) / Math.max(1, total))}%` }} /> : null))}
+      {parts.map(([n, of]) =>
+        n > 0 ? (
+          <i class={`f-${of}`} style={{ width: `${Math.min(100, (100 * n) / Math.max(1, total))}%` }} />
+        ) : null,
+      )}
     </span>
   );
 }
@@ -70,15 +82,25 @@ export function Lease({ left, whole }: { left: number; whole: number }): JSX.Ele
   );
 }
 
-export const Time = ({ at, as = "time" }: { at: string | null | undefined; as?: "time" | "age" }): JSX.Element =>
+export const Time = ({
+  at,
+  as = "time",
+}: {
+  at: string | null | undefined;
+  as?: "time" | "age";
+}): JSX.Element =>
   at ? (
-    <time dateTime={at} title={as === "age" ? `${time(at)} · ${at}` : `${dur(age(at))} ago · ${at}`}>{as === "age" ? dur(age(at), true) : time(at)}</time>
+    <time dateTime={at} title={as === "age" ? `${time(at)} · ${at}` : `${dur(age(at))} ago · ${at}`}>
+      {as === "age" ? dur(age(at), true) : time(at)}
+    </time>
   ) : (
     <span class="dim">–</span>
   );
 
 /** Text of a machine, with control characters shown. */
-export const Text = ({ children }: { children: string | null | undefined }): JSX.Element => <>{clean(children ?? "")}</>;
+export const Text = ({ children }: { children: string | null | undefined }): JSX.Element => (
+  <>{clean(children ?? "")}</>
+);
 
 export function Copy({ text, name = "Copy" }: { text: string; name?: string }): JSX.Element {
   const [done, setDone] = useState(false);
@@ -107,16 +129,32 @@ export function Copy({ text, name = "Copy" }: { text: string; name?: string }): 
 
 /** The same thing as a command, to copy. */
 export const Command = ({ children }: { children: string }): JSX.Element => (
-  <p class="cl"><Icon is="command" /><span class="cut">{children}</span><Copy text={children} name="Copy the command" /></p>
+  <p class="cl">
+    <Icon is="command" />
+    <span class="cut">{children}</span>
+    <Copy text={children} name="Copy the command" />
+  </p>
 );
 
-export function Empty(props: { sign: Sign; of?: Family; title: string; children?: ComponentChildren; command?: string; act?: ComponentChildren }): JSX.Element {
+export function Empty(props: {
+  sign: Sign;
+  of?: Family;
+  title: string;
+  children?: ComponentChildren;
+  command?: string;
+  act?: ComponentChildren;
+}): JSX.Element {
   return (
     <div class="empty">
       <Icon is={props.sign} of={props.of ?? "dim"} size={20} />
       <b class="strong">{props.title}</b>
       {props.children && <p class="sub">{props.children}</p>}
-      {props.command && <code class="well one"><span class="cut">{props.command}</span><Copy text={props.command} name="Copy the command" /></code>}
+      {props.command && (
+        <code class="well one">
+          <span class="cut">{props.command}</span>
+          <Copy text={props.command} name="Copy the command" />
+        </code>
+      )}
       {props.act}
     </div>
   );
@@ -134,40 +172,100 @@ const FIXES: Record<string, [string, string]> = {
 export function Wrong({ error, retry }: { error: Problem; retry?: () => void }): JSX.Element {
   const [title, command] = FIXES[error.code] ?? ["The gateway refused this", ""];
   return (
-    <Empty sign={error.code === "not-found" ? "search" : "stuck"} of={error.code === "not-found" ? "dim" : "warn"} title={title}
-      {...(command ? { command } : {})} act={error.code === "not-found" ? <span class="row"><a class="btn" href={url(`/${place.value.path.split("/")[1] ?? ""}`)}>To the list</a>{retry && <Button rank="gho" onClick={retry}>Try again</Button>}</span> : retry && <Button onClick={retry}>Try again</Button>}>
-      <Text>{sentence(error.message.replace(`${title}. `, ""))}</Text><br /><code class="dim">{error.code}</code>
+    <Empty
+      sign={error.code === "not-found" ? "search" : "stuck"}
+      of={error.code === "not-found" ? "dim" : "warn"}
+      title={title}
+      {...(command ? { command } : {})}
+      act={
+        error.code === "not-found" ? (
+          <span class="row">
+            <a class="btn" href={url(`/${place.value.path.split("/")[1] ?? ""}`)}>
+              To the list
+            </a>
+            {retry && (
+              <Button rank="gho" onClick={retry}>
+                Try again
+              </Button>
+            )}
+          </span>
+        ) : (
+          retry && <Button onClick={retry}>Try again</Button>
+        )
+      }
+    >
+      <Text>{sentence(error.message.replace(`${title}. `, ""))}</Text>
+      <br />
+      <code class="dim">{error.code}</code>
     </Empty>
   );
 }
 
 /** Rows in the shape of a list, after 200 ms. */
 export const Skeleton = ({ rows = 6 }: { rows?: number }): JSX.Element => (
-  <div class="skel" role="status" aria-label="Loading">{Array.from({ length: rows }, () => <i />)}</div>
+  <div class="skel" role="status" aria-label="Loading">
+    {Array.from({ length: rows }, () => (
+      <i />
+    ))}
+  </div>
 );
 
 /** What is there, or why not: data first, then the error, then a skeleton. */
-export function Shown<T>(props: { of: { data: T | undefined; error: Problem | undefined; reload: () => void }; children: (data: T) => ComponentChildren; rows?: number }): JSX.Element {
+export function Shown<T>(props: {
+  of: { data: T | undefined; error: Problem | undefined; reload: () => void };
+  children: (data: T) => ComponentChildren;
+  rows?: number;
+}): JSX.Element {
   const { data, error, reload } = props.of;
   if (data !== undefined)
-    return <>{error && !(error.code === "unavailable" && mark.value === "stale") && <p class="banner warn"><Icon is="stuck" of="warn" /><span><b class="strong">Not read again:</b> <Text>{error.message}</Text></span></p>}{props.children(data)}</>;
+    return (
+      <>
+        {error && !(error.code === "unavailable" && mark.value === "stale") && (
+          <p class="banner warn">
+            <Icon is="stuck" of="warn" />
+            <span>
+              <b class="strong">Not read again:</b> <Text>{error.message}</Text>
+            </span>
+          </p>
+        )}
+        {props.children(data)}
+      </>
+    );
   return error ? <Wrong error={error} retry={reload} /> : <Skeleton rows={props.rows ?? 6} />;
 }
 
-export function Seg<T extends string>(props: { value: T; options: [T, ComponentChildren][]; onPick: (value: T) => void; label: string }): JSX.Element {
+export function Seg<T extends string>(props: {
+  value: T;
+  options: [T, ComponentChildren][];
+  onPick: (value: T) => void;
+  label: string;
+}): JSX.Element {
   return (
     <div class="seg" role="group" aria-label={props.label}>
       {props.options.map(([value, text]) => (
-        <button type="button" aria-pressed={value === props.value} onClick={() => props.onPick(value)}>{text}</button>
+        <button type="button" aria-pressed={value === props.value} onClick={() => props.onPick(value)}>
+          {text}
+        </button>
       ))}
     </div>
   );
 }
 
-export function Title({ children, sub, acts }: { children: ComponentChildren; sub?: ComponentChildren; acts?: ComponentChildren }): JSX.Element {
+export function Title({
+  children,
+  sub,
+  acts,
+}: {
+  children: ComponentChildren;
+  sub?: ComponentChildren;
+  acts?: ComponentChildren;
+}): JSX.Element {
   return (
     <div class="ttl">
-      <div><h1>{children}</h1>{sub && <p class="sub">{sub}</p>}</div>
+      <div>
+        <h1>{children}</h1>
+        {sub && <p class="sub">{sub}</p>}
+      </div>
       <span class="sp" />
       {acts && <div class="row wrapf">{acts}</div>}
     </div>
@@ -199,25 +297,61 @@ export function Json({ value, size }: { value: unknown; size?: number | null }):
   const tokens = clean(long ? text.slice(0, 4_000) : text, true).split(/("(?:[^"\\]|\\.)*"(?:\s*:)?)/);
   return (
     <>
-      {long && <p class="row sm sub"><span>{bytes(size ?? text.length)}: the first 4,000 characters are shown.</span><Download text={text} name="value.json" /></p>}
-      <pre class="well json" ref={scrollable}>{tokens.map((t) => (t.startsWith('"') && t.endsWith(":") ? <span class="dim">{t}</span> : t.startsWith('"') ? <b>{t}</b> : t))}</pre>
+      {long && (
+        <p class="row sm sub">
+          <span>{bytes(size ?? text.length)}: the first 4,000 characters are shown.</span>
+          <Download text={text} name="value.json" />
+        </p>
+      )}
+      <pre class="well json" ref={scrollable}>
+        {tokens.map((t) =>
+          t.startsWith('"') && t.endsWith(":") ? (
+            <span class="dim">{t}</span>
+          ) : t.startsWith('"') ? (
+            <b>{t}</b>
+          ) : (
+            t
+          ),
+        )}
+      </pre>
     </>
   );
 }
 
 export function Download({ text, name }: { text: string; name: string }): JSX.Element {
   return (
-    <Button small onClick={() => {
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([text], { type: "application/octet-stream" }));
-      link.download = name;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1_000);
-    }}>Download</Button>
+    <Button
+      small
+      onClick={() => {
+        const link = document.createElement("a");
+        link.href = URL.createObjectURL(new Blob([text], { type: "application/octet-stream" }));
+        link.download = name;
+        link.click();
+        setTimeout(() => URL.revokeObjectURL(link.href), 1_000);
+      }}
+    >
+      Download
+    </Button>
   );
 }
 
-const ANSI_FAMILY: Record<number, string> = { 30: "dim", 31: "bad", 32: "good", 33: "hold", 34: "work", 35: "doubt", 36: "work", 37: "", 90: "dim", 91: "bad", 92: "good", 93: "hold", 94: "work", 95: "doubt", 96: "work" };
+const ANSI_FAMILY: Record<number, string> = {
+  30: "dim",
+  31: "bad",
+  32: "good",
+  33: "hold",
+  34: "work",
+  35: "doubt",
+  36: "work",
+  37: "",
+  90: "dim",
+  91: "bad",
+  92: "good",
+  93: "hold",
+  94: "work",
+  95: "doubt",
+  96: "work",
+};
 /** Output of a task: colours of terminals become families, all other control characters are shown. */
 export function Output({ text }: { text: string }): JSX.Element {
   const parts: ComponentChildren[] = [];
@@ -232,9 +366,20 @@ export function Output({ text }: { text: string }): JSX.Element {
         else if (code === 39) kind = "";
         else if (code in ANSI_FAMILY) kind = ANSI_FAMILY[code] ?? "";
       }
-    } else if (part) parts.push(kind || bold ? <span class={`${kind} ${bold ? "strong" : ""}`}>{clean(part, true)}</span> : clean(part, true));
+    } else if (part)
+      parts.push(
+        kind || bold ? (
+          <span class={`${kind} ${bold ? "strong" : ""}`}>{clean(part, true)}</span>
+        ) : (
+          clean(part, true)
+        ),
+      );
   }
-  return <pre class="well out" ref={scrollable}>{parts}</pre>;
+  return (
+    <pre class="well out" ref={scrollable}>
+      {parts}
+    </pre>
+  );
 }
 
 // -- toasts ------------------------------------------------------------------------------------------
@@ -255,8 +400,13 @@ export function toast(text: ComponentChildren, kind: Toast["kind"] = "good"): vo
 export const Toasts = (): JSX.Element => (
   <div class="toasts" role="status" aria-live="polite">
     {toasts.value.map((one) => (
-      <p key={one.id} class="toast"><Icon is={one.kind === "good" ? "completed" : one.kind === "warn" ? "stuck" : "failed"} of={one.kind} />
-        <span>{one.text}</span></p>
+      <p key={one.id} class="toast">
+        <Icon
+          is={one.kind === "good" ? "completed" : one.kind === "warn" ? "stuck" : "failed"}
+          of={one.kind}
+        />
+        <span>{one.text}</span>
+      </p>
     ))}
   </div>
 );
@@ -264,7 +414,12 @@ export const Toasts = (): JSX.Element => (
 // -- dialogs -----------------------------------------------------------------------------------------
 
 /** A native dialog: it keeps the focus, gives it back, and closes with escape. */
-export function Dialog(props: { onClose: () => void; children: ComponentChildren; label: string; kind?: string }): JSX.Element {
+export function Dialog(props: {
+  onClose: () => void;
+  children: ComponentChildren;
+  label: string;
+  kind?: string;
+}): JSX.Element {
   const ref = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
     const dialog = ref.current;
@@ -272,17 +427,38 @@ export function Dialog(props: { onClose: () => void; children: ComponentChildren
     return () => dialog?.close();
   }, []);
   return (
-    <dialog ref={ref} class={`dlg ${props.kind ?? ""}`} aria-label={props.label}
-      onCancel={(event) => { event.preventDefault(); props.onClose(); }}
-      onMouseDown={(event) => event.target === ref.current && props.onClose()}>
+    <dialog
+      ref={ref}
+      class={`dlg ${props.kind ?? ""}`}
+      aria-label={props.label}
+      onCancel={(event) => {
+        event.preventDefault();
+        props.onClose();
+      }}
+      onMouseDown={(event) => event.target === ref.current && props.onClose()}
+    >
       <div class="dlg-in">{props.children}</div>
     </dialog>
   );
 }
 
-export function Field(props: { label: string; help?: ComponentChildren; error?: string | undefined; children: ComponentChildren }): JSX.Element {
+export function Field(props: {
+  label: string;
+  help?: ComponentChildren;
+  error?: string | undefined;
+  children: ComponentChildren;
+}): JSX.Element {
   return (
-    <label class="field"><span class="lab">{props.label}</span>{props.children}
-      {props.error ? <small class="bad" role="alert">{props.error}</small> : props.help ? <small>{props.help}</small> : null}</label>
+    <label class="field">
+      <span class="lab">{props.label}</span>
+      {props.children}
+      {props.error ? (
+        <small class="bad" role="alert">
+          {props.error}
+        </small>
+      ) : props.help ? (
+        <small>{props.help}</small>
+      ) : null}
+    </label>
   );
 }
