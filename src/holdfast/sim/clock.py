@@ -38,11 +38,20 @@ class NodeClock:
         return asyncio.sleep(seconds / self.rate)
 
     async def wait(self, event: asyncio.Event, seconds: float) -> bool:
+        """What `asyncio.timeout` around `event.wait` does, without the cancellation at the end of the time,
+        which every idle loop of a run would pay each time."""
         if event.is_set():
             return True
+        waiter: asyncio.Future[bool] = self._loop.create_future()
+        timer = self._loop.call_later(max(0.0, seconds) / self.rate, _end, waiter)
+        event._waiters.append(waiter)
         try:
-            async with asyncio.timeout(max(0.0, seconds) / self.rate):
-                await event.wait()
-        except TimeoutError:
-            return event.is_set()
-        return True
+            return await waiter or event.is_set()
+        finally:
+            timer.cancel()
+            event._waiters.remove(waiter)
+
+
+def _end(waiter: asyncio.Future[bool]) -> None:
+    if not waiter.done():
+        waiter.set_result(False)

@@ -61,7 +61,7 @@ class Disturbances:
 
     def since(self, node: str) -> float:
         """The time since which a node is undisturbed."""
-        return max(self._clocks, self.reached_since(node))
+        return max(self._clocks, self._all, self._calls.get(node, 0.0))
 
     def stop(self, node: str, now: float, until: float) -> None:
         """The process of a node is stopped, or its machine is suspended."""

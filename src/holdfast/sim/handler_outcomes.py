@@ -58,6 +58,11 @@ def has_handler(node: str, task_type: str) -> bool:
     return task_type != NIGHTLY or int(node.removeprefix("w")) % 2 == 0
 
 
+def is_fair(task_type: str) -> bool:
+    """Whether the keys of this type take turns."""
+    return bool(RULES.get(task_type, {}).get("fair"))
+
+
 class HandlerOutcomes:
     """The handlers of one node."""
 

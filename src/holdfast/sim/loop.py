@@ -83,6 +83,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._dead_tasks: list[asyncio.Task[Any]] = []
         self._iterators: weakref.WeakSet[AsyncGenerator[Any, Any]] = weakref.WeakSet()
         self.steps = 0
+        self._active: set[str] = set()
         self.failures: list[dict[str, Any]] = []
         """Uncaught exceptions; a run with any has failed."""
 
@@ -171,6 +172,11 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Number of asyncio tasks of a node."""
         return len(self._tasks.get(node, ()))
 
+    def take_active(self) -> set[str]:
+        """The nodes that have run code since the last call."""
+        active, self._active = self._active, set()
+        return active
+
     def is_frozen(self, node: str) -> bool:
         return node in self._frozen
 
@@ -234,19 +240,23 @@ class SimLoop(asyncio.AbstractEventLoop):
         ready, frozen = self._ready, self._frozen
         while not self._stopping:
             handle: SimHandle | None
-            nodes = [node for node in ready if node not in frozen] if frozen else [*ready]
+            nodes = [node for node in ready if node not in frozen] if frozen else ready
             if not nodes:
                 handle = self._next_timer()
                 if handle is None:
                     return
             else:
-                node = nodes[0] if len(nodes) == 1 else nodes[self._draw.below(len(nodes))]
+                if len(nodes) == 1:
+                    (node,) = nodes
+                else:
+                    node = [*nodes][self._draw.below(len(nodes))]
                 queue = ready[node]
                 handle = queue.popleft()
                 if not queue:
                     del ready[node]
                 if handle.is_cancelled:
                     continue
+                self._active.add(node)
             self.steps += 1
             try:
                 handle.context.run(handle.callback, *handle.args)
@@ -269,6 +279,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                 continue
             if when > self.at:
                 self.at = when
+            self._active.add(node)
             due: SimHandle = handle
             return due
         return None

@@ -7,7 +7,9 @@ A call is two messages, so the answer can be lost after the work is done.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -105,9 +107,17 @@ class Net:
 
     # -- messages ----------------------------------------------------------------------------------
 
-    def send(self, source: str, target: str, what: str, deliver: Callable[[], None]) -> bool:
+    def send(
+        self,
+        source: str,
+        target: str,
+        what: str,
+        deliver: Callable[[], None],
+        *,
+        when_lost: Callable[[], None] | None = None,
+    ) -> bool:
         """Calls `deliver` at the target: late, twice or not at all, as the faults decide. Returns whether the
-        message is on its way."""
+        message is on its way. `when_lost` is called if the target has died when it arrives."""
         is_harmless = not self._cut and not self._half_open and self.conditions.loss <= 0.0
         if not is_harmless and (fate := self._fate(source, target)) is not None:
             self._trace.message(fate, source, target, what)
@@ -116,8 +126,8 @@ class Net:
         conditions = self.conditions
         if conditions.double > 0.0 and self._double.chance(conditions.double):
             self._trace.message("doubled", source, target, what)
-            self._post(source, target, what, deliver)
-        self._post(source, target, what, deliver)
+            self._post((source, target, what), deliver)
+        self._post((source, target, what), deliver, when_lost)
         return True
 
     def _fate(self, source: str, target: str) -> str | None:
@@ -128,12 +138,18 @@ class Net:
             return "half-open"
         return "lost" if self._loss.chance(self.conditions.loss) else None
 
-    def _post(self, source: str, target: str, what: str, deliver: Callable[[], None]) -> None:
+    def _post(
+        self,
+        way: tuple[str, str, str],
+        deliver: Callable[[], None],
+        when_lost: Callable[[], None] | None = None,
+    ) -> None:
+        """Sends a message on its way: from whom, to whom, what."""
         delay = self._draw.wait(self.conditions.latency_seconds)
         if self._clogged or self.conditions.slow > 0.0:
-            delay = self._delay(source, target, what, delay)
-        incarnation = self._alive.get(target)
-        self._loop.post(delay, self._arrive, source, target, what, incarnation, deliver)
+            delay = self._delay(*way, delay)
+        incarnation = self._alive.get(way[1])
+        self._loop.post(delay, self._arrive, way, incarnation, deliver, when_lost)
 
     def _delay(self, source: str, target: str, what: str, delay: float) -> float:
         """The delay of a message that faults may make longer."""
@@ -150,54 +166,109 @@ class Net:
 
     def _arrive(
         self,
-        source: str,
-        target: str,
-        what: str,
+        way: tuple[str, str, str],
         incarnation: int | None,
         deliver: Callable[[], None],
+        when_lost: Callable[[], None] | None,
     ) -> None:
+        source, target, what = way
         if incarnation is not None and self._alive.get(target) == incarnation:
             deliver()
-        else:
-            self.disturbances.harmed(source, target, what, self._loop.time())
+            return
+        self.disturbances.harmed(source, target, what, self._loop.time())
+        if when_lost is not None:
+            when_lost()
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether no fault delays or loses messages now: one that is sent arrives, unless its target dies."""
+        conditions = self.conditions
+        return (
+            not (self._cut or self._half_open or self._clogged)
+            and conditions.loss <= 0.0
+            and conditions.slow <= 0.0
+        )
 
     async def call(self, source: str, target: str, what: str, serve: Callable[[], T]) -> T:
         """Runs `serve` at the target and returns its answer or raises its error."""
-        answer: asyncio.Future[Any] = self._loop.create_future()
-
-        def settle(value: Any, error: Exception | None) -> None:
-            if answer.done():
-                return
-            if error is None:
-                answer.set_result(value)
-            else:
-                answer.set_exception(error)
-
-        def work() -> None:
-            value: Any = None
-            failure: Exception | None = None
-            try:
-                value = serve()
-            except ServerGone:
-                self.disturbances.disturb(source, self._loop.time())
-                self._on_server_gone()
-                return
-            except Exception as error:
-                failure = error
-                if isinstance(error, StoreUnavailable):
-                    self.disturbances.disturb(source, self._loop.time())
-            self.send(target, source, f"answer to {what}", lambda: settle(value, failure))
-
-        def give_up() -> None:
-            self._half_open.discard(frozenset((source, target)))
-            settle(None, StoreUnavailable(f"no answer to {what} within {CALL_SECONDS:g} s"))
-
-        self.send(source, target, what, work)
-        timer = self._loop.call_later(CALL_SECONDS, give_up)
+        call = _Call(self, self._loop, (source, target, what), serve)
+        call.begin()
         try:
-            value: T = await answer
+            value: T = await call.answer
             return value
         finally:
-            timer.cancel()
-            if answer.cancelled():  # The caller was cancelled first, and connects again.
-                self._half_open.discard(frozenset((source, target)))
+            call.end()
+
+    def server_gone(self, source: str) -> None:
+        """The server died while it served a call from here."""
+        self.disturbances.disturb(source, self._loop.at)
+        self._on_server_gone()
+
+    def refused(self, source: str) -> None:
+        """The store refused a call from here."""
+        self.disturbances.disturb(source, self._loop.at)
+
+
+class _Call:
+    """A call and its answer. The caller waits `CALL_SECONDS` for the answer. It has no timer while its
+    message and the answer are known to arrive."""
+
+    __slots__ = ("_context", "_loop", "_net", "_serve", "_timer", "_until", "_way", "answer")
+
+    def __init__(
+        self, net: Net, loop: SimLoop, way: tuple[str, str, str], serve: Callable[[], Any]
+    ) -> None:
+        self._net, self._loop, self._way, self._serve = net, loop, way, serve
+        self._until = loop.at + CALL_SECONDS
+        self._timer: asyncio.TimerHandle | None = None
+        self._context = contextvars.copy_context()
+        """The timer is the caller's: it dies and stops with it."""
+        self.answer: asyncio.Future[Any] = loop.create_future()
+
+    def begin(self) -> None:
+        if not self._net.is_calm:
+            self._unsure()
+        self._net.send(*self._way, self._work, when_lost=self._unsure)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.answer.cancelled():  # The caller was cancelled first, and connects again.
+            self._net.reconnected(*self._way[:2])
+
+    def _work(self) -> None:
+        source, target, what = self._way
+        value: Any = None
+        failure: Exception | None = None
+        try:
+            value = self._serve()
+        except ServerGone:
+            self._net.server_gone(source)
+            self._unsure()
+            return
+        except Exception as error:
+            failure = error
+            if isinstance(error, StoreUnavailable):
+                self._net.refused(source)
+        if not self._net.is_calm:
+            self._unsure()
+        settle = partial(self._settle, value, failure)
+        self._net.send(target, source, f"answer to {what}", settle, when_lost=self._unsure)
+
+    def _settle(self, value: Any, error: Exception | None) -> None:
+        if self.answer.done():
+            return
+        if error is None:
+            self.answer.set_result(value)
+        else:
+            self.answer.set_exception(error)
+
+    def _unsure(self) -> None:
+        """The answer may not arrive: the caller needs its timer."""
+        if self._timer is None and not self.answer.done():
+            self._timer = self._loop.call_at(self._until, self._give_up, context=self._context)
+
+    def _give_up(self) -> None:
+        source, target, what = self._way
+        self._net.reconnected(source, target)
+        self._settle(None, StoreUnavailable(f"no answer to {what} within {CALL_SECONDS:g} s"))

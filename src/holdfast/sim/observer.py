@@ -55,6 +55,10 @@ class Observer:
         self._free_since: dict[str, float] = {}
         self._claimable: dict[str, int] = {}
         """The count of claims at which all workers that were free are busy, by process."""
+        self._active: set[str] = set()
+        """The processes that have run code since their last observation. The others have not changed."""
+        self._rooms: dict[str, int] = {}
+        """How many tasks each process could take when it was last observed."""
         self._reported: set[str] = set()
         self._with_loop_errors: set[str] = set()
         self._closed_at: dict[str, float] = {}
@@ -101,12 +105,20 @@ class Observer:
             return
         store_now = database.driver.now()
         self._check_pace(NAME, now, store_now)
-        workers = [(node, engine) for node in self._up() if (engine := _engine(node)) is not None]
-        free = [worker for worker in workers if self._is_free(*worker, now)]
-        for node, engine in workers:
-            self._check_size(node, engine)
+        self._active |= self._cluster.loop.take_active()
+        free: list[tuple[Node, Engine]] = []
+        for node in self._up():
+            engine = _engine(node)
+            if engine is None:
+                continue
+            if self._is_free(node, engine, now):
+                free.append((node, engine))
+            if node.life in self._active:
+                self._active.discard(node.life)
+                self._check_size(node, engine)
             reading = engine.basis.store.now()
-            self._check_time(node, now, store_now - reading)
+            if store_now - reading > CLOCK_LAG_SECONDS_MAX:
+                self._check_time(node, now, store_now - reading)
             if now > disturbances.since(node.name):
                 self._check_pace(node.life, now, reading)
             else:
@@ -124,11 +136,13 @@ class Observer:
 
     def _is_free(self, node: Node, engine: Engine, now: float) -> bool:
         """Whether it has a free worker, and claimed less than it had room for since the last observation."""
+        if node.life not in self._active and self._rooms.get(node.life, 0) > 0:
+            return True
         pool, claimed = engine.pool, engine.dispatcher.claimed
         room = 0 if engine.dispatcher.stopping else pool.maximum - pool.busy - len(pool._buffer)
         if room < 1 or claimed >= self._claimable.get(node.life, 0):
             self._free_since[node.life] = now
-        self._claimable[node.life] = claimed + room
+        self._claimable[node.life], self._rooms[node.life] = claimed + room, room
         return room > 0
 
     def _check_idle(self, free: list[tuple[Node, Engine]], now: float) -> None:
@@ -193,9 +207,10 @@ class Observer:
     # -- time and memory ---------------------------------------------------------------------------
 
     def _check_pace(self, reader: str, now: float, store_now: float) -> None:
-        since, at = self._paces.setdefault(reader, (now, store_now))
-        if now - since < PACE_SECONDS:
+        before = self._paces.get(reader)
+        if before is not None and now - before[0] < PACE_SECONDS:
             return
+        since, at = before or (now, store_now)
         self._paces[reader] = (now, store_now)
         if store_now - at < PACE * (now - since):
             self._record.stopped_clocks.append(
@@ -204,10 +219,8 @@ class Observer:
             )
 
     def _check_time(self, node: Node, now: float, behind: float) -> None:
-        """A node judges leases by its reading of store time, also after a suspend."""
-        if behind > CLOCK_LAG_SECONDS_MAX and now > self._cluster.net.disturbances.clock_since(
-            node.name
-        ):
+        """A node that is behind. It judges leases by its reading of store time, also after a suspend."""
+        if now > self._cluster.net.disturbances.clock_since(node.name):
             self._record.clock_lags.append(
                 f"{node.life} was {behind:.1f} s behind store time at {now:.1f}"
             )
@@ -238,8 +251,4 @@ def _rule(rule_json: str) -> rules.LimitRule:
 
 
 def _engine(node: Node) -> Engine | None:
-    return (
-        node.queue.parts.sessions.engine
-        if node.queue is not None and node.queue.is_running()
-        else None
-    )
+    return None if node.queue is None else node.queue.parts.sessions.running_engine

@@ -147,6 +147,12 @@ class Database:
         await self.driver.open()
         self._watch()
 
+    def close(self) -> None:
+        """Ends the connection of a run that is over. SQLite holds the function of `_watch` where the garbage
+        collector does not look, and with it the whole world of the run."""
+        if self.driver._writer is not None:
+            self._connection.close(True)
+
     def _watch(self) -> None:
         """Follows what the transactions of a newly opened connection change."""
         self._connection.create_scalar_function("sim_touch", self._touch, 1)
@@ -216,7 +222,8 @@ class Database:
             self.disk.has_committed = False
         caller = NODE.set(by)  # A script is code of its caller.
         try:
-            self.driver._write_inline(partial(self._recorded, make, by, at, answers))
+            recorded = partial(self._recorded, make, by, at, answers)
+            self.driver._write_inline(partial(connection.transact, work=recorded))
         except StoreUnavailable:
             self._touched |= FOLLOWED
             if self.disk is not None and self.disk.is_dead:

@@ -173,6 +173,7 @@ class World:
             self.cluster.nodes.clear()
             self.faults.forget()
             self.loop.close()
+            self.database.close()
             if self._folder is not None:
                 self._folder.cleanup()
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from holdfast.core.priority import AGED_EVERY, AGEING_SECONDS
 from holdfast.sim.checkers.history import transactions
-from holdfast.sim.handler_outcomes import EXTERNAL, TICK, has_handler
+from holdfast.sim.handler_outcomes import EXTERNAL, TICK, has_handler, is_fair
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.primitives import PAID
 from holdfast.sim.schedules import TICK_SECONDS
@@ -44,7 +44,8 @@ class Ready(NamedTuple):
 
 
 def starts_follow_priority(outcome: Outcome) -> Iterator[str]:
-    """Claims follow priority, then due time, except for aged tasks."""
+    """Claims follow priority, then due time, except for aged tasks. Keys of a fair type take turns in the
+    places of its tasks."""
     priority = {task.id: int(task.priority) for task in outcome.tasks.values()}
     ready: dict[str, Ready] = {}
     for group in transactions(outcome.history):
@@ -68,12 +69,22 @@ def _out_of_order(
     claimed = [c for c in claims if c.id in ready and ready[c.id].due_at > young]
     if not claimed:
         return
-    last = max(claimed, key=lambda change: ready[change.id])
+    turns = {ready[c.id][::2] for c in claimed if is_fair(c.type)}
+    places = {c.id: _place(ready[c.id], ready) for c in claimed}
+    last = max(claimed, key=lambda change: places[change.id])
     for task_id, key in ready.items():
-        is_first = key[:2] < ready[last.id][:2] and has_handler(last.by, key.type)
-        if is_first and key.due_at <= now and task_id not in touched:
+        is_first = key[:2] < places[last.id][:2] and has_handler(last.by, key.type)
+        if is_first and key.due_at <= now and task_id not in touched and key[::2] not in turns:
             yield f"{last.id} {tuple(ready[last.id])} was started before {task_id} {tuple(key)}"
             return
+
+
+def _place(key: Ready, ready: dict[str, Ready]) -> Ready:
+    """Where the task stood in line: for one of a fair type, the first place of the type in its priority,
+    because a turn may have given that to its key."""
+    if not is_fair(key.type):
+        return key
+    return min(other for other in ready.values() if other[::2] == key[::2])
 
 
 class AgedTask:
