@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.core.claiming import Upcoming
 from holdfast.core.codec import loads
 from holdfast.core.submit import Submission, submit
-from holdfast.engine import dispatcher, engine, pool, runner, scheduler, sweeper
+from holdfast.engine import dispatcher, engine, patience, pool, runner, scheduler
 from holdfast.engine.execute import invoke
 from holdfast.engine.handlers import TypeConfig
 from holdfast.engine.heartbeat import Heartbeat
@@ -74,7 +74,7 @@ def _steady() -> list[Swap]:
 
 
 def _patience() -> list[Swap]:
-    return [(sweeper.Patience, "remaining", lambda *_, **__: 0.0)]
+    return [(patience.Patience, "remaining", lambda *_, **__: 0.0)]
 
 
 def _sleep() -> list[Swap]:

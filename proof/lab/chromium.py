@@ -1,7 +1,8 @@
 """The Chromium that tests drive: that of the system, else Debian's package, installed once.
 
 Promises: returns the path of a browser, or raises with what to run. Processes that ask at the same time wait
-for one installation.
+for one installation. The headless shell comes first: it is the same engine without the interface around
+pages, which a full Chromium draws for each window even when nothing shows it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Final
 
-NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+PACKAGES: Final = ("chromium-headless-shell", "chromium")
+"""Of Debian, the first that there is."""
 LOCK: Final = Path(gettempdir()) / "holdfast-chromium.lock"
 FLAGS: Final = (
     "--no-sandbox",  # the tests may run as root, and open pages of this repository only
@@ -52,14 +55,22 @@ def _install() -> None:
         raise RuntimeError(
             "tests of pages need Chromium: install it, e.g. apt-get install chromium"
         )
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (("update",), ("install", "-y", "--no-install-recommends", "chromium")):
-        done = subprocess.run(
-            ["apt-get", "-qq", *command],
-            check=False,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            raise RuntimeError(f"apt-get {command[0]} failed: {done.stderr[-1_000:]}")
+    refused = _apt("update")
+    if not refused:
+        for package in PACKAGES:
+            refused = _apt("install", "-y", "--no-install-recommends", package)
+            if not refused:
+                return
+    raise RuntimeError(f"apt-get failed: {refused[-1_000:]}")
+
+
+def _apt(*command: str) -> str:
+    """Runs apt-get. Returns what it says if it fails."""
+    done = subprocess.run(
+        ["apt-get", "-qq", *command],
+        check=False,
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        capture_output=True,
+        text=True,
+    )
+    return done.stderr or f"exit code {done.returncode}" if done.returncode else ""

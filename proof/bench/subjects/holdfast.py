@@ -13,7 +13,8 @@ from proof.bench.probe import KINDS, run_async as handle
 from proof.bench.subject import QueueSubject
 from proof.lab.subject import Options, main, probe_folder, run_async
 
-BULK = 1_000
+BULK = 5_000
+"""The list that suits it on PostgreSQL: more parts of it are prepared while the server inserts others."""
 WORKERS = 100
 CALLS = "calls"
 """The file in which an idle worker counts its store calls."""
@@ -55,7 +56,7 @@ class HoldfastSubject(QueueSubject):
         await self.queue.enqueue(kind, {"arg": arg})
 
     async def enqueue_many(self, kind: str, args: Sequence[int]) -> None:
-        """Lists of a thousand."""
+        """Lists of `BULK`."""
         for start in range(0, len(args), BULK):
             part = args[start : start + BULK]
             await self.queue.enqueue_many([{"type": kind, "payload": {"arg": n}} for n in part])
