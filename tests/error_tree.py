@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
@@ -11,6 +12,7 @@ SRC = Path(__file__).resolve().parent.parent / "src"
 Error = type[HoldfastError]
 
 
+@cache
 def modules() -> list[str]:
     """The `errors` modules that define classes, that of the root package first."""
     defining = [path for path in SRC.rglob("errors.py") if "\nclass " in path.read_text("utf-8")]

@@ -10,18 +10,18 @@ FACES = {
         Edge Event GroupHandle GroupProgress HoldfastError Position Priority Reject Retry Snooze
         Status Task TaskFunction TaskHandle TaskQueue Unique WorkerState""",
     "holdfast.client": """AlreadyLocked AmbiguousId ApprovalAnswer ApprovalNeeded ApprovalVoid
-        AuditView BadSelector BadSignature BlockRow BlockView BlockingClaim BlockingClient
-        BlockingNode BlockingWatch CheckpointView Claim Client Command CommandRefused ConflictView
-        DeadGroup DecisionView DeliveryView DryRunView EmptySelection EventView ExecutionView ExecutionWhy
-        FoldedOutput Forbidden GatewayUnavailable GroupView HoldfastError HostImport HostRow
-        HostSelection
-        HostView Intervened Intervention IssuedWebhook JobAnswer JobChanged JobRejected JobRow
-        JobView LocalTask LockView Malformed NewTask Node NodeFenced NodeView NotRunner
-        OpenApproval OperationView OutputChunk PlanRow PreconditionFailed ProjectView QueueView
-        RateLimited Refused Rows ScheduleView SelfApproval Settled SlowConsumer SyncReport
-        TaskEdit TaskGroupRef TaskGroupView TaskNotClaimable TaskRef TaskRow TaskView TokenView
-        TooLarge Unauthenticated UnknownCommandType UnknownHost UnknownNode UnsupportedMedia
-        Watch WatchItem WebhookView Who Why problem_of""",
+        AuditView BackfillRow Backfilled BadSelector BadSignature BlockRow BlockView
+        BlockingClaim BlockingClient BlockingNode BlockingWatch CheckpointView Claim Client
+        Command CommandRefused ConflictView DeadGroup DecisionView DeliveryView DryRunView
+        EmptySelection EventView ExecutionView ExecutionWhy FoldedOutput Forbidden
+        GatewayUnavailable GroupView HoldfastError HostImport HostRow HostSelection HostView
+        Intervened Intervention IssuedWebhook JobAnswer JobChanged JobRejected JobRow JobView
+        LocalTask LockView Malformed NewTask Node NodeFenced NodeView NotRunner OpenApproval
+        OperationView OutputChunk PlanRow PreconditionFailed ProjectView QueueView RateLimited
+        Refused Rows ScheduleView SelfApproval Settled SlowConsumer SyncReport TaskEdit
+        TaskGroupRef TaskGroupView TaskNotClaimable TaskRef TaskRow TaskView TokenView TooLarge
+        Unauthenticated UnknownCommandType UnknownHost UnknownNode UnsupportedMedia Watch
+        WatchItem WebhookView Who Why problem_of""",
     "holdfast.idempotency": """FAMILIES Answered BlockingLedger Done Entry EntryKey EntryLease Failed Ledger
         OnError State""",
     "holdfast.kv": """Answer AsyncRedisKV AsyncTransaction BadCommand Entry MemoryKV NotAFloat NotAnInteger

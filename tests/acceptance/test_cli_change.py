@@ -143,3 +143,16 @@ def test_schedules_are_added_listed_and_removed(cli: Cli) -> None:
     assert cli.ok("schedule", "remove", "nightly") == "nightly  removed"
     assert "not-found" in cli.fails(5, "schedule", "pause", "nightly")
     assert "not-found" in cli.fails(5, "schedule", "remove", "nightly")
+
+
+def test_a_replay_of_a_query_starts_no_dependent_before_its_parent(cli: Cli, stock: Stock) -> None:
+    parent = stock.dead[0]
+    child = cli.ok("enqueue", "add", "a=1", "b=2", "--depends-on", parent).strip()
+    assert cli.see("task", "show", child)["status"] == "failed"
+    query = ("-q", f"id:{parent},{child}")
+    said = cli.ok("dlq", "replay", *query, "--yes")
+    assert {line.split()[0] for line in said.splitlines()} == {parent, child}
+    assert cli.see("task", "show", parent)["status"] == "queued"
+    assert cli.see("task", "show", child)["status"] == "blocked"
+    discarded = cli.run("dlq", "replay", child)
+    assert (discarded.returncode, "illegal-transition" in discarded.stderr) == (6, True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli_support import APP, HOLDFAST, Cli, Stock, stocked
+from tests.acceptance.cli_support import APP, HOLDFAST, Cli, Stock, run_inside, stocked
 
 EVIL = "\x1b]0;PWNED\x07\x1b[2J\nerror[ok]: all is well\r\x9b31m"
 EVIL_APP = f"""{APP}
@@ -70,6 +70,22 @@ def test_an_empty_or_short_id_changes_nothing(
     assert cli.see("task", "list") == before
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "op undo",
+        "op show",
+        "node show",
+        "host show",
+        "task-group cancel",
+        "schedule show",
+    ],
+)
+def test_an_empty_name_is_said_to_be_empty(stock: Stock, command: str) -> None:
+    done = run_inside(Path(stock.url.removeprefix("sqlite:///")).parent, *command.split(), "")
+    assert (done.code, "is empty: check that the variable" in done.said) == (2, True)
+
+
 def test_an_undecodable_line_stops_no_other(cli: Cli, stock: Stock) -> None:
     first, second, third = stock.dead
     done = subprocess.run(
@@ -92,6 +108,24 @@ def test_an_id_of_stdin_must_be_text(cli: Cli) -> None:
 
 def test_json_that_is_nested_too_deeply_is_a_wrong_call(cli: Cli) -> None:
     assert "nested too deeply" in cli.fails(2, "enqueue", "add", "--json", "-", input="[" * 200_000)
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", '"\\ud800"'])
+def test_a_value_that_json_does_not_have_changes_nothing(stock: Stock, value: str) -> None:
+    """In a merge patch null removes a field, so a value that became null would delete data."""
+    folder, patch = Path(stock.url.removeprefix("sqlite:///")).parent, f'{{"n": {value}}}'
+    some = ("-q", "type:boom", "--patch", patch)
+    for change in (
+        ("dlq", "replay", stock.dead[0], "--patch", patch),
+        ("dlq", "replay", *some, "--yes"),
+        ("op", "run", "replay", *some),
+        ("dlq", "edit", stock.dead[0], f"n={value}"),
+        ("task", "edit", stock.later, f"a={value}"),
+    ):
+        done = run_inside(folder, *change)
+        assert (done.code, "error[unserialisable-payload]" in done.said) == (2, True), change
+    found = run_inside(folder, "task", "show", stock.dead[0], "-o", "json").out
+    assert (json.loads(found)["status"], json.loads(found)["payload"]) == ("failed", {"n": 0})
 
 
 def test_a_wait_for_no_status_is_refused(cli: Cli, stock: Stock) -> None:

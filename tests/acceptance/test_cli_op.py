@@ -89,3 +89,14 @@ def test_progress_is_shown_as_it_is_asked_for(cli: Cli) -> None:
     said = [json.loads(line) for line in cli.run(*resume).stdout.splitlines()]
     assert {one["state"] for one in said[:-1]} <= {"running"}
     assert (said[-1]["state"], said[-1]["done"]) == ("done", TASKS)
+
+
+def test_an_undo_resumes_what_an_operation_has_paused(cli: Cli) -> None:
+    cli.ok("op", "run", "pause", "-q", "type:mail", "--reason", "wrong query")
+    [paused] = cli.see("op", "list")
+    assert cli.see("op", "undo", "@last", "--dry-run")["eligible"] == TASKS
+    assert cli.see("op", "list")[0]["id"] == paused["id"]
+    undone = cli.see("op", "undo", paused["id"], "--reason", "it was")
+    assert (undone["action"], undone["done"], undone["state"]) == ("resume", TASKS, "done")
+    assert all(task["held_by"] is None for task in cli.see("task", "list"))
+    assert "may have started: pause them" in cli.fails(6, "op", "undo", "@last")

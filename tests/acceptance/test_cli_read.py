@@ -113,6 +113,7 @@ def test_doctor_reports_that_no_worker_is_live(cli: Cli) -> None:
         "pauses": "ok",
         "schedules": "ok",
         "clock": "ok",
+        "leases": "ok",
         "agents": "ok",
         "slots": "ok",
         "outbox": "ok",

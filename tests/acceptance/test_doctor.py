@@ -13,12 +13,17 @@ import msgspec
 import pytest
 
 from holdfast import TaskQueue
+from holdfast.clock import SystemClock
+from holdfast.core.claiming import ClaimRequest
 from holdfast.engine.lease_keeper import KeptRuns, StoreKeeper
 from holdfast.engine.watchdog import Watchdog
 from holdfast.queue import worker_checks
 from holdfast.queue.check import Check, Level
 from holdfast.queue.checks import clock as clock_check, handlers, hints
 from holdfast.queue.disk_check import check_disk, judge_disk
+from holdfast.store.backends import store_for
+from holdfast.store.sql import Migration, load_migrations
+from holdfast.store.sqlite import connection
 from holdfast.testing import harness
 from tests.acceptance.cli_support import Done, run_inside
 
@@ -179,3 +184,69 @@ async def test_hints_that_are_polled(queue: TaskQueue, monkeypatch: pytest.Monke
     finding = await hints(queue, 0.0)
     assert finding.level is Level.WARN
     assert "polling: the socket is gone; tasks start later" in finding.text
+
+
+async def make_old(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store as the version before made it."""
+
+    def earlier(package: str) -> list[Migration]:
+        return list(load_migrations(package))[:-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "load_migrations", earlier)
+        old = store_for(url, SystemClock())()
+        await old.open()
+        await old.close()
+
+
+async def test_a_fix_upgrades_an_old_schema(
+    queue: TaskQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_old(tmp_path, queue.url, monkeypatch)
+    foreseen = await doctor(tmp_path, "--url", queue.url, "--fix", "--dry-run")
+    assert (foreseen.code, foreseen.said) == (
+        1,
+        "would mend schema: upgrade the tables, as `holdfast db migrate`\n",
+    )
+    assert "schema-mismatch" in found(foreseen, "store")[1]
+    fixed = await doctor(tmp_path, "--url", queue.url, "--fix")
+    assert fixed.said.startswith("mend schema: upgrade the tables")
+    assert found(fixed, "schema")[0] == "ok"
+    again = await doctor(tmp_path, "--url", queue.url, "--fix")
+    assert (again.code, again.said) == (0, "nothing has a safe mend\n")
+
+
+async def test_a_fix_ends_runs_that_no_sweeper_takes_back(queue: TaskQueue, tmp_path: Path) -> None:
+    queue.register_handler("mail", _work)
+    handle = await queue.enqueue("mail", {})
+    store = (await queue.open()).store
+    claimed = await store.claim(
+        ClaimRequest(node="gone", queues=("default",), types=("mail",), limit=1, lease_seconds=1.0)
+    )
+    assert [task.id for task in claimed.tasks] == [handle.id]
+    await queue.stop()
+    with sqlite3.connect(tmp_path / "holdfast.db") as file:
+        file.execute("UPDATE holdfast_task SET lease_until = lease_until - 3600")
+    file.close()
+    level, text = found(await doctor(tmp_path, "--url", queue.url), "leases")
+    assert level == "warn"
+    assert text.startswith("1 run lost the lease up to 59m")
+    foreseen = await doctor(tmp_path, "--url", queue.url, "--fix", "--dry-run")
+    assert foreseen.said.startswith("would mend leases: end the runs whose lease has ended")
+    assert found(foreseen, "leases")[0] == "warn"
+    fixed = await doctor(tmp_path, "--url", queue.url, "--fix")
+    assert "mended leases: 1 run has ended" in fixed.said
+    assert found(fixed, "leases")[0] == "ok"
+    async with TaskQueue(queue.url).producer() as again:
+        task = await again.get_task(handle.id)
+    assert task is not None
+    assert (task.status, task.deaths) == ("queued", 1)
+
+
+async def test_a_fix_makes_no_store_and_needs_no_fault(tmp_path: Path) -> None:
+    gone = await doctor(tmp_path, "--url", "sqlite:///none.db", "--fix")
+    assert (gone.code, gone.said) == (1, "nothing has a safe mend\n")
+    assert not (tmp_path / "none.db").exists()
+    usage = await doctor(tmp_path, "--url", "sqlite:///none.db", "--dry-run")
+    assert usage.code == 2
+    assert "--dry-run is for --fix" in usage.said

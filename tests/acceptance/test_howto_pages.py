@@ -25,6 +25,7 @@ PAGES = [
     "fairness",
     "from_celery",
     "limits",
+    "restore",
     "upgrading",
 ]
 APP = "postgresql://app@db.example/app"

@@ -25,8 +25,8 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="package")
 async def page(browser: Browser, site: tuple[Place, Filler]) -> AsyncIterator[Page]:
-    """A page of the administrator. A test fails if the page does what none may."""
-    opened = await open_page(browser, site[0])
+    """A page of the administrator, nothing loaded. A test fails if the page does what none may."""
+    opened = await open_page(browser, site[0], path="")
     sins = Sins(site[0].url)
     sins.watch(opened)
     yield opened

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, StorageState, async_playwright, expect
 
 from holdfast.web.files import DIST
 from proof.lab.chromium import FLAGS, find_chromium
@@ -32,6 +32,8 @@ class Place:
         self.folder = folder
         self.login_url = ""
         self.url = ""
+        self.sessions: dict[str, StorageState] = {}
+        """What a browser keeps of a login, by token."""
         self._port = "0"
         self._child: Child | None = None
 
@@ -127,13 +129,29 @@ class Sins:
             self.found.append(f"asked {url}")
 
 
-async def open_page(browser: Browser, place: Place, token: str = ADMIN, **options: Any) -> Page:
-    """A page of a new browser that is logged in. `page.sins` collects what it may not do."""
-    context = await browser.new_context(**{"viewport": WIDE, "color_scheme": "light", **options})
+async def open_page(
+    browser: Browser, place: Place, token: str = ADMIN, *, path: str = "/", **options: Any
+) -> Page:
+    """A page of a new browser that is logged in, at a path. Empty: nothing is loaded yet."""
+    if token not in place.sessions:
+        place.sessions[token] = await log_in(browser, place, token)
+    seen = {"viewport": WIDE, "color_scheme": "light", **options}
+    context = await browser.new_context(storage_state=place.sessions[token], **seen)
     context.set_default_timeout(WAIT_MS)
     page = await context.new_page()
-    await page.goto(f"{place.url}/login")
-    await page.get_by_label("Token").fill(token)
-    await page.get_by_role("button", name="Log in").click()
-    await page.wait_for_selector("[data-mark=live]")
+    if path:
+        await page.goto(f"{place.url}{path}")
+        await page.wait_for_selector("[data-mark=live]")
     return page
+
+
+async def log_in(browser: Browser, place: Place, token: str) -> StorageState:
+    """Logs in as a person does. Returns what the browser keeps."""
+    async with await browser.new_context() as context:
+        context.set_default_timeout(WAIT_MS)
+        page = await context.new_page()
+        await page.goto(f"{place.url}/login")
+        await page.get_by_label("Token").fill(token)
+        await page.get_by_role("button", name="Log in").click()
+        await page.wait_for_selector("[data-mark=live]")
+        return await context.storage_state()

@@ -30,7 +30,7 @@ QUEUE = Surface(
         **dict.fromkeys(("reason", "find_tasks.q", "weights.after"), "text"),
         "intervene.reason": "because",
         "intervene.type": "intervention",
-        "intervene.args": "map",
+        **dict.fromkeys(("intervene.args", "patch"), "map"),
         "intervene.id": "name?",
         "expires_seconds": "number",
         **dict.fromkeys(("decisions.after",), "name?"),

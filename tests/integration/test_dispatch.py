@@ -162,7 +162,7 @@ async def test_an_idle_worker_asks_little_for_one_task(
     await engine.completer.step()
     recounts = [name for name in asked if name in ("number_records", "count_records", "counters")]
     assert [name for name in asked if name not in recounts] == [
-        *("insert_one", "claim_next", "first_due", "complete_plain")
+        *("insert_one", "claim_next", "first_due", "complete_alike")
     ]
     assert not engine.dispatcher.is_woken
     await queue.stop()

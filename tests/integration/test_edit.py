@@ -58,16 +58,35 @@ async def test_a_payload_that_the_type_does_not_take_is_refused(shared_url: str)
                 operator.edit_task(dead, {"custmer": "bob"}, merge=True),
                 operator.edit_task(dead, {"tries": "2"}, merge=True),
                 operator.replay_dead_task(dead, payload={"customer": 5}),
+                operator.replay_dead_task(dead, patch={"tries": "2"}),
             ):
                 with pytest.raises(InvalidInput, match="task 'fetch'"):
                     await refused
         assert (await dead.get()).payload == {"customer": "ann", "tries": 0}
-        await elsewhere.edit_task(dead, {"tries": 2}, merge=True)
-        await elsewhere.replay_dead_task(dead)
+        await elsewhere.edit_task(dead, {"tries": 0}, merge=True)
+        await elsewhere.replay_dead_task(dead, patch={"tries": 2})
         assert await dead.result(30) == "ann"
+        assert (await dead.get()).payload == {"customer": "ann", "tries": 2}
     gone = TaskQueue(shared_url)
     async with gone.producer():
         with pytest.raises(IllegalTransition):
             await gone.edit_task(dead, {"tries": 3}, merge=True)
         with pytest.raises(NotFound):
             await gone.edit_task("nowhere", {"tries": 3})
+
+
+async def test_many_dead_letters_are_replayed_with_a_patch(url: str) -> None:
+    queue = TaskQueue(url, default_max_attempts=1)
+
+    @queue.task
+    async def charge(customer: str, relay: str) -> str:
+        if relay == "down":
+            raise ValueError(relay)
+        return f"{customer} by {relay}"
+
+    async with queue:
+        tasks = [await charge.enqueue(name, "down") for name in ("ann", "bob")]
+        for task in tasks:
+            await task.wait(30)
+        assert await queue.replay_dead(type="charge", patch={"relay": "b"}) == 2
+        assert [await task.result(30) for task in tasks] == ["ann by b", "bob by b"]

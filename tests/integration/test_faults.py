@@ -76,7 +76,8 @@ def claim_only(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["claim", "finish", "heartbeat", "sweep", "backlog.first_due", "backlog.open_gates"]
+    "verb",
+    ["claim", "finish", "heartbeat", "upkeep.next", "backlog.first_due", "backlog.open_gates"],
 )
 async def test_a_dead_loop_is_restarted_and_a_recoverable_one_continues(
     url: str, verb: str, monkeypatch: pytest.MonkeyPatch

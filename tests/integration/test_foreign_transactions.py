@@ -18,7 +18,7 @@ from holdfast.primitives.idempotency import Ledger
 from holdfast.primitives.locks import Locks
 from proof.lab.servers import Postgres
 from tests.acceptance.apps.jobs import make_queue
-from tests.conftest import database
+from tests.conftest import Admin, database
 
 
 class Databases:
@@ -32,16 +32,16 @@ class Databases:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def databases(
-    request: pytest.FixtureRequest, tmp_path: Path, pg_server: Postgres
+    request: pytest.FixtureRequest, tmp_path: Path, pg_server: Postgres, pg_admin: Admin
 ) -> AsyncIterator[Databases]:
     if request.param == "sqlite":
         files = [f"sqlite:///{tmp_path / name}.db" for name in ("ours", "other", "empty")]
         yield Databases(*files)
         return
-    async with (
-        database(pg_server, "template1") as ours,
-        database(pg_server, "template1") as other,
-        database(pg_server, "template1") as empty,
+    with (
+        database(pg_server, pg_admin, "template1") as ours,
+        database(pg_server, pg_admin, "template1") as other,
+        database(pg_server, pg_admin, "template1") as empty,
     ):
         yield Databases(ours, other, empty)
 

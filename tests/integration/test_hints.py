@@ -314,3 +314,46 @@ async def test_a_hint_follows_unless_a_later_one_covers_it(
     sender._follow_up(WORK, since)
     assert sender._outbox == (set() if later == "lands" else {WORK})
     await sender.stop()
+
+
+async def test_a_hint_follows_the_commits_behind_the_one_that_covered_those_before(
+    bus: tuple[PostgresBus, VirtualClock],
+) -> None:
+    """The last commit of a burst has no hint, and the hint before it came too early for it."""
+    sender, clock = bus
+    clock.set(clock.now() + 1.0)
+    since = clock.monotonic()
+    sender.committed(Notification(WORK, "", since))
+    clock.set(clock.now() + 0.001)
+    covering = sender.notify_in_tx(WORK)
+    sender.committed(covering)
+    clock.set(clock.now() + 0.001)
+    sender.committed(Notification(WORK, "", clock.monotonic()))
+    assert sender._follow is not None
+    sender._follow.cancel()
+    sender._follow_up(WORK, since)
+    assert sender._outbox == set(), "it may be covered until its time is over"
+    assert sender._follow is not None
+    sender._follow.cancel()
+    sender._follow_up(WORK, covering.began)
+    assert sender._outbox == {WORK}
+    await sender.stop()
+
+
+async def test_no_hint_follows_a_stream_whose_hints_cover_its_commits(
+    bus: tuple[PostgresBus, VirtualClock],
+) -> None:
+    sender, clock = bus
+    clock.set(clock.now() + 1.0)
+    since = clock.monotonic()
+    for _ in range(50):
+        sender.committed(Notification(WORK, "", clock.monotonic()))
+        clock.set(clock.now() + 0.001)
+        covering = sender.notify_in_tx(WORK, must=True)
+        sender.committed(covering)
+        assert sender._follow is not None
+        sender._follow.cancel()
+        sender._follow_up(WORK, since)
+        since = covering.began
+    assert (sender._outbox, sender._follow) == (set(), None)
+    await sender.stop()

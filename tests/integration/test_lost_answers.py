@@ -10,12 +10,14 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import asyncpg
 import pytest
 
 from holdfast.clock import VirtualClock
+from holdfast.core.alike import FIRST_PART, AlikeTasks
 from holdfast.core.claiming import ClaimRequest
 from holdfast.core.command import Abort, Complete, Edit, Fail, Instruction, Pause, Replay, Resume
 from holdfast.core.decide import Refusal
@@ -57,6 +59,20 @@ def task(store: Store, name: str, **fields: Any) -> Submission:
 
 def insert(*names: str, **fields: Any) -> Verb:
     return lambda store: store.insert([task(store, name, **fields) for name in names])
+
+
+async def insert_alike(store: Store) -> object:
+    """In two parts, and so in a transaction. A second run draws all ids before it begins: they are the same
+    here, however many are drawn at once."""
+    count = FIRST_PART + 50
+    ids = iter(store.ids.tasks(1.8e9, count))
+    group = AlikeTasks(
+        task(store, "model"),
+        count,
+        lambda some: list(islice(ids, some)),
+        lambda at, to: ["1"] * (to - at),
+    )
+    return [(answer.created, answer.status) for answer in await store.insert(group)]
 
 
 async def claim(store: Store) -> object:
@@ -174,6 +190,7 @@ CASES = {
     "insert with keys": Case(insert("t1", idempotency_key="k")),
     "one plain insert": Case(insert("t1")),
     "plain inserts": Case(insert("t1", "t2")),
+    "many alike": Case(insert_alike),
     "claim in a transaction": Case(claim_in_line, insert("t1", "t2")),
     "claim_aged": Case(claim_aged, insert("t1", "t2")),
     "finish": Case(finish, insert("t1", "t2"), claim),

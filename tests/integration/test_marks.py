@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from holdfast.engine import sweeper
+from holdfast.engine import pruning, sweeper
 from tests.acceptance.apps.jobs import make_queue
 
 
@@ -17,7 +17,7 @@ async def test_old_marks_of_ended_processes_are_removed(
     async with make_queue(pg_dsn, "work") as queue:
         assert queue.parts.sessions.engine is not None
         now = (await queue.open()).store.now()
-        hour = sweeper.MARK_SECONDS
+        hour = pruning.MARK_SECONDS
         numbers = [
             int((now - age) * 1000) << 21 | n for n in range(35) for age in (hour + 9, hour - 9)
         ]
@@ -26,7 +26,7 @@ async def test_old_marks_of_ended_processes_are_removed(
             await connection.executemany(
                 "INSERT INTO holdfast_commit VALUES ($1)", [(n,) for n in numbers]
             )
-            assert await queue.parts.sessions.engine.sweeper._prune(now) is False
+            assert await queue.parts.sessions.engine.sweeper._pruning._round(now) is False
             kept = await connection.fetch(
                 "SELECT id FROM holdfast_commit WHERE id = ANY($1)", numbers
             )

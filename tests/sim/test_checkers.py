@@ -268,3 +268,33 @@ def test_an_aged_task_may_start_beside_others_and_before_more_urgent_ones(good: 
     assert not list(law(started("old", "first")))
     assert list(law(started("old", "second")))
     assert list(law(started("old", "low")))
+
+
+def test_a_turn_may_start_a_later_task_of_a_fair_type(good: Outcome) -> None:
+    """Its key takes the place of the first task of the type, before tasks of other types."""
+    law = CHECKERS["the most urgent starts first"]
+    due = {"first": ("keyed", 1_000.0), "other": ("quick", 1_001.0), "turn": ("keyed", 1_002.0)}
+    task = next(iter(good.tasks.values()))
+    tasks = {name: replace(task, id=name, type=kind, priority=3) for name, (kind, _) in due.items()}
+    row = next(change for change in good.history if claimed(change))._replace(
+        gate=None, limits=None
+    )
+    queued = [
+        row._replace(
+            id=name, type=kind, was=None, status="queued", due_at=due_at, transaction=number
+        )
+        for number, (name, (kind, due_at)) in enumerate(due.items())
+    ]
+
+    def started(*names: str) -> Outcome:
+        claims = [
+            row._replace(
+                id=name, type=due[name][0], started_at=1_003.0, due_at=due[name][1], transaction=9
+            )
+            for name in names
+        ]
+        return replace(good, tasks=tasks, history=[*queued, *claims])
+
+    assert not list(law(started("turn")))
+    assert not list(law(started("turn", "other")))
+    assert list(law(started("other")))

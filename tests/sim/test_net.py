@@ -40,6 +40,52 @@ def test_a_half_open_connection_loses_messages_until_its_caller_times_out() -> N
     loop.close()
 
 
+def timers_of(loop: SimLoop) -> int:
+    """Timers of callers."""
+    return sum(when == CALL_SECONDS for when, *_ in loop._timers)
+
+
+@pytest.mark.parametrize("is_calm", [True, False])
+def test_a_call_has_a_timer_unless_its_answer_is_known_to_arrive(is_calm: bool) -> None:
+    loop, net = make()
+    net.conditions.loss = 0.0 if is_calm else 1e-9
+    timers: list[int] = []
+
+    async def main() -> None:
+        await net.call("w0", "db", "script", lambda: timers.append(timers_of(loop)))
+
+    context = contextvars.Context()
+    context.run(NODE.set, "w0")
+    loop.run_until_complete(context.run(main))
+    assert timers == ([0] if is_calm else [1])
+    loop.close()
+
+
+@pytest.mark.parametrize("when", ["before the call arrives", "before the answer is sent"])
+def test_a_caller_in_a_calm_network_gives_up_a_server_that_dies(when: str) -> None:
+    loop, net = make()
+
+    def restart() -> None:
+        net.leave("db")
+        net.join("db", 2)
+
+    def serve() -> None:
+        if when == "before the answer is sent":
+            net.cut("db", "w0")
+
+    async def main() -> None:
+        if when == "before the call arrives":
+            loop.call_soon(restart)
+        with pytest.raises(StoreUnavailable, match="no answer"):
+            await net.call("w0", "db", "script", serve)
+        assert loop.time() == pytest.approx(CALL_SECONDS)
+
+    context = contextvars.Context()
+    context.run(NODE.set, "w0")
+    loop.run_until_complete(context.run(main))
+    loop.close()
+
+
 def test_disturbances_of_calls_and_lost_hints_are_tracked_separately() -> None:
     loop, net = make()
     assert net.disturbances.since("w0") == START_SECONDS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -32,3 +34,14 @@ def test_feed_rows_and_nodes_are_read_at_one_point_in_time(monkeypatch: pytest.M
     last = reads[-3:]
     assert [name for name, _, _ in last] == ["all_events", "all_tasks", "in_memory"]
     assert {(at, changes) for _, at, changes in last} == {(outcome.seconds, last[0][2])}
+
+
+def test_a_run_that_is_over_is_not_kept() -> None:
+    """Else a campaign grows by the history of each of its runs."""
+    world = World(Options(hours=0.005).plan(3))
+    run, database = weakref.ref(world), weakref.ref(world.database)
+    world.run()
+    del world
+    gc.collect()
+    assert run() is None
+    assert database() is None

@@ -67,6 +67,25 @@ async def test_a_server_clock_read_over_a_slow_link_is_not_trusted() -> None:
     assert theirs.is_due()
 
 
+def test_a_server_time_that_comes_with_another_answer_is_judged_like_a_reading() -> None:
+    clock = VirtualClock()
+    theirs = ServerClock(clock)
+
+    def learn(there: float, back: float) -> bool:
+        before = theirs.before()
+        clock.set(clock.now() + there)
+        said = clock.now() + 5_000.0
+        clock.set(clock.now() + back)
+        return theirs.learn(said, before)
+
+    assert learn(0.01, 0.01)
+    assert not theirs.is_due()
+    assert not learn(8.0, 0.0)
+    assert abs(theirs.now() - clock.now() - 5_000.0) < 0.001
+    clock.set(clock.now() + AGAIN_SECONDS)
+    assert theirs.is_due()
+
+
 async def test_a_slow_first_reading_of_the_server_clock_is_repeated() -> None:
     """No earlier reading bounds its error: a lock was granted to a second owner. Kept seed 2007048."""
     clock = VirtualClock()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from holdfast.engine.sweeper import WAITS_MAX, Patience
+from holdfast.engine.patience import WAITS_MAX, Patience
 from holdfast.store.store_clock import ADOPT_SECONDS_MAX, PACE, StoreClock
 
 

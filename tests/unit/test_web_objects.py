@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.client import admin_models, fleet_models, job_models, models
+from holdfast.client import admin_models, fleet_models, job_models, models, webhook_models
 
 LIB = Path(__file__).resolve().parents[2] / "web" / "src" / "lib"
 FILES = ("types.ts", "fleet.ts")
 STRUCTS = {
     name: struct
-    for module in (models, admin_models, job_models, fleet_models)
+    for module in (models, admin_models, job_models, fleet_models, webhook_models)
     for name, struct in vars(module).items()
     if isinstance(struct, type) and issubclass(struct, msgspec.Struct)
 }

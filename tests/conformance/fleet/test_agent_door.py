@@ -14,7 +14,9 @@ from holdfast.core.command import Abort, Instruction
 from holdfast.core.errors import NodeFenced
 from holdfast.core.fleet.agents.wire import AgentStart, AgentSync, AgentSyncAnswer
 from holdfast.errors import InvalidInput
+from holdfast.fleet.agents.agents import HostNews
 from holdfast.fleet.agents.door import AgentDoor
+from holdfast.fleet.agents.looks import Looks
 from holdfast.store.store import Store
 from tests.backends import Bench
 from tests.conformance.fleet.agent_support import (
@@ -42,7 +44,7 @@ class DoorAgent(TestAgent):
         self.door = door
 
     def poll(self, **parts: object) -> asyncio.Task[AgentSyncAnswer]:
-        sync: AgentSync = replace(self.message().sync, wait_seconds=25.0, **parts)
+        sync: AgentSync = replace(self.message().sync, **{"wait_seconds": 25.0, **parts})
         return asyncio.create_task(self.door.sync(self.host_id, sync))
 
     async def held(self, **parts: object) -> asyncio.Task[AgentSyncAnswer]:
@@ -131,6 +133,20 @@ async def test_a_new_start_ends_the_poll_of_the_old_one(store: Store) -> None:
             await asyncio.wait_for(task, SECONDS)
 
 
+async def test_nothing_is_offered_to_a_credential_that_has_ended(store: Store) -> None:
+    """Its poll is not held either: nothing would end it, because the end came before the poll."""
+    async with at_door(store) as agent:
+        sync = replace(agent.message().sync, wait_seconds=25.0)
+        asked = agent.door.sync(agent.host_id, sync, is_ended=lambda: True)
+        assert (await asyncio.wait_for(asked, SECONDS / 3)).offers == []
+        [execution] = await add_job(store, [agent.host_id])
+        head = await store.feed.head()
+        assert (await agent.door.sync(agent.host_id, sync, is_ended=lambda: True)).offers == []
+        assert await store.feed.head() == head
+        [offer] = (await asyncio.wait_for(agent.poll(), SECONDS)).offers
+        assert offer.execution == execution
+
+
 async def test_a_bad_message_is_refused_before_anything_is_read(store: Store) -> None:
     async with at_door(store) as agent:
         with pytest.raises(InvalidInput):
@@ -147,3 +163,49 @@ async def test_an_idle_poll_costs_no_transaction(store: Store) -> None:
         assert await store.feed.head() == head
         seq = (await agent.agents.news([agent.host_id]))[0]
         assert seq.slot == (0, None, None)
+
+
+async def test_a_report_that_does_not_wait_costs_its_transaction_and_no_look(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with at_door(store) as agent:
+        [execution] = await add_job(store, [agent.host_id])
+        await agent.sync()
+        looks: list[str] = []
+        look = Looks.look
+
+        async def counted(self: Looks, host_id: str) -> HostNews | None:
+            looks.append(host_id)
+            return await look(self, host_id)
+
+        monkeypatch.setattr(Looks, "look", counted)
+        answer = await agent.poll(wait_seconds=0.0, **accept(execution))
+        assert [one.execution for one in answer.go] == [execution]
+        answer = await agent.poll(wait_seconds=0.0, results=[exited(execution)])
+        assert len(answer.acks) == 1
+        assert not looks
+        task = await agent.held()
+        assert len(looks) == 1
+        task.cancel()
+
+
+async def test_what_the_answer_to_a_report_said_is_not_said_again_at_once(store: Store) -> None:
+    async with at_door(store) as agent:
+        [execution] = await add_job(store, [agent.host_id])
+        await agent.sync()
+        await agent.sync(**accept(execution))
+        await store.apply([Instruction(execution, Abort("user:ann", "x"))])
+        answer = await agent.poll(wait_seconds=0.0, **running(execution))
+        assert [one.type for one in answer.commands] == ["ABORT"]
+        task = await agent.held(**running(execution))
+        assert not task.done(), "it was said a moment ago"
+        task.cancel()
+
+
+async def test_a_report_of_a_fenced_agent_is_refused_at_once(store: Store) -> None:
+    async with at_door(store) as agent:
+        [execution] = await add_job(store, [agent.host_id])
+        await agent.sync()
+        await agent.agents.start(agent.host_id, AgentStart(boot_id="b0", journal_id="j0"), BY)
+        with pytest.raises(NodeFenced):
+            await agent.poll(wait_seconds=0.0, **accept(execution))

@@ -111,6 +111,37 @@ async def test_two_boots_that_take_turns_are_quarantined(bench: Bench, store: St
     assert isinstance(answer, NodeFenced)
 
 
+async def test_two_boots_whose_processes_name_themselves_are_quarantined_as_soon(
+    bench: Bench, store: Store
+) -> None:
+    """Copies of a virtual machine: each process was fenced by the other and names itself."""
+    agents = make_agents(store)
+    enrolled = await enrol(agents, store, "web-1")
+    starts = [
+        AgentStart(boot_id=boot, journal_id="j0", session=session)
+        for boot, session in (("b1", ""), ("b0", "s0"), ("b1", "s1"), ("b0", "s0"))
+    ]
+    for start in starts[:-1]:
+        later(bench, 1.0)
+        await agents.start(enrolled.host_id, start, BY)
+    with pytest.raises(NodeFenced, match="two processes"):
+        await agents.start(enrolled.host_id, starts[-1], BY)
+    assert (await Nodes(store).get(enrolled.host_id)).state == NodeState.QUARANTINED
+
+
+async def test_a_machine_that_reboots_often_is_not_quarantined(bench: Bench, store: Store) -> None:
+    """A late copy of a start fences the process of the next boot, which then names itself."""
+    agents = make_agents(store)
+    enrolled = await enrol(agents, store, "web-1")
+    for n in range(1, 21):
+        late = [] if n % 5 else [(n - 1, ""), (n, f"s{n}")]
+        for boot, session in ((n, ""), *late):
+            later(bench, 5.0)
+            start = AgentStart(boot_id=f"b{boot}", journal_id="j0", session=session)
+            await agents.start(enrolled.host_id, start, BY)
+    assert (await Nodes(store).get(enrolled.host_id)).state == NodeState.LIVE
+
+
 async def test_two_processes_of_one_boot_that_fence_each_other_are_quarantined(
     bench: Bench, store: Store
 ) -> None:

@@ -9,7 +9,13 @@ from holdfast.core.command import Evidence, Force, Instruction
 from holdfast.core.fleet.approvals.approval import Person
 from holdfast.core.fleet.hosts.entry import HostEntry
 from holdfast.core.fleet.model import HostState, JobStatus
-from holdfast.core.fleet.rollout.policy import BudgetName, GateMode, HostOrder, RolloutRequest
+from holdfast.core.fleet.rollout.policy import (
+    BudgetName,
+    GateMode,
+    HaltMode,
+    HostOrder,
+    RolloutRequest,
+)
 from holdfast.core.fleet.rules import FleetRules
 from holdfast.core.search import parse
 from holdfast.core.task import FailureKind, Status
@@ -20,6 +26,7 @@ from holdfast.fleet.hosts.details import HostReads
 from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.fleet.jobs.approvals import Approvals
 from holdfast.fleet.jobs.control import JobControl
+from holdfast.fleet.jobs.job_rows import counts_of
 from holdfast.fleet.jobs.matrix import KINDS, LETTERS, JobMatrix
 from holdfast.fleet.jobs.reads import JobReads
 from holdfast.fleet.jobs.why import Cause, ExecutionReasons
@@ -27,7 +34,7 @@ from holdfast.queue.by import By
 from holdfast.store.search import search
 from holdfast.store.store import Store
 from tests.conformance.fleet.job_support import FleetBench
-from tests.conformance.fleet.support import BY, PROJECT
+from tests.conformance.fleet.support import BY, PROJECT, events
 from tests.statements import execute
 
 WAVES = RolloutRequest(
@@ -298,23 +305,66 @@ async def test_drift_is_shown_and_never_followed(store: Store) -> None:
     assert (found.changed, found.gone) == (("web-001",), ("web-002",))
 
 
+async def adopt(store: Store, task_id: str) -> None:
+    """An operator takes over the late result of a failed execution."""
+    force = Force("user:ann", Status.COMPLETED, "its host says so", evidence=Evidence(1, "0"))
+    [ruling] = await store.apply([Instruction(task_id, force)])
+    assert isinstance(ruling, Transition)
+
+
 async def test_a_late_result_that_an_operator_takes_over_is_counted_as_it_is_shown(
     store: Store,
 ) -> None:
+    """Everywhere, and the status of the job that has ended stays."""
     fleet = FleetBench(store)
     job_id = (await fleet.create(await fleet.add_hosts(2))).job.id
     await fleet.plan(job_id)
     lost, other = await fleet.queued(job_id)
     await fleet.fail(lost, FailureKind.LOST)
     await fleet.fail(other)
-    await fleet.plan(job_id)
+    ended = await fleet.plan(job_id)
     reads = JobReads(store, fleet.rules)
     assert (await reads.detail(job_id)).kinds == {"failed": 1, "lost": 1}
-    force = Force("user:ann", Status.COMPLETED, "its host says so", evidence=Evidence(1, "0"))
-    [ruling] = await store.apply([Instruction(lost.id, force)])
-    assert isinstance(ruling, Transition)
-    job = await fleet.plan(job_id)
-    shown = {v.shown.kind.value for v in (await reads.executions(job)).items}
-    assert shown == {"failed", "succeeded"}
+    await adopt(store, lost.id)
     assert (await reads.detail(job_id)).kinds == {"failed": 1, "succeeded": 1}
+    assert await fleet.pipeline.due_jobs() == [job_id]
+    for _ in ("corrected", "as before"):
+        job = await fleet.plan(job_id)
+        detail = await reads.detail(job_id)
+        [row] = await reads.list()
+        assert (
+            (job.status, job.version) == (ended.status, ended.version) == (row.status, row.version)
+        )
+        assert detail.kinds == counts_of(row) == {"failed": 1, "succeeded": 1}
+        assert (detail.rollout.state.ended.success, detail.rollout.corrected) == (1, 1)
+    assert {v.shown.kind.value for v in (await reads.executions(ended)).items} == {
+        "failed",
+        "succeeded",
+    }
     assert job_id not in await fleet.pipeline.due_jobs(), "it is not counted twice"
+    [event] = await events(store, "job.corrected")
+    assert event.data["kinds"] == {"failed": 1, "succeeded": 1}
+
+
+async def test_a_job_that_goes_on_is_judged_by_late_results_that_were_taken_over(
+    store: Store,
+) -> None:
+    fleet = FleetBench(store)
+    made = RolloutRequest(
+        waves=("rest",), max_in_flight=2, budget={BudgetName.LOST: 0}, on_breach=HaltMode.PAUSE
+    )
+    job_id = (await fleet.create(await fleet.add_hosts(3), rollout=made)).job.id
+    await fleet.plan(job_id)
+    lost, other = await fleet.queued(job_id)
+    await fleet.fail(lost, FailureKind.LOST)
+    assert (await fleet.plan(job_id)).status is JobStatus.PAUSED
+    await adopt(store, lost.id)
+    assert (await fleet.plan(job_id)).status is JobStatus.PAUSED, "people have to look at it"
+    await JobControl(store, fleet.rules, fleet.bus).resume(job_id, BY)
+    await fleet.plan(job_id)
+    await fleet.succeed(other)
+    await fleet.plan(job_id)
+    [last] = await fleet.queued(job_id)
+    await fleet.succeed(last)
+    job = await fleet.plan(job_id)
+    assert (job.status, counts_of(job)) == (JobStatus.SUCCESS, {"succeeded": 3})

@@ -143,6 +143,24 @@ async def test_a_reservation_ends(store: Store, clock: VirtualClock) -> None:
     assert await due.round() is None
 
 
+async def test_a_reservation_that_ended_during_a_pause_changes_no_ended_task(
+    store: Store, clock: VirtualClock
+) -> None:
+    """The claim of a ready task does not look at reservations: what resumes the task takes it off."""
+    (task_id,) = await put_plain(store, 1)
+    assert code(await order(store, task_id, c.Pause("ann"))) == "moved"
+    assert code(await order(store, task_id, c.Reassign("ann", "node-b", 60.0))) == "moved"
+    clock.set(clock.now() + 61.0)
+    assert code(await order(store, task_id, c.Resume("ann"))) == "moved"
+    task = await claim_one(store)
+    assert (task.assigned_to, task.assigned_until) == (None, None)
+    await complete(store, task)
+    ended = await get(store, task_id)
+    assert await DueChanges(store, lambda: None).round() is None
+    assert code(await order(store, task_id, c.Unassign())) == "illegal-transition"
+    assert await get(store, task_id) == ended
+
+
 async def test_a_runner_without_progress_is_stuck_and_may_recover(
     store: Store, clock: VirtualClock
 ) -> None:

@@ -111,7 +111,9 @@ async def test_a_parent_that_comes_back_stops_its_cascade(store: Store) -> None:
 
 
 @small_batches
-async def test_a_parent_is_kept_until_its_dependents_are_settled(store: Store) -> None:
+async def test_a_parent_is_kept_until_its_dependents_are_settled(
+    bench: Bench, store: Store
+) -> None:
     names = await family(store, 8)
     await complete(store, await claim_one(store))
     later = store.now() + 1_000.0
@@ -123,6 +125,8 @@ async def test_a_parent_is_kept_until_its_dependents_are_settled(store: Store) -
     assert sorted(await finish_all(store)) == names
     await store.prune(before=later, dead_before=later, feed_before=0.0)
     assert await store.reads.get(["p"]) == {}
+    [[edges]] = await bench.sql("SELECT count(*) FROM holdfast_edge")
+    assert edges == 0, "edges go with the tasks that they belong to"
 
 
 @pytest.mark.parametrize("seed", range(6))

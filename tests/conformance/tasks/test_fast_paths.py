@@ -300,14 +300,21 @@ async def test_several_tasks_start_in_their_order(store: Store) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("result", ["null", '{"text":"a \\"quoted\\" \\\\ line"}'])
+@pytest.mark.parametrize(
+    "results",
+    [["null"] * 3, ['{"text":"a \\"quoted\\" \\\\ line"}'] * 3, ["null", "1", '"two"']],
+    ids=["null", "text", "different"],
+)
 async def test_a_completion_writes_what_the_core_decides(
-    store: Store, clock: VirtualClock, count: int, result: str
+    store: Store, clock: VirtualClock, count: int, results: list[str]
 ) -> None:
     await put_plain(store, count)
     running = await claim(store)
     clock.set(clock.now() + 1)
-    ended = [(task, Instruction(task.id, Complete(result), fence=task.fence)) for task in running]
+    ended = [
+        (task, Instruction(task.id, Complete(result), fence=task.fence))
+        for task, result in zip(running, results, strict=False)
+    ]
     spy = Spy(store)
     rulings = await store.finish(ended)
     assert spy.taken == ["complete_plain"]
@@ -318,7 +325,14 @@ async def test_a_completion_writes_what_the_core_decides(
         await check_row(store, move.after, move.events)
 
 
-async def test_a_stale_outcome_does_not_block_others(store: Store, clock: VirtualClock) -> None:
+@pytest.mark.parametrize(
+    "results",
+    [["1"] * 3, ["1", "2", "3"], [r'"a \u0000 b"'] * 3],
+    ids=["alike", "different", "alike-with-nul"],
+)
+async def test_a_stale_outcome_does_not_block_others(
+    store: Store, clock: VirtualClock, results: list[str]
+) -> None:
     await put_plain(store, 3)
     running = await claim(store)
     await store.finish(
@@ -326,7 +340,10 @@ async def test_a_stale_outcome_does_not_block_others(store: Store, clock: Virtua
     )
     untouched = await get(store, running[1].id)
     clock.set(clock.now() + 1)
-    ended = [(task, Instruction(task.id, Complete("1"), fence=task.fence)) for task in running]
+    ended = [
+        (task, Instruction(task.id, Complete(result), fence=task.fence))
+        for task, result in zip(running, results, strict=True)
+    ]
     rulings = await store.finish(ended)
     assert isinstance(rulings[1], Refusal)
     assert await get(store, untouched.id) == untouched

@@ -295,6 +295,24 @@ async def test_skimming_is_bounded_and_goes_on(store: Store) -> None:
     assert found == {"task.completed"}
 
 
+async def test_skimming_finds_the_other_kind_of_a_record(store: Store) -> None:
+    """A value of a user that looks like the start of an event does not hide it."""
+    await put_plain(store, 2)
+    first, second = await claim(store, 2)
+    start = await store.feed.head()
+    await store.apply(
+        [
+            Instruction(first.id, Complete('["task.completed"]', 0.0), fence=first.fence),
+            Instruction(second.id, Abort("user:ann")),
+        ]
+    )
+    kinds_now = [event.kind for event in (await store.feed.read(start)).events]  # type: ignore[union-attr]
+    assert kinds_now[0] == "task.completed"
+    answer = await store.feed.skim(start, 100, ("task.aborted", "task.completed", "token."))
+    assert isinstance(answer, Skimmed)
+    assert answer.prefixes == {"task.aborted", "task.completed"}
+
+
 async def test_skimming_from_a_position_that_is_gone_is_a_reset(store: Store) -> None:
     head = await store.feed.head()
     answer = await store.feed.skim(Position(head.epoch, head.offset + 1), 10, ())

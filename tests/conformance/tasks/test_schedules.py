@@ -25,7 +25,7 @@ from holdfast.store.port import Dialect
 from holdfast.store.script import Script
 from holdfast.store.scripts import schedules
 from holdfast.store.store import Store
-from tests.conformance.tasks.helpers import all_tasks, asked
+from tests.conformance.tasks.helpers import all_tasks, asked, fresh
 from tests.statements import execute, query
 
 
@@ -230,6 +230,28 @@ async def test_a_schedule_is_run_now_whatever_its_time(store: Store, clock: Virt
     ]
     with pytest.raises(NotFound, match="there is no schedule 'other'"):
         await store.schedules.run("other", asked(store, type="work"), By("ann"))
+
+
+async def test_a_backfill_makes_one_task_for_each_time(store: Store) -> None:
+    await put(store, every("s", 30))
+    before = await row(store, "s")
+
+    def for_times(*times: str) -> list[Submission]:
+        return [fresh(store, idempotency_key=f"s@{each}") for each in times]
+
+    first = await store.schedules.backfill("s", for_times("1", "2"), By("ann", "missed"))
+    again = await store.schedules.backfill("s", for_times("2", "3"), By("ben"))
+    assert [each.created for each in (*first, *again)] == [True, True, False, True]
+    assert again[0].task_id == first[1].task_id
+    assert await row(store, "s") == before
+    fired = [event for event in await events(store) if event.kind == "schedule.fired"]
+    assert [(event.data["task"], event.data["actor"], event.reason) for event in fired] == [
+        (first[0].task_id, "ann", "missed"),
+        (first[1].task_id, "ann", "missed"),
+        (again[1].task_id, "ben", ""),
+    ]
+    with pytest.raises(NotFound, match="there is no schedule 'other'"):
+        await store.schedules.backfill("other", for_times("1"), By("ann"))
 
 
 async def test_a_schedule_of_the_code_fires_only_where_the_code_has_it(

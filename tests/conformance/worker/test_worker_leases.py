@@ -148,11 +148,29 @@ async def test_a_renewal_extends_leases_and_names_losses(
     assert {run.task_id: run.reason for run in answer.lost} == {
         "paused": "paused",
         "aborted": "aborted",
-        "done": "completed",
         "other": "reclaimed",
         "missing": "gone",
     }
     assert (await one(store, "kept")).lease_until == pytest.approx(store.now() + 30.0, abs=0.5)
+
+
+async def test_a_completion_is_a_loss_for_earlier_runs_only(
+    store: Store, sync: WorkerSync, clock: VirtualClock
+) -> None:
+    await put(store, "t")
+    first, second = await Worker(sync).start(), await Worker(sync, "w2").start()
+    await first.claim(lease=5.0)
+    clock.set(clock.now() + 6.0)
+    await store.sweep()
+    clock.set(clock.now() + 3_600.0)
+    (task,) = await second.claim()
+    await second.send(TaskChange(task_id="t", fence=task.fence, status="completed"))
+    answers = [
+        await sync.renew(worker.voice, Renew(held=(HeldRunState(task_id="t", fence=fence),)))
+        for worker, fence in ((first, 1), (second, task.fence))
+    ]
+    assert [[run.reason for run in answer.lost] for answer in answers] == [["completed"], []]
+    assert [answer.kept for answer in answers] == [(), ()]
 
 
 async def test_a_node_cannot_renew_the_lease_of_another(store: Store, sync: WorkerSync) -> None:

@@ -173,6 +173,14 @@ async def test_queues_schedules_locks_and_nodes(site: Site, client: Client) -> N
     assert (await client.schedules.resume("daily")).paused is False
     ran = await client.schedules.run("daily", reason="missed")
     assert (ran.type, ran.payload, ran.metadata) == ("mail", {"to": "ann"}, {"schedule": "daily"})
+    filled = await client.schedules.backfill("daily", "2020-08-01", "2020-08-03", reason="missed")
+    assert ([row.at[:10] for row in filled.items], filled.created) == (
+        ["2020-08-01", "2020-08-02"],
+        2,
+    )
+    again = await client.schedules.backfill("daily", "2020-08-02", "2020-08-04")
+    assert ([row.created for row in again.items], again.created) == ([False, True], 1)
+    assert again.items[0].id == filled.items[1].id
     assert [schedule.name for schedule in await client.schedules.list()] == ["daily"]
     assert (await client.schedules.remove("daily")).name == "daily"
     with pytest.raises(NotFound):
@@ -288,6 +296,8 @@ async def test_only_a_dead_letter_is_replayed_or_discarded(client: Client) -> No
     ref = await client.submit("mail", {"to": "ann"})
     with pytest.raises(NotFound):
         await client.dead_letters.replay("none", payload={"to": "bob"}, delay=5, reason="mended")
+    with pytest.raises(InvalidInput, match="patch is"):
+        await client.dead_letters.replay(ref.id, patch={})
     with pytest.raises(IllegalTransition, match="is queued"):
         await client.dead_letters.discard(ref.id, reason="too old")
 

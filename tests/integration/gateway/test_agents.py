@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -17,11 +17,14 @@ from holdfast.core.command import Abort, Admit, Instruction
 from holdfast.core.fleet.jobs.request import JobRequest
 from holdfast.core.fleet.jobs.spec import check_request, stored
 from holdfast.core.fleet.rules import RULES
+from holdfast.core.node_identity import NodeState
 from holdfast.core.rights import Operation
 from holdfast.core.task import Status
 from holdfast.core.token import TokenKind
+from holdfast.fleet.hosts.hosts import Hosts
 from holdfast.queue.by import By
 from holdfast.sync.access.tokens import NewToken
+from holdfast.sync.nodes.nodes import Nodes
 from tests.conformance.fleet.agent_support import add_job, get_task, slot_of
 from tests.integration.gateway.support import problem
 from tests.integration.worker.served import Site, open_site
@@ -93,12 +96,23 @@ async def job(site: Site, *hosts: Host, **fields: Any) -> list[str]:
 
 
 async def held(site: Site, agent: Host) -> asyncio.Task[dict[str, Any]]:
-    """A poll that the server holds."""
+    """A poll that the server holds, and its answer."""
     task = asyncio.create_task(agent.sync(wait_seconds=25))
+    await is_held(site, task)
+    return task
+
+
+async def polling(site: Site, agent: Host) -> asyncio.Task[httpx2.Response]:
+    """The same, answered or refused."""
+    task = asyncio.create_task(agent.post(wait_seconds=25))
+    await is_held(site, task)
+    return task
+
+
+async def is_held(site: Site, task: asyncio.Task[Any]) -> None:
     async with site.client() as admin, asyncio.timeout(SECONDS):
         while "holdfast_agent_polls_held 1" not in (await admin.get("/metrics")).text:
             assert not task.done(), task.result()
-    return task
 
 
 async def test_an_execution_over_http(site: Site) -> None:
@@ -235,6 +249,55 @@ async def test_the_same_messages_over_a_websocket(site: Site) -> None:
         assert refused["error"]["code"] == "invalid-input"
         await socket.send_json(agent.body(incarnation=7))
         assert await socket.closed() == 4409
+
+
+async def revoke(site: Site, agent: Host) -> None:
+    token = await site.tokens.find(agent.credential)
+    assert token is not None
+    await site.tokens.revoke(token.id, By("test"))
+
+
+async def revoke_node(site: Site, agent: Host) -> None:
+    await Nodes(site.store).set_state(agent.id, NodeState.REVOKED, By("test"))
+
+
+async def remove_host(site: Site, agent: Host) -> None:
+    await Hosts(site.store).remove(agent.id, By("test"))
+
+
+@pytest.mark.parametrize("end", [revoke, revoke_node, remove_host])
+async def test_a_credential_that_ends_ends_what_waits_for_it(
+    url: str, end: Callable[[Site, Host], Awaitable[None]]
+) -> None:
+    """At each gateway, and without another message of the agent."""
+    async with AsyncExitStack() as stack:
+        site, other = [await stack.enter_async_context(open_site(url)) for _ in range(2)]
+        agent = await stack.enter_async_context(host(site))
+        poll = await polling(site, agent)
+        socket = await stack.enter_async_context(websocket(other, agent))
+        await end(site, agent)
+        # Whether its token or its node is looked at first.
+        refused = problem(await asyncio.wait_for(poll, SECONDS))
+        assert refused in ((401, "unauthenticated"), (409, "node-fenced"))
+        assert await socket.closed() in (4401, 4409)
+
+
+async def test_a_quarantined_agent_is_cut_off(site: Site) -> None:
+    async with host(site) as agent:
+        poll = await polling(site, agent)
+        await Nodes(site.store).set_state(agent.id, NodeState.QUARANTINED, By("test"))
+        assert problem(await asyncio.wait_for(poll, SECONDS)) == (409, "node-fenced")
+
+
+async def test_agents_are_not_counted_as_nodes_that_run_tasks(site: Site) -> None:
+    async with host(site) as agent, site.client() as admin:
+        before = (await admin.get("/api/v1/stats")).json()["nodes"]
+        async with host(site, "web-2"):
+            listed = (await admin.get("/api/v1/nodes")).json()["items"]
+            runners = (await admin.get("/api/v1/nodes?agents=false")).json()["items"]
+            assert agent.id in {node["id"] for node in listed}
+            assert (await admin.get("/api/v1/stats")).json()["nodes"] == before == len(runners)
+            assert len(listed) == before + 2
 
 
 class Socket:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
 import pytest
 
+from holdfast.gateway.rest import body
 from holdfast.gateway.settings import BODY_BYTES
+from holdfast.queue.by import By
 from tests.integration.gateway.support import ADMIN, Site, problem
 
 AUTH = {"Authorization": f"Bearer {ADMIN}", "Content-Type": "application/json"}
@@ -176,6 +179,26 @@ async def test_an_error_has_no_secret(memory_site: Site) -> None:
     assert secret not in answer.text
     answer = await memory_site.ask("GET", f"/tasks/{secret}")
     assert secret not in answer.text
+
+
+async def test_a_token_must_count_when_the_body_has_come(
+    memory_site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may begin a request, and send its body when its token has been revoked for hours."""
+    monkeypatch.setattr(body, "SLOW_SECONDS", 0.0)
+    secret = await memory_site.token("operator", projects=("default",))
+    tokens = memory_site.services.tokens
+    token = await tokens.find(secret)
+    assert token is not None
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b'{"type": '
+        await tokens.revoke(token.id, By("test"))
+        yield b'"mail"}'
+
+    headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+    answer = await memory_site.client.post("/api/v1/tasks", content=slowly(), headers=headers)
+    assert problem(answer) == (401, "unauthenticated")
 
 
 @pytest.mark.parametrize(

@@ -272,6 +272,40 @@ async def test_the_rest_of_a_replay_waits_for_its_canary(site: Site) -> None:
     assert (await look(site, named))["state"] == "done", "all that are left are its canary"
 
 
+async def test_a_replay_patches_the_payload_of_each_task(site: Site) -> None:
+    """A dry run shows the first. What cannot be patched stays a dead letter."""
+    await site.task(id="parent")
+    ids = await fill(site, 2, depends_on=["parent"], payload={"to": "ann", "relay": "a"})
+    await site.task(id="listed", depends_on=["parent"], payload=["a", "list"])
+    ids.append("listed")
+    await dead(site, ids)
+    body = {"action": "replay", "ids": ids, "args": {"patch": {"relay": "b", "to": None}}}
+    foreseen = (await site.ask("POST", "/operations", body | {"dry_run": True})).json()
+    assert (foreseen["count"], foreseen["eligible"]) == (3, 2)
+    assert foreseen["skipped"] == [{"reason": "invalid-input", "count": 1}]
+    example = foreseen["example"]
+    assert (example["before"], example["after"]) == ({"to": "ann", "relay": "a"}, {"relay": "b"})
+    named = (await site.ask("POST", "/operations", body)).json()["id"]
+    run = await look(site, named)
+    assert (run["done"], run["failed"], run["args"]) == (2, 1, body["args"])
+    shown = [(await site.ask("GET", f"/tasks/{name}")).json() for name in ids]
+    assert [task["payload"] for task in shown] == [{"relay": "b"}] * 2 + [["a", "list"]]
+    assert [task["status"] for task in shown][2] == "failed"
+
+
+async def test_dead_letters_that_match_a_filter_are_patched(site: Site) -> None:
+    await site.task(id="parent")
+    ids = await fill(site, 2, depends_on=["parent"], payload={"n": 1})
+    await dead(site, ids)
+    one = {"patch": {"n": 2}}
+    answer = await site.ask("POST", f"/dead-letters/{ids[0]}/replay", one)
+    assert answer.json()["payload"] == {"n": 2}
+    assert (await site.ask("POST", "/dead-letters/replay", {"patch": {"n": 3}})).status_code == 200
+    assert (await site.ask("GET", f"/tasks/{ids[1]}")).json()["payload"] == {"n": 3}
+    wrong = await site.ask("POST", "/dead-letters/replay", {"patch": {}})
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "invalid-input")
+
+
 async def test_a_replay_stops_when_its_tasks_are_dead_again(site: Site) -> None:
     await site.task(id="parent")
     ids = await fill(site, 20, depends_on=["parent"])

@@ -149,6 +149,14 @@ def of_operation(verb: str) -> Case:
     return case
 
 
+async def undone(site: Site) -> tuple[str, Any]:
+    """A pause that has ended."""
+    await site.task(delay_seconds=60)
+    body = {"action": "pause", "q": "status:queued", "reason": "r"}
+    made = await site.ask("POST", "/operations", body)
+    return f"/operations/{made.json()['id']}/undo", {"reason": "r"}
+
+
 def of_host(path: str, body: Any) -> Case:
     async def case(site: Site) -> tuple[str, Any]:
         await site.ask("POST", "/hosts", {"name": "web-1"})
@@ -242,6 +250,7 @@ CASES: dict[str, Case] = {
     ),
     f"POST {V1}/operations/{{operation_id}}/stop": of_operation("stop"),
     f"POST {V1}/operations/{{operation_id}}/resume": of_operation("resume"),
+    f"POST {V1}/operations/{{operation_id}}/undo": undone,
     **{
         f"POST {V1}/nodes/{{node_id}}/{verb}": of_node(verb)
         for verb in ("cordon", "uncordon", "drain", "quarantine", "revoke")
@@ -253,6 +262,9 @@ CASES: dict[str, Case] = {
     f"POST {V1}/schedules/{{name}}/pause": of_schedule("/pause", {"reason": "r"}),
     f"POST {V1}/schedules/{{name}}/resume": of_schedule("/resume", {"reason": "r"}),
     f"POST {V1}/schedules/{{name}}/run": of_schedule("/run", {"reason": "r"}),
+    f"POST {V1}/schedules/{{name}}/backfill": of_schedule(
+        "/backfill", {"since": "2020-08-01", "until": "2020-08-03", "reason": "r"}
+    ),
     f"POST {V1}/task-groups": fixed("/task-groups", {"tasks": [{"type": "mail"}]}),
     f"POST {V1}/task-groups/{{group_id}}/cancel": of_task_group,
     f"PUT {V1}/types/{{name}}/weights": of_weight,

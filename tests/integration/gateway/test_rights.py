@@ -27,6 +27,7 @@ BODIES: dict[str, Any] = {
     "/decisions/{decision_id}": {"choice": 1},
     "/operations": {"action": "replay", "ids": []},
     "/schedules/{name}": {"spec": "0 3 * * *", "type": "mail"},
+    "/schedules/{name}/backfill": {"since": "2020-08-01"},
     "/conflicts/{conflict_id}/settle": {"take": "server"},
     "/projects": {"id": "web"},
     "/task-groups": {"tasks": [{"type": "mail"}]},

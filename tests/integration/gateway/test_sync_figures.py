@@ -145,6 +145,20 @@ async def test_a_node_shows_its_lag_and_the_skew_of_its_clock(site: Site, a: For
     assert (wrong.status_code, wrong.json()["error"]) == (422, "INVALID_INPUT")
 
 
+async def test_a_gateway_shows_the_heartbeats_that_it_hears(site: Site, a: Forge) -> None:
+    """Heartbeats within a half of the expected time are one interval."""
+    await a.post("/nodes/plugin-a/heartbeat")
+    shown = (await site.ask("GET", "/nodes/plugin-a")).json()
+    assert (shown["heartbeats"], shown["skew_seconds"]) == ([], None)
+    assert shown["heartbeat_seconds"] == site.services.rules.heartbeat_seconds
+    behind = int((site.services.now() - 90) * 1000)
+    await a.post("/nodes/plugin-a/heartbeat", timestamp=behind)
+    shown = (await site.ask("GET", "/nodes/plugin-a")).json()
+    assert -90.1 < shown["skew_seconds"] < -89.0
+    [listed] = (await site.ask("GET", "/nodes")).json()["items"]
+    assert listed["heartbeats"] == []
+
+
 async def test_the_log_has_ends_of_leases_handshakes_and_acts_of_operators(
     site: Site, a: Forge, admin: Forge
 ) -> None:

@@ -22,7 +22,8 @@ from holdfast.core.limit import LimitRule
 from holdfast.core.schedule import CODE
 from holdfast.core.task import Status, Task, TaskOptions
 from holdfast.core.upkeep_rules import failed_with_parent
-from holdfast.engine.sweeper import Retention, Sweeper
+from holdfast.engine.pruning import Retention
+from holdfast.engine.sweeper import Sweeper
 from holdfast.queue.why import reasons_of
 from holdfast.store.port import Rank, RowHeld
 from holdfast.store.store import Store, is_held

@@ -12,7 +12,8 @@ from holdfast.core.command import Report
 from holdfast.core.decide import Transition
 from holdfast.core.dependency import DependencyPolicy
 from holdfast.core.task import Status, Task
-from holdfast.engine.sweeper import PRUNE_SECONDS, Retention, Sweeper
+from holdfast.engine.pruning import PRUNE_SECONDS, Retention
+from holdfast.engine.sweeper import Sweeper
 from holdfast.store.links import LINK_BATCH, LinkStore
 from holdfast.store.port import Rank
 from holdfast.store.store import Store

@@ -92,6 +92,8 @@ async def test_commands_and_losses_have_their_frames(gateway: Gateway) -> None:
         ({"type": "sync", "sequence": 1, "changes": {"task": 5}}, "invalid-input"),
         ({"type": "sync", "sequence": -1}, "invalid-input"),
         ({"type": "sync", "sequence": 2**60}, "invalid-input"),
+        ({"type": "sync", "sequence": 1, "timestamp": 10**400}, "invalid-input"),
+        ({"type": "sync", "sequence": 1, "timestamp": -1}, "invalid-input"),
         ({"type": "sync", "sequence": 1, "changes": {"output": {"data": "x"}}}, "invalid-input"),
         (
             {"type": "sync", "sequence": 1, "changes": {"output": {"taskId": "t", "data": 5}}},

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import grpc
 import pytest
+from starlette.requests import HTTPConnection
 
 from holdfast.core import close_codes
 from holdfast.core.errors import NodeFenced
 from holdfast.core.token import TokenKind
 from holdfast.core.worker import wire
+from holdfast.gateway.rest import body
+from holdfast.gateway.worker.door import Admitted, WorkerDoor
 from holdfast.queue.by import By
 from holdfast.sync.access.tokens import NewToken
 from tests.integration.worker.served import ADMIN, Site, open_site
@@ -271,3 +275,29 @@ async def test_a_hello_with_wrong_definitions_starts_no_incarnation(
         assert said in refused.detail
     async with site.grpc(secret) as worker:
         assert (await worker.hello(definitions_json=DEFINED)).incarnation == 1
+
+
+async def test_a_token_must_count_when_the_body_of_a_worker_has_come(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker may begin a request, and ask for tasks when its token has been revoked for hours."""
+    monkeypatch.setattr(body, "SLOW_SECONDS", 0.0)
+    let_in, inner = asyncio.Event(), WorkerDoor.by_connection
+
+    async def by_connection(self: WorkerDoor, connection: HTTPConnection) -> Admitted:
+        admitted = await inner(self, connection)
+        let_in.set()
+        return admitted
+
+    monkeypatch.setattr(WorkerDoor, "by_connection", by_connection)
+    token_id, secret = await site.node_token("w1")
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b'{"messages": '
+        await asyncio.wait_for(let_in.wait(), 20)
+        await site.tokens.revoke(token_id, By("test"))
+        yield b'[{"type": "hello", "types": ["work"], "bootId": "b"}]}'
+
+    async with site.client(secret) as client:
+        answer = await client.post("/api/v1/worker/sync", content=slowly())
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")

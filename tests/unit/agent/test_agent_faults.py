@@ -8,7 +8,7 @@ from holdfast.core.fleet.agents.journal import ProcessMark, Record
 from holdfast.sim.clock import NodeClock
 from holdfast.sim.draw import Draw
 from tests.unit.agent.agent_world import Host, Task, states
-from tests.unit.agent.test_agent import World
+from tests.unit.agent.one_host import World
 
 COMMANDS = (["echo", "hello"], ["true"], ["false"], ["sleep", "0.02"], ["sleep", "7"])
 

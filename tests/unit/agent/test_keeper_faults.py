@@ -5,6 +5,7 @@ import json
 import os
 import select
 import signal
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from holdfast.agent import host as host_calls, link
 from holdfast.agent.boot import sources
 from holdfast.agent.executor import BASE_ENV, HostExecutor
 from holdfast.agent.files import Disk, boot_id
-from holdfast.agent.keeper import Keeper
+from holdfast.agent.keeper import REQUESTS_MAX, Keeper
 from holdfast.agent.memory import MemoryJournal
 from holdfast.agent.ports import Work
 from holdfast.agent.runs import Runs
@@ -98,6 +99,24 @@ def test_an_error_of_one_command_leaves_the_others(
         os.close(file)
 
 
+def test_requests_leave_room_for_the_ends_of_commands() -> None:
+    """Else no command of many is reported before the last of them has begun."""
+    keeper = Keeper.__new__(Keeper)
+    reader, writer = os.pipe()
+    keeper._out, keeper._unsent, keeper._is_heard, keeper._session = writer, b"", True, None
+    keeper._is_open, keeper._waiting, keeper._commands = False, {"waiting"}, {}
+    keeper._commands["waiting"] = Command({"folder": "", "limit": 0, "tail": 0})
+    keeper._requests = deque(b'{"do": "none", "n": %d}' % n for n in range(REQUESTS_MAX + 1))
+    for expected in (range(REQUESTS_MAX), range(REQUESTS_MAX, REQUESTS_MAX + 1)):
+        assert keeper._waiting, "a release may be among the requests that were read"
+        keeper._answer_some()
+        answers = [json.loads(line) for line in os.read(reader, 65_536).splitlines()]
+        assert [answer["n"] for answer in answers] == [*expected]
+    assert not keeper._waiting
+    for file in (reader, writer):
+        os.close(file)
+
+
 async def test_a_disk_without_room_for_the_note_of_a_process_starts_nothing(tmp_path: Path) -> None:
     """Else a keeper that is killed would leave a command that nothing tells of."""
     async with executor_in(tmp_path) as executor:
@@ -127,6 +146,15 @@ def test_a_full_disk_and_a_killed_keeper_leave_the_command_as_running(tmp_path: 
         reap(command)
         assert record_of(command, 3e12)["signal"] == signal.SIGKILL
     assert not host_calls.look(Disk(), str(tmp_path), 0, 0, boot_id())["alive"]
+
+
+def test_an_exit_record_needs_no_look_at_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "exit").write_text('{"state": "exited"}')
+    monkeypatch.setattr(host_calls, "is_alive", fail_with(errno.EIO))
+    seen = host_calls.look(Disk(), str(tmp_path), 1, 1, boot_id())
+    assert (seen["exit"], seen["alive"]) == ({"state": "exited"}, False)
 
 
 @pytest.mark.parametrize("text", ['{"pid": 0, "start": 0}', '{"pid": 1'])

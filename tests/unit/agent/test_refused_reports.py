@@ -9,7 +9,7 @@ from holdfast.core.fleet.agents.check import check_sync
 from holdfast.core.fleet.agents.wire import REASON_CHARS_MAX, AgentSync, AgentSyncAnswer
 from holdfast.errors import InvalidInput
 from tests.unit.agent.agent_world import states
-from tests.unit.agent.test_agent import World, in_world
+from tests.unit.agent.one_host import World, in_world
 
 Bad = Callable[[AgentSync], bool]
 

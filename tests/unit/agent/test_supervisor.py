@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.agent import supervisor
 from holdfast.agent.executor import BASE_ENV, PATH, CannotStart, HostExecutor
+from holdfast.agent.keeper import REQUESTS_MAX
 from holdfast.agent.link import LocalHost
 from holdfast.agent.ports import StreamEnd, Work
 from holdfast.agent.supervisor import FULL_SECONDS, Command, Output, find_program, start_of
@@ -159,6 +160,21 @@ async def test_a_keeper_without_its_agent_drops_what_was_not_released(tmp_path: 
         assert sight is not None
         assert sight == state
     assert not (tmp_path / "mark").exists()
+    await second.close()
+
+
+async def test_all_that_was_released_before_the_agent_went_begins(tmp_path: Path) -> None:
+    first = LocalHost()
+    executor = HostExecutor(first, tmp_path)
+    names = [str(n) for n in range(3 * REQUESTS_MAX)]
+    marks = [await executor.prepare(Work(run=name, argv=("true",))) for name in names]
+    for name in names:
+        await executor.release(name)
+    await first.close()
+    second = LocalHost()
+    after = HostExecutor(second, tmp_path)
+    for name, mark in zip(names, marks, strict=True):
+        assert await until_gone(after, name, mark) == "exited"
     await second.close()
 
 

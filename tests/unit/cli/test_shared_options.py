@@ -20,6 +20,8 @@ NO_REASON = {
     "sync fix-expired-locks": "the sweeper does the same by itself",
     "db migrate": "it changes tables, which the audit is one of",
     "db new-epoch": "it changes the feed, not an object",
+    "db backup": "it changes nothing in the store",
+    "db restore": "the audit is replaced with the store",
 }
 """Changes that are recorded without a reason, and why."""
 NO_OUTPUT = {"version": "one line for people", "completion": "a program for a shell"}

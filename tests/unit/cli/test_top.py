@@ -39,6 +39,13 @@ def test_an_idle_store_has_two_lines() -> None:
     ]
 
 
+def test_one_is_not_many() -> None:
+    assert texts(seen(stats={"dead_letter_count": 1, "nodes": 1, "workers": 1})) == [
+        "tasks   4 running, 5 queued; 1 dead letter",
+        "nodes   1 live, 1 worker, 7 free; feed at e:1",
+    ]
+
+
 def test_what_waits_for_people_comes_before_the_tables() -> None:
     paused = queue(
         "reports", paused_at="2026-01-01T00:00:00Z", paused_by="user:mira", reason="load"

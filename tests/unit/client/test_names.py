@@ -13,7 +13,7 @@ import holdfast.client as face
 from holdfast.client.client import Client
 from holdfast.errors import HoldfastError
 
-MODELS = ("models", "admin_models", "fleet_models", "job_models", "api")
+MODELS = ("models", "admin_models", "fleet_models", "job_models", "webhook_models", "api")
 
 
 def test_every_type_that_a_call_returns_can_be_imported() -> None:

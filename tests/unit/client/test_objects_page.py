@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.client import admin_models, fleet_models, job_models, models
+from holdfast.client import admin_models, fleet_models, job_models, models, webhook_models
 
 PAGE = Path(__file__).parents[3] / "docs/reference/objects.md"
 SHAPES: dict[str, type[msgspec.Struct]] = {
@@ -58,9 +58,9 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
     "why of an execution": job_models.ExecutionWhy,
     "folded output": job_models.FoldedOutput,
     "group of outputs": job_models.OutputGroupView,
-    "webhook": job_models.WebhookView,
-    "new webhook": job_models.IssuedWebhook,
-    "delivery": job_models.DeliveryView,
+    "webhook": webhook_models.WebhookView,
+    "new webhook": webhook_models.IssuedWebhook,
+    "delivery": webhook_models.DeliveryView,
 }
 
 

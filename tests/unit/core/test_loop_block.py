@@ -55,7 +55,11 @@ def test_a_report_of_a_block_is_read_back() -> None:
     assert str(LoopBlock(3.5)) == "its event loop has been blocked for 3.5s"
 
 
-@pytest.mark.parametrize("text", ["", "x", "[]", "{}", '{"seconds": "long"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "[]", "{}", '{"seconds": "long"}', "[" * 5_000 + "]" * 5_000],
+    ids=["empty", "no-json", "list", "no-fields", "no-number", "deep"],
+)
 def test_what_is_no_report_of_a_block_is_none(text: str) -> None:
     assert reported_block(text) is None
 

@@ -109,6 +109,23 @@ def test_a_late_copy_of_an_old_start_does_not_make_reboots_a_copy(
     assert identity.incarnation == len(names)
 
 
+@given(st.integers(2, 6), st.booleans())
+def test_machines_that_take_turns_are_found_also_if_their_processes_have_names(
+    machines: int, has_names: bool
+) -> None:
+    """With names as soon as without: a machine does not return to a boot."""
+    identity = None
+    for n in range(2 * machines + 1):
+        boot_id, session = f"boot-{n % machines}", f"s{n % machines}"
+        is_named = has_names and n >= machines  # it was fenced
+        answer = start(identity, boot_id=boot_id, now=float(n), session=session if is_named else "")
+        if isinstance(answer, Cloned):
+            return
+        assert isinstance(answer, Started)
+        identity = answer.identity
+    raise AssertionError("the machines were not found")
+
+
 @given(st.integers(2, 12), st.integers(0, 3))
 def test_processes_that_take_turns_are_found_among_reboots(processes: int, reboots: int) -> None:
     identity = None

@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -338,14 +339,20 @@ def test_prefetched_tasks_are_bounded(
             assert ahead <= rate * capacity.PREFETCH_SECONDS
 
 
+@pytest.mark.parametrize(
+    ("claim_max", "bound"),
+    [(capacity.claim_max, capacity.CLAIM_CHARS), (capacity.offer_max, capacity.OFFER_CHARS)],
+)
 @given(chars=st.none() | st.floats(2, 262_144))
-def test_large_payloads_make_claims_smaller(chars: float | None) -> None:
-    largest = capacity.claim_max(chars)
+def test_large_payloads_make_claims_smaller(
+    claim_max: Callable[[float | None], int], bound: int, chars: float | None
+) -> None:
+    largest = claim_max(chars)
     assert capacity.LARGE_CLAIM_MAX <= largest <= capacity.CLAIM_MAX
-    if chars is None or chars > capacity.CLAIM_CHARS / capacity.LARGE_CLAIM_MAX:
+    if chars is None or chars > bound / capacity.LARGE_CLAIM_MAX:
         assert largest == capacity.LARGE_CLAIM_MAX
     else:
-        assert largest * chars <= capacity.CLAIM_CHARS
+        assert largest * chars <= bound
 
 
 def test_a_moving_average() -> None:

@@ -32,7 +32,7 @@ class Failing:
 
 
 @pytest.mark.parametrize(
-    "verb", ["finish", "claim", "heartbeat", "sweep", "backlog.first_due", "reads.schedules"]
+    "verb", ["finish", "claim", "heartbeat", "upkeep.next", "backlog.first_due", "reads.schedules"]
 )
 async def test_every_loop_survives_an_outage(
     queue: TaskQueue, verb: str, monkeypatch: pytest.MonkeyPatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.engine.pace import FORGET_SECONDS, WINDOW_SECONDS, Pace
+from holdfast.engine.pace import ENDS_ENOUGH, FORGET_SECONDS, WINDOW_SECONDS, Pace
 
 
 def ended(pace: Pace, count: int) -> None:
@@ -18,6 +18,24 @@ def test_a_rate_is_known_after_a_window_with_tasks() -> None:
     assert pace.per_second(WINDOW_SECONDS / 2) is None
     ended(pace, 10)
     assert pace.per_second(WINDOW_SECONDS) == 20 / WINDOW_SECONDS
+
+
+def test_many_ends_show_a_rate_before_the_window_is_over() -> None:
+    pace = Pace()
+    pace.begin(0.0)
+    ended(pace, ENDS_ENOUGH - 1)
+    assert pace.per_second(0.001) is None
+    ended(pace, 1)
+    assert pace.per_second(0.002) == ENDS_ENOUGH / 0.002
+
+
+def test_slow_tasks_after_quick_ones_lower_the_rate_after_a_window() -> None:
+    pace = Pace()
+    pace.begin(0.0)
+    ended(pace, ENDS_ENOUGH)
+    pace.per_second(0.002)
+    ended(pace, 10)
+    assert pace.per_second(0.002 + WINDOW_SECONDS) == pytest.approx(10 / WINDOW_SECONDS)
 
 
 def test_time_without_tasks_does_not_count() -> None:

@@ -41,11 +41,8 @@ class Gateway:
         return Renewal(0.0, self.kept & set(held), 30.0)
 
 
-@pytest.mark.parametrize("held_up", [True, False])
-async def test_a_run_that_was_not_renewed_is_not_lost(held_up: bool) -> None:
-    clock, runs, link = VirtualClock(), Runs(), Gateway()
-    leases = Leases(clock, runs)  # type: ignore[arg-type]
-    beat = RemoteHeartbeat(
+def heartbeat(clock: VirtualClock, link: Gateway, runs: Runs, leases: Leases) -> RemoteHeartbeat:
+    return RemoteHeartbeat(
         clock,
         link,  # type: ignore[arg-type]
         runs,  # type: ignore[arg-type]
@@ -53,6 +50,26 @@ async def test_a_run_that_was_not_renewed_is_not_lost(held_up: bool) -> None:
         leases,
         lease_seconds=30.0,
     )
+
+
+async def test_a_run_that_ended_during_its_renewal_is_not_asked_for_again() -> None:
+    """While short tasks run, each renewal names some that end meanwhile."""
+    clock, runs = VirtualClock(), Runs()
+
+    class Ending(Gateway):
+        async def renew(self, held: list[RunId], running: int, slots: int) -> Renewal:
+            del runs.by_id[B]
+            return Renewal(0.0, {A}, 30.0)
+
+    beat = heartbeat(clock, Ending(), runs, Leases(clock, runs))  # type: ignore[arg-type]
+    assert await beat.tick() == 10.0
+
+
+@pytest.mark.parametrize("held_up", [True, False])
+async def test_a_run_that_was_not_renewed_is_not_lost(held_up: bool) -> None:
+    clock, runs, link = VirtualClock(), Runs(), Gateway()
+    leases = Leases(clock, runs)  # type: ignore[arg-type]
+    beat = heartbeat(clock, link, runs, leases)
     leases.grant([A, B], -10.0, 30.0)
     before = leases.deadline(B)
     link.kept = {A} if held_up else {A, B}

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from holdfast import TaskQueue
-from holdfast.engine import sweeper
+from holdfast.engine import pruning, sweeper
 from holdfast.testing import harness
 
 
@@ -17,7 +17,7 @@ async def test_pruning_continues_at_once_while_there_is_more(
     """A round is bounded. If more tasks end between two rounds than one round prunes, they must not pile
     up."""
     monkeypatch.setattr(sweeper, "PRUNE_BATCH", 2)
-    monkeypatch.setattr(sweeper, "BATCHES_MAX", 2)
+    monkeypatch.setattr(pruning, "ROUND_BATCHES_MAX", 2)
 
     @queue.task
     async def work() -> None: ...
@@ -26,7 +26,7 @@ async def test_pruning_continues_at_once_while_there_is_more(
         await queue.enqueue_many([work.request() for _ in range(40)])
         await h.advance(1)
         assert (await queue.get_stats()).completed == 40
-        await h.advance(sweeper.PRUNE_SECONDS + 6.0)
+        await h.advance(pruning.PRUNE_SECONDS + 6.0)
         assert (await queue.get_stats()).completed == 0
 
 

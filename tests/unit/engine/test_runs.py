@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
-from holdfast import Status, Task, TaskQueue
+from holdfast import Context, Status, Task, TaskQueue
+from holdfast.engine import runner
 from holdfast.errors import LeaseLost
 from holdfast.testing import Harness, harness
 
@@ -170,3 +172,62 @@ async def test_a_lost_lock_of_a_handler_is_a_failure(queue: TaskQueue, attempts:
         assert task.failure is not None
         assert task.failure.error_type == "LeaseLost"
         assert "lock 'r'" in task.failure.message
+
+
+@pytest.mark.parametrize("has_middleware", [False, True])
+async def test_a_context_is_made_for_code_that_gets_it(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, has_middleware: bool
+) -> None:
+    """Without one, a run leaves less to the collector of garbage."""
+    made: list[str] = []
+
+    class Counted(Context):
+        def __init__(self, task: Task, *others: Any) -> None:
+            made.append(task.type)
+            super().__init__(task, *others)
+
+    async def layer(ctx: Context, call: Any) -> Any:
+        return await call()
+
+    async def bare(task: Task) -> None: ...
+
+    async def second(task: Task, ctx: Context) -> None:
+        assert ctx.attempt == 1
+
+    async def named(n: int) -> None: ...
+
+    async def asks(n: int, ctx: Context) -> None:
+        assert ctx.attempt == n
+
+    monkeypatch.setattr(runner, "Context", Counted)
+    async with harness(queue) as h:
+        for handler in (bare, second):
+            queue.register_handler(handler.__name__, handler)
+        queue.task(named)
+        queue.task(asks)
+        if has_middleware:
+            queue.middleware(layer)
+        handles = [await queue.enqueue(type) for type in ("bare", "second")]
+        handles += [await queue.enqueue(type, {"n": 1}) for type in ("named", "asks")]
+        await h.run_until_idle()
+        assert [(await handle.get()).status for handle in handles] == [Status.COMPLETED] * 4
+    every = ["bare", "second", "named", "asks"]
+    assert made == (every if has_middleware else ["second", "asks"])
+
+
+async def test_a_lost_run_without_a_context_does_not_fail(queue: TaskQueue) -> None:
+    async with harness(queue) as h:
+
+        async def work(task: Task) -> None:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise LeaseLost("the lock 'r' is not held any more") from None
+
+        queue.register_handler("work", work, max_attempts=1)
+        handle = await queue.enqueue("work")
+        await h.run_until_idle()
+        await queue.pause_task(handle)
+        await h.run_until_idle()
+        task = await got(queue, handle)
+        assert (task.status, task.failure) == (Status.PAUSED, None)

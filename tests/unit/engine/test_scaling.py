@@ -36,6 +36,31 @@ async def test_the_pool_grows_with_work_and_shrinks_after_quiet(queue: TaskQueue
         assert h.engine.pool.workers == 2
 
 
+async def test_a_pool_at_rest_is_looked_at_again_when_it_gets_work(queue: TaskQueue) -> None:
+    async with harness(queue, min_workers=2, max_workers=6) as h:
+        pool, looks = h.engine.pool, list[float]()
+
+        async def wait() -> None:
+            await pool.end_of_rest()
+            looks.append(h.clock.now())
+
+        async def work(task: Task) -> None: ...
+
+        queue.register_handler("work", work)
+        waiting = asyncio.create_task(wait())
+        await h.advance(60)
+        assert not looks
+        await queue.enqueue("work")
+        await h.run_until_idle()
+        assert looks
+        waiting = asyncio.create_task(wait())
+        await h.advance(60)
+        assert not waiting.done()
+        pool.resize(2)
+        await h.advance(1)
+        assert waiting.done()
+
+
 async def test_an_operator_scales_by_hand(queue: TaskQueue) -> None:
     with pytest.raises(NotRunning):
         await queue.scale_workers(1)

@@ -8,6 +8,7 @@ from holdfast import TaskQueue
 from holdfast.app import resources_for
 from holdfast.clock import VirtualClock
 from holdfast.core.ids import Ids
+from holdfast.core.wire import time_text
 from holdfast.engine.basis import Basis, EngineConfig
 from holdfast.engine.compose import compose
 from holdfast.engine.engine import Engine
@@ -27,7 +28,9 @@ async def test_a_schedule_fires_at_its_times(queue: TaskQueue) -> None:
         await h.advance(3600)
         fired = [task.created_at - start for task in await h.tasks(report)]
         assert fired == [600.0 * n for n in range(1, 7)]
-        assert all(task.metadata == {"schedule": "report"} for task in await h.tasks(report))
+        assert [task.metadata for task in await h.tasks(report)] == [
+            {"schedule": "report", "scheduled_for": time_text(start + at)} for at in fired
+        ]
 
 
 async def test_missed_fires_are_coalesced(queue: TaskQueue) -> None:

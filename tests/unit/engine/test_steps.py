@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import BlockingContext, Context, Status, Task, TaskQueue
 from holdfast.core.ledger import EntryLease
-from holdfast.engine.sweeper import PRUNE_SECONDS
+from holdfast.engine.pruning import PRUNE_SECONDS
 from holdfast.errors import StoreUnavailable
 from holdfast.primitives.idempotency import Ledger
 from holdfast.testing import harness

@@ -85,6 +85,8 @@ async def test_a_dead_letter_is_replayed_at_the_version_that_was_seen(queue: Tas
         dead = await letters.get(task_id)
         with pytest.raises(Conflict, match="read it again"):
             await letters.replay(task_id, By(expected_version=dead.version - 1))
+        with pytest.raises(InvalidInput, match="give one of them"):
+            await letters.replay(task_id, By(), payload={"n": 1}, patch={"n": 2})
         replayed = await letters.replay(task_id, By(expected_version=dead.version), payload="good")
         assert replayed.status is Status.QUEUED
         with pytest.raises(IllegalTransition, match="not a dead letter"):

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.clock import SystemClock
 from holdfast.core.worker.protocol import Reception
-from holdfast.core.worker.wire import Changes, SyncAck
+from holdfast.core.worker.wire import Changes, SyncAck, TaskChange
 from holdfast.errors import StoreUnavailable
-from holdfast.sync.worker.group_commit import BATCH_MAX, GroupCommit
+from holdfast.sync.worker.group_commit import BATCH_MAX, GATHER_CHANGES, GroupCommit
 from holdfast.sync.worker.messages import Inbound, MessageAnswer
 
 
@@ -62,6 +62,18 @@ async def test_a_full_batch_does_not_wait_for_others() -> None:
     commits = GroupCommit(store, SystemClock(), gather_seconds=3600.0)
     await asyncio.gather(*[commits.put(message("a", n)) for n in range(BATCH_MAX)])
     assert len(store.batches) == 1
+
+
+async def test_a_message_with_many_changes_does_not_wait_for_others() -> None:
+    store = Recorded()
+    commits = GroupCommit(store, SystemClock(), gather_seconds=3600.0)
+    ends = tuple(TaskChange(task_id=f"t{n}", status="completed") for n in range(GATHER_CHANGES))
+    future = commits.put(Inbound("a", 1, 1, Changes(task=ends)))
+    assert (await future).ack.accepted
+    small = commits.put(message("a", 2))
+    done, _ = await asyncio.wait({small}, timeout=0.0)
+    assert not done
+    small.cancel()
 
 
 async def test_a_fault_affects_only_its_worker() -> None:

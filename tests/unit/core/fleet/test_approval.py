@@ -1,115 +1,56 @@
-"""Approvals: rules, votes, expiry, withdrawal, break-glass."""
+"""Approvals: votes, expiry, withdrawal."""
 
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from holdfast.core.errors import (
-    ApprovalNeeded,
     ApprovalVoid,
-    CommandRefused,
     Forbidden,
     SelfApproval,
 )
 from holdfast.core.fleet.approvals.approval import (
     JOB_STATES,
     Ballot,
-    CastVote,
     Person,
     RequestState,
     VoteVerdict,
     as_of,
-    ask,
     eligible,
     eligible_text,
     excluded_of,
-    rule_of,
     tally,
     vote,
-    withdraw,
 )
-from holdfast.core.fleet.approvals.break_glass import break_glass, reviewed
 from holdfast.core.fleet.approvals.rules import (
     DEFAULT_RULE,
-    ApprovalMatch,
     ApprovalRule,
-    NotRequired,
     VoterGroup,
-    check_rules,
-    matching_in,
-    rule_for,
 )
-from holdfast.core.fleet.model import ApprovalRequest, ApprovalState, Host, HostDriver, Vote
+from holdfast.core.fleet.model import ApprovalState, Vote
 from holdfast.errors import (
     AlreadyDecided,
-    BadConfig,
     HoldfastError,
     IllegalTransition,
     InvalidInput,
     NotFound,
 )
-
-NOW = 1_000.0
-DIGEST = "d1:a"
-APPROVER, SECURITY = "role:approver", "role:security"
-TWO = ApprovalRule(all_of=(VoterGroup(from_=(APPROVER,)), VoterGroup(from_=(SECURITY,))), deny=2)
-NAMES = ["user:ann", "user:bob", "user:eve", "user:kim", "user:joe"]
-PEOPLE = {
-    "user:bob": Person("user:bob", frozenset({APPROVER})),
-    "user:eve": Person("user:eve", frozenset({APPROVER, SECURITY, "role:admin"})),
-    "user:kim": Person("user:kim", frozenset({SECURITY})),
-    "user:ann": Person("user:ann", frozenset({APPROVER, SECURITY, "role:admin"})),
-    "user:joe": Person("user:joe", frozenset({"role:viewer"})),
-}
-
-
-def request(rule: ApprovalRule = TWO, **changes: Any) -> ApprovalRequest:
-    made = ask(
-        rule,
-        approval_id="apr_1",
-        project="default",
-        job_id="job_1",
-        digest=DIGEST,
-        requested_by="user:ann",
-        excluded=["user:lee"],
-        now=NOW,
-    )
-    return replace(made, **changes)
-
-
-def ballot(name: str, verdict: VoteVerdict = VoteVerdict.APPROVE, **changes: Any) -> Ballot:
-    return Ballot(person=PEOPLE[name], verdict=verdict, reason="looks right", **changes)
-
-
-class Poll:
-    """The rows, as the store has them."""
-
-    def __init__(self, rule: ApprovalRule = TWO) -> None:
-        self.request = request(rule)
-        self.votes: dict[str, Vote] = {}
-
-    def vote(self, name: str, verdict: str = "approve", now: float = NOW + 1) -> CastVote:
-        cast = vote(
-            self.request, list(self.votes.values()), ballot(name, VoteVerdict(verdict)), now
-        )
-        return self.kept(cast)
-
-    def withdraw(self, name: str, now: float = NOW + 1, *, is_started: bool = False) -> CastVote:
-        votes = list(self.votes.values())
-        return self.kept(withdraw(self.request, votes, name, now, is_started=is_started))
-
-    def kept(self, cast: CastVote) -> CastVote:
-        if cast.is_repeat:
-            assert cast.request is self.request
-        self.request = cast.request
-        self.votes[cast.vote.voter] = cast.vote
-        return cast
+from tests.unit.core.fleet.approval_support import (
+    APPROVER,
+    DIGEST,
+    NAMES,
+    NOW,
+    PEOPLE,
+    SECURITY,
+    TWO,
+    Poll,
+    ballot,
+    request,
+)
 
 
 def rules() -> st.SearchStrategy[ApprovalRule]:
@@ -128,101 +69,6 @@ def rules() -> st.SearchStrategy[ApprovalRule]:
         ).map(tuple),
         deny=st.integers(1, 2),
     )
-
-
-# -- rules -------------------------------------------------------------------------------------------
-
-
-def host(name: str, **labels: str) -> Host:
-    labels_json = msgspec.json.encode(labels).decode()
-    return Host(
-        id=f"hst_{name}",
-        project="default",
-        name=name,
-        driver=HostDriver.AGENT,
-        labels_json=labels_json,
-        created_at=NOW,
-        updated_at=NOW,
-    )
-
-
-FLEET = [*(host(f"web-{n}", env="prod") for n in range(6)), *(host(f"lab-{n}") for n in range(4))]
-RULES = [
-    ApprovalRule(name="read", match=ApprovalMatch(command_type="get-*"), auto=True),
-    ApprovalRule(name="lab", match=ApprovalMatch(selector="lab-[0-3]"), auto=True),
-    ApprovalRule(name="prod", match=ApprovalMatch(selector="env=prod", min_hosts=3)),
-    ApprovalRule(name="wide", match=ApprovalMatch(share=0.5)),
-]
-
-
-def found(command_type: str, hosts: list[Host], **options: Any) -> ApprovalRule | NotRequired:
-    matching = matching_in(hosts, {})
-    return rule_for(
-        options.pop("rules", RULES),
-        command_type,
-        len(hosts),
-        len(FLEET),
-        matching=matching,
-        **options,
-    )
-
-
-def test_the_first_rule_that_matches_counts() -> None:
-    assert isinstance(found("get-facts", FLEET), NotRequired)
-    assert isinstance(found("exec", FLEET[6:8]), NotRequired)
-    assert found("exec", FLEET[:3]) is RULES[2]
-    assert found("exec", FLEET[2:8]) is RULES[2]
-    assert found("exec", FLEET[5:10]) is RULES[3]
-
-
-def test_a_rule_that_approves_by_itself_needs_all_hosts_in_its_selector() -> None:
-    assert not isinstance(found("exec", [FLEET[0], *FLEET[6:]]), NotRequired)
-
-
-def test_what_no_rule_matches_needs_an_approval() -> None:
-    one = FLEET[:1]
-    assert found("exec", one) is DEFAULT_RULE
-    assert found("exec", one, rules=[]) is DEFAULT_RULE
-    assert found("exec", one, rules=[], default="something") is DEFAULT_RULE
-    assert isinstance(found("exec", one, default="none"), NotRequired)
-    assert isinstance(found("exec", one, above=1), NotRequired)
-    assert found("exec", FLEET[:2], above=1) is DEFAULT_RULE
-
-
-def test_a_command_type_names_its_rule() -> None:
-    assert isinstance(found("ping", FLEET, named="none"), NotRequired)
-    assert found("get-x", FLEET, named="wide") is RULES[3]
-    assert found("get-x", FLEET, named="no such rule") is DEFAULT_RULE
-    assert isinstance(found("exec", FLEET, named="read"), NotRequired)
-
-
-@pytest.mark.parametrize(
-    ("rule", "named"),
-    [
-        (ApprovalRule(all_of=()), "all_of"),
-        (ApprovalRule(all_of=(VoterGroup(from_=()),)), "from is empty"),
-        (ApprovalRule(all_of=(VoterGroup(from_=("bob",)),)), "role:NAME"),
-        (ApprovalRule(all_of=(VoterGroup(count=0),)), "count"),
-        (ApprovalRule(deny=0), "deny"),
-        (ApprovalRule(expires_seconds=0), "expires_seconds"),
-        (ApprovalRule(match=ApprovalMatch(share=2)), "share"),
-        (ApprovalRule(match=ApprovalMatch(min_hosts=-1)), "min_hosts"),
-    ],
-)
-def test_a_wrong_rule_is_refused(rule: ApprovalRule, named: str) -> None:
-    with pytest.raises(BadConfig, match=named):
-        check_rules([rule])
-    check_rules(RULES)
-
-
-def test_a_rule_is_written_as_in_the_settings() -> None:
-    text = b'{"match":{"min_hosts":5},"all_of":[{"count":2,"from":["user:bob"]}],"deny":1}'
-    rule = msgspec.json.decode(text, type=ApprovalRule)
-    assert rule.all_of == (VoterGroup(count=2, from_=("user:bob",)),)
-    assert rule_of(request(rule)) == rule
-
-
-# -- votes -------------------------------------------------------------------------------------------
 
 
 def test_every_group_has_to_be_satisfied_and_a_person_counts_once() -> None:
@@ -411,44 +257,3 @@ def test_the_laws_of_a_poll(rule: ApprovalRule, moves: list[tuple[str, str, floa
 def test_every_state_of_a_request_is_one_of_the_job() -> None:
     assert set(JOB_STATES) == set(RequestState)
     assert set(JOB_STATES.values()) == set(ApprovalState) - {ApprovalState.NOT_REQUIRED}
-
-
-# -- break-glass -------------------------------------------------------------------------------------
-
-
-def glass(**changes: Any) -> Any:
-    values: dict[str, Any] = {
-        "actor": "user:ann",
-        "reason": "site down",
-        "ticket": "INC-1",
-        "hosts": 20,
-        "max_hosts": 20,
-        "now": NOW,
-    }
-    state = changes.pop("state", ApprovalState.WAIT_APPROVAL)
-    return break_glass(state, **(values | changes))
-
-
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        ({"reason": " "}, InvalidInput),
-        ({"ticket": " "}, InvalidInput),
-        ({"hosts": 21}, CommandRefused),
-        ({"unreviewed": ["job_0"]}, ApprovalNeeded),
-        ({"state": ApprovalState.REJECTED}, IllegalTransition),
-        ({"state": ApprovalState.NOT_REQUIRED}, IllegalTransition),
-    ],
-)
-def test_break_glass_has_bounds(changes: dict[str, Any], error: type[HoldfastError]) -> None:
-    with pytest.raises(error):
-        glass(**changes)
-
-
-def test_another_person_reviews_the_use_of_break_glass() -> None:
-    record = glass()
-    with pytest.raises(SelfApproval):
-        reviewed(record, by="user:ann", note="fine", now=NOW)
-    done = reviewed(record, by="user:bob", note="fine", now=NOW + 1)
-    assert done.reviewed_by == "user:bob"
-    assert reviewed(done, by="user:eve", note="too", now=NOW + 2) is done

@@ -1,0 +1,54 @@
+"""Credentials of agents that end about when a poll begins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import cast
+
+from holdfast.clock import SystemClock
+from holdfast.gateway.auth.agents import AgentCredentials
+from holdfast.sync.access.tokens import Tokens
+
+SECONDS = 20.0
+
+
+class FakeTokens:
+    """Of all credentials, those of `ended` count no more."""
+
+    def __init__(self) -> None:
+        self.ended: set[str] = set()
+        self.looks: list[list[str]] = []
+        self.looked = asyncio.Event()
+
+    async def valid(self, digests: Sequence[str]) -> set[str]:
+        self.looks.append(list(digests))
+        self.looked.set()
+        return set(digests) - self.ended
+
+
+async def test_a_poll_that_begins_after_the_look_is_looked_at() -> None:
+    """Its request was let in before the credential ended, and came to the door after the look."""
+    tokens, lost = FakeTokens(), asyncio.Event()
+    credentials = AgentCredentials(cast(Tokens, tokens), SystemClock())
+    running = asyncio.create_task(credentials.run())
+    with credentials.watching("other", lambda: None):
+        tokens.ended.add("late")
+        credentials.soon()
+        await asyncio.wait_for(tokens.looked.wait(), SECONDS)
+        with credentials.watching("late", lost.set) as late:
+            await asyncio.wait_for(lost.wait(), SECONDS)
+            assert late.is_lost
+    assert tokens.looks == [["other"], ["late"]]
+    running.cancel()
+
+
+async def test_a_poll_without_a_change_costs_no_look() -> None:
+    tokens = FakeTokens()
+    credentials = AgentCredentials(cast(Tokens, tokens), SystemClock())
+    running = asyncio.create_task(credentials.run())
+    with credentials.watching("one", lambda: None):
+        for _ in range(10):
+            await asyncio.sleep(0)
+    assert tokens.looks == []
+    running.cancel()
