@@ -41,6 +41,7 @@ check: web  ## lint, format, types, import contracts
 fmt: setup  ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
+	$(BIN)/python scripts/web.py fmt
 
 demo: setup  ## run the demo with failures, a killed worker and its recovery
 	$(BIN)/holdfast demo
