@@ -10,7 +10,7 @@ import json
 from importlib import resources
 from typing import Final
 
-MODULES: Final = ("files", "supervisor", "host", "session", "keeper")
+MODULES: Final = ("files", "processes", "supervisor", "host", "session", "keeper")
 PACKAGE: Final = "holdfast.agent"
 PYTHON_FLAGS: Final = ("-I", "-S")
 LOADER: Final = (

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.agent.files import Disk, boot_id, read_file, read_part
-from holdfast.agent.supervisor import BEGUN, STREAMS, age_of, is_alive
+from holdfast.agent.processes import age_of, is_alive
+from holdfast.agent.supervisor import BEGUN, STREAMS
 
 TOKEN_DIGITS = 16
 SUFFIX = ".log"

@@ -29,8 +29,9 @@ from typing import Any
 
 from holdfast.agent.files import FOLDER_MODE, Disk
 from holdfast.agent.host import HOST_CALLS, READING
+from holdfast.agent.processes import start_of
 from holdfast.agent.session import Session, SessionEnded
-from holdfast.agent.supervisor import Command, start_of
+from holdfast.agent.supervisor import Command
 
 READ_BYTES = 1048576
 REQUESTS_MAX = 16

@@ -10,9 +10,10 @@ library only. Files of a run, in its folder:
     stop       an agent asks for the end of the command
     exit       how the command ended; written whole, after the output is on the disk
 
-Promises: the command leads a new session. At the time limit, and when an agent asks for it, the
-whole group gets SIGTERM and after the grace SIGKILL. Output is bytes; of what exceeds the limit, the middle
-is dropped, and all of it is counted and hashed. On a full disk output is given up before the exit record.
+Promises: the command leads a new session. At the time limit, and when an agent asks for it, the whole group
+gets SIGTERM and after the grace SIGKILL, and the end is recorded when no process of it runs. Output is bytes;
+of what exceeds the limit, the middle is dropped, and all of it is counted and hashed. On a full disk output is
+given up before the exit record.
 Never: a shell (the agent names one if the command type says so), the environment of the agent.
 """
 
@@ -29,11 +30,14 @@ import time
 from collections import deque
 from typing import Any
 
-from holdfast.agent.files import FILE_MODE, read_file, write_all
+from holdfast.agent.files import FILE_MODE, write_all
+from holdfast.agent.processes import killable_runs, start_of
 
 READ_BYTES = 65536
 POLL_SECONDS = 0.02
 """How often the keeper looks whether the rest of a group that must end is gone."""
+POLL_SHARE = 0.1
+"""The pause before the next look, of the time since the kill: a process may hang in the kernel for days."""
 FULL_SECONDS = 1.0
 """The pause before the exit record is written again to a full disk."""
 CHILD_BYTES = 64
@@ -42,29 +46,6 @@ BEGUN = {"pid": 0, "start": 0}
 STREAMS = ("stdout", "stderr")
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 NOT_STOPPED = "the agent has no permission to stop it"
-
-
-def start_of(pid: int) -> int | None:
-    """When the process started, in ticks since the boot. None: it does not run (a zombie does not)."""
-    try:
-        data = read_file(f"/proc/{pid}/stat") if pid > 0 else None
-    except ProcessLookupError:
-        return None
-    if data is None:
-        return None
-    fields = data.rpartition(b")")[2].split()
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
-
-
-def age_of(start: int) -> float:
-    """Seconds since a process started that did so at this tick after the boot."""
-    uptime = float((read_file("/proc/uptime") or b"0").split()[0])
-    return max(0.0, uptime - start / os.sysconf("SC_CLK_TCK"))
-
-
-def is_alive(pid: int, start: int) -> bool:
-    """Whether the process with this start time runs. Ids of processes are used again."""
-    return start_of(pid) == start
 
 
 class Output:
@@ -250,9 +231,10 @@ class Command:
         if self._kill_at is None:
             limit: float = self._spec["timeout"]
             return max(0.0, self._began_at + limit - now) + 0.001
-        if self._is_killed and self._status is None:
-            return None  # Only its end changes something.
-        return POLL_SECONDS if self._status is not None else max(POLL_SECONDS, self._kill_at - now)
+        if self._status is None:
+            # After the kill only its end changes something.
+            return None if self._is_killed else max(POLL_SECONDS, self._kill_at - now)
+        return max(POLL_SECONDS, (now - self._kill_at) * POLL_SHARE)
 
     def limit(self, now: float, *, stop: bool) -> None:
         """Enforces the limits. `stop`: an agent asked for the end."""
@@ -289,10 +271,12 @@ class Command:
             self._ended = self._ending()
 
     def _is_over(self) -> bool:
-        """The command has ended; of one that had to end, no process of its group is left."""
+        """The command has ended; of one that had to end, no process of its group runs that can be ended."""
         if self._status is None:
             return False
-        return self._kill_at is None or self._is_killed or not self._signal(0)
+        if self._kill_at is None or not self._signal(0):
+            return True
+        return self._is_killed and not killable_runs(self.pid)
 
     def exit_record(self, now: float) -> tuple[str, bytes] | None:
         """The exit record and its place. None: the command goes on, or the disk had no room a moment ago."""

@@ -20,9 +20,10 @@ from holdfast.agent.files import Disk, boot_id
 from holdfast.agent.keeper import REQUESTS_MAX, Keeper
 from holdfast.agent.memory import MemoryJournal
 from holdfast.agent.ports import Work
+from holdfast.agent.processes import start_of
 from holdfast.agent.runs import Runs
 from holdfast.agent.settings import AgentSettings
-from holdfast.agent.supervisor import NOT_STOPPED, Command, Output, start_of
+from holdfast.agent.supervisor import NOT_STOPPED, Command, Output
 from holdfast.clock import SystemClock
 from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark
 from holdfast.core.fleet.agents.wire import AgentOffer
@@ -70,6 +71,29 @@ def test_a_command_that_may_not_be_signalled_is_waited_for(
     record = record_of(command, 3e12)
     assert (record["signal"], record["timed_out"]) == (9, True)
     assert record["reason"] == NOT_STOPPED
+
+
+def test_the_end_of_a_killed_command_waits_for_the_last_process_of_its_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process runs on for a moment. The record is the proof that nothing runs."""
+    command = command_in(tmp_path, "sh", "-c", "sleep 60 & echo $!; wait", timeout=0.0)
+    command.begin()
+    out = next(iter(command.readers))
+    select.select([out], [], [])
+    member = int(os.read(out, 100))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "killpg", lambda pid, number: os.kill(pid, number))
+        for now in (1e12, 2e12):
+            command.limit(now, stop=False)
+    reap(command)
+    assert command.exit_record(2e12) is None
+    assert command.wants(2e12 + 1) == pytest.approx(1e11, rel=0.1), "less and less often"
+    end = os.pidfd_open(member)
+    os.kill(member, signal.SIGKILL)
+    select.select([end], [], [])
+    os.close(end)
+    assert record_of(command, 2e12)["timed_out"]
 
 
 def test_an_error_of_one_command_leaves_the_others(

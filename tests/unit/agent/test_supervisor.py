@@ -17,7 +17,8 @@ from holdfast.agent.executor import BASE_ENV, PATH, CannotStart, HostExecutor
 from holdfast.agent.keeper import REQUESTS_MAX
 from holdfast.agent.link import LocalHost
 from holdfast.agent.ports import StreamEnd, Work
-from holdfast.agent.supervisor import FULL_SECONDS, Command, Output, find_program, start_of
+from holdfast.agent.processes import start_of
+from holdfast.agent.supervisor import FULL_SECONDS, Command, Output, find_program
 from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark
 from tests.unit.agent.agent_support import Watch, executor_in, output, run
 
