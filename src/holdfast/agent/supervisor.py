@@ -12,7 +12,7 @@ library only. Files of a run, in its folder:
 
 Promises: the command leads a new session. At the time limit, and when an agent asks for it, the whole group
 gets SIGTERM and after the grace SIGKILL, and the end is recorded when no process of it runs. Output is bytes;
-of what exceeds the limit, the middle is dropped, and all of it is counted and hashed. On a full disk output is
+of what exceeds the limit, the middle is dropped; all of it is counted and hashed. On a full disk output is
 given up before the exit record.
 Never: a shell (the agent names one if the command type says so), the environment of the agent.
 """
