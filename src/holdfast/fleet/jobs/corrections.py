@@ -7,6 +7,7 @@ so. What the rollout has done stays: admitted hosts, a halt, and the status of a
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -66,6 +67,15 @@ def correct(dialect: Dialect, ids: Ids, now: float, job: Job) -> Script[Job | No
     )
     yield from work.save(dialect, ids.record(now))
     return after_job
+
+
+def tally(counted: Mapping[str, Task]) -> Script[None]:
+    """Marks executions as counted, by the id of their task as it was read. An operator may have taken over
+    the late result of one since: it is corrected by the next step."""
+    yield call(own("tally_executions"), ids=list(counted))
+    # Their rows are locked now: whoever comes later finds that they were counted.
+    if failed := [id for id, task in counted.items() if task.status is Status.FAILED]:
+        yield call(own("recount_executions"), ids=failed)
 
 
 def _failed_kind(task: Task, execution: Execution) -> ExecutionKind:

@@ -9,7 +9,7 @@ number of hosts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -46,6 +46,7 @@ from holdfast.core.ids import Ids
 from holdfast.core.task import Task
 from holdfast.fleet.hosts import scripts as host_scripts
 from holdfast.fleet.jobs import ending
+from holdfast.fleet.jobs.corrections import tally
 from holdfast.fleet.jobs.counts import outcomes_of
 from holdfast.fleet.jobs.ending import Killed, Reason
 from holdfast.fleet.jobs.job_rows import (
@@ -159,7 +160,7 @@ class JobStep:
         is_full = len(ended) == most
         again = bool(self.reasons or is_full) or self._is_due_now(actions, seen)
         self._conclude(actions, again)
-        write = partial(self._write, [execution.task_id for execution in seen], admitted, also)
+        write = partial(self._write, tasks, admitted, also)
         yield from apply.finish(self.work, self.ids.record(self.now), dialect, then=write)
         return Planned(
             self.job,
@@ -369,13 +370,13 @@ class JobStep:
 
     def _write(
         self,
-        tallied: Sequence[str],
+        counted: Mapping[str, Task],
         admitted: dict[int, list[Execution]],
         also: Also | None,
         now: float,
     ) -> Script[Sequence[NewEvent]]:
-        if tallied:
-            yield call(own("tally_executions"), ids=list(tallied))
+        if counted:
+            yield from tally(counted)
         for wave, found in admitted.items():
             ids = [execution.task_id for execution in found]
             yield call(own("admit_executions"), wave=wave, ids=ids)

@@ -17,6 +17,13 @@ SELECT {execution} FROM holdfast_execution WHERE job_id = :job_id::text AND tall
 -- index: holdfast_execution_pkey
 UPDATE holdfast_execution SET tallied = 1 WHERE task_id = ANY(:ids::text[]);
 
+-- name: recount_executions
+-- Of ends that were counted as failures just now, those that operators have changed before their rows were locked. It
+-- reads the tasks anew, so it follows `tally_executions`.
+-- index: holdfast_execution_pkey, holdfast_task_pkey
+UPDATE holdfast_execution AS e SET tallied = 2 FROM holdfast_task t
+WHERE e.task_id = ANY(:ids::text[]) AND t.id = e.task_id AND t.status = 'completed';
+
 -- name: executions_by_nth
 -- index: holdfast_execution_job
 -- returns: {execution}

@@ -17,6 +17,13 @@ SELECT {execution} FROM holdfast_execution WHERE job_id = :job_id AND tallied = 
 -- index: holdfast_execution (primary key)
 UPDATE holdfast_execution SET tallied = 1 WHERE task_id IN (SELECT value FROM json_each(:ids));
 
+-- name: recount_executions
+-- Of ends that were counted as failures just now, those that operators have changed before their rows were locked. It
+-- reads the tasks anew, so it follows `tally_executions`.
+-- index: holdfast_execution (primary key), holdfast_task (primary key)
+UPDATE holdfast_execution AS e SET tallied = 2 FROM holdfast_task t
+WHERE e.task_id IN (SELECT value FROM json_each(:ids)) AND t.id = e.task_id AND t.status = 'completed';
+
 -- name: executions_by_nth
 -- index: holdfast_execution_job
 -- returns: {execution}
