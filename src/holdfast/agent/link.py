@@ -147,11 +147,12 @@ class LocalHost:
         make = partial(HOST_CALLS[do], self._disk, *args)
         if do not in WRITES:
             return make()
-        if not self._pace.is_on_the_spot():
+        has_sync = do == APPEND and bool(args[-1])
+        if not self._pace.is_on_the_spot(has_sync=has_sync):
             return await asyncio.get_running_loop().run_in_executor(self._threads, make)
         began_at = self._clock.monotonic()
         made = make()
-        if do == APPEND and args[-1]:
+        if has_sync:
             self._pace.took(self._clock.monotonic() - began_at)
         return made
 

@@ -3,8 +3,8 @@
 The way to a thread and back takes longer than a sync of a quick disk, and much CPU time if many agents share
 the process. A slow disk must not hold up their event loop.
 
-Promises: most of the newest syncs decide, so one that was slow by chance changes nothing. Of the writes to a
-slow disk, each `TRIES`th one is made on the spot, to see whether the disk is quick by now.
+Promises: most of the newest syncs decide, so one that was slow by chance changes nothing. Of the syncs of a
+slow disk, each `TRIES`th one is made on the spot, to see whether the disk is quick by now; no other write is.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class SyncPace:
         slow = self._newest.count(False)
         self.is_quick = slow <= SYNCS_KEPT // 2
 
-    def is_on_the_spot(self) -> bool:
+    def is_on_the_spot(self, *, has_sync: bool) -> bool:
         """Whether the write that comes now is made on the spot."""
-        if self.is_quick:
-            return True
+        if self.is_quick or not has_sync:
+            return self.is_quick
         self._untried = (self._untried + 1) % TRIES
         return self._untried == 0

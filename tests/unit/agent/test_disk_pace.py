@@ -72,6 +72,18 @@ async def test_a_disk_that_has_become_quick_is_found_out(tmp_path: Path) -> None
     assert not disk.threads[-1]
 
 
+async def test_a_quick_disk_is_found_out_whatever_is_written_beside_the_syncs(tmp_path: Path) -> None:
+    disk = TimedDisk(VirtualClock())
+    disk.sync_seconds = SLOW
+    journal = await journal_on(disk, tmp_path)
+    await append(journal, SYNCS_KEPT)
+    disk.sync_seconds = 0.0
+    for _ in range(TRIES * SYNCS_KEPT):
+        await append(journal, 1)
+        await append(journal, 1, sync=False)
+    assert not disk.threads[-1]
+
+
 async def test_writes_without_a_sync_say_nothing_about_the_disk(tmp_path: Path) -> None:
     disk = TimedDisk(VirtualClock())
     disk.sync_seconds = SLOW
