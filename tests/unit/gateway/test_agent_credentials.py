@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import cast
 
-from holdfast.clock import SystemClock
-from holdfast.gateway.auth.agents import AgentCredentials
+import pytest
+
+from holdfast.clock import SystemClock, VirtualClock
+from holdfast.errors import StoreUnavailable
+from holdfast.gateway.auth.agents import AGAIN_SECONDS, AgentCredentials
 from holdfast.sync.access.tokens import Tokens
 
 SECONDS = 20.0
@@ -20,10 +23,14 @@ class FakeTokens:
         self.ended: set[str] = set()
         self.looks: list[list[str]] = []
         self.looked = asyncio.Event()
+        self.failures: list[Exception] = []
+        """Of the next looks."""
 
     async def valid(self, digests: Sequence[str]) -> set[str]:
         self.looks.append(list(digests))
         self.looked.set()
+        if self.failures:
+            raise self.failures.pop()
         return set(digests) - self.ended
 
 
@@ -51,4 +58,23 @@ async def test_a_poll_without_a_change_costs_no_look() -> None:
         for _ in range(10):
             await asyncio.sleep(0)
     assert tokens.looks == []
+    running.cancel()
+
+
+@pytest.mark.parametrize("failure", [StoreUnavailable("away"), RuntimeError("a fault")])
+async def test_a_look_that_failed_is_made_again_soon(failure: Exception) -> None:
+    """The change may have been its only hint."""
+    tokens, lost, clock = FakeTokens(), asyncio.Event(), VirtualClock()
+    credentials = AgentCredentials(cast(Tokens, tokens), clock)
+    tokens.failures = [failure]
+    running = asyncio.create_task(credentials.run())
+    with credentials.watching("one", lost.set):
+        tokens.ended.add("one")
+        credentials.soon()
+        await asyncio.wait_for(tokens.looked.wait(), SECONDS)
+        assert not lost.is_set()
+        while clock.next_wake() is None:
+            await asyncio.sleep(0)
+        clock.set(clock.now() + AGAIN_SECONDS)
+        await asyncio.wait_for(lost.wait(), SECONDS)
     running.cancel()

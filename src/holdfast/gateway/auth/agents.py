@@ -19,6 +19,8 @@ from holdfast.errors import StoreUnavailable
 from holdfast.sync.access.tokens import Tokens
 
 LOOK_SECONDS: Final = 60.0
+AGAIN_SECONDS: Final = 1.0
+"""The pause after a look that failed."""
 RECENT_SECONDS: Final = 5.0
 """A credential that was read before a change may be waited with this much later."""
 DIGESTS_MAX: Final = 1_000
@@ -82,15 +84,20 @@ class AgentCredentials:
 
     async def run(self) -> None:
         """Looks when it is due. Runs until it is cancelled."""
+        pause = LOOK_SECONDS
         while True:
-            await self._clock.wait(self._is_due, LOOK_SECONDS)
+            await self._clock.wait(self._is_due, pause)
             self._is_due.clear()
+            pause = LOOK_SECONDS
             try:
                 await self._look()
+                continue
             except StoreUnavailable:
                 log.debug("the store is away: credentials of agents are looked at again later")
             except Exception:
                 log.exception("credentials of agents are looked at again later")
+            # What this look was for is still due.
+            self._is_all, pause = True, AGAIN_SECONDS
 
     async def _look(self) -> None:
         is_all = self._is_all or not self._late
