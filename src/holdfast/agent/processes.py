@@ -14,7 +14,7 @@ import os
 from holdfast.agent.files import read_file
 
 ENDED = (b"Z", b"X")
-STATE, GROUP, START = 0, 2, 19
+STATE, START = 0, 19
 """Places in `/proc/PID/stat`, behind the name."""
 
 
@@ -50,11 +50,25 @@ def is_alive(pid: int, start: int) -> bool:
 def killable_runs(group: int) -> bool:
     """Whether a process of the group runs that this process may kill. After SIGKILL one may run on for
     a moment, and in a system call that cannot be interrupted for longer."""
-    for name in os.listdir("/proc"):  # noqa: PTH208
-        fields = _fields(int(name)) if name.isdigit() else None
-        if fields is not None and int(fields[GROUP]) == group and _may_kill(int(name)):
-            return True
-    return False
+    return any(
+        _group_of(pid) == group and _may_kill(pid) and _may_run(pid)
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc")))  # noqa: PTH208
+    )
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def _may_run(pid: int) -> bool:
+    try:
+        return _fields(pid) is not None
+    except PermissionError:
+        # Mounted with `hidepid`, `/proc` does not say it of a process with other rights.
+        return True
 
 
 def _may_kill(pid: int) -> bool:

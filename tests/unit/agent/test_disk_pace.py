@@ -72,7 +72,9 @@ async def test_a_disk_that_has_become_quick_is_found_out(tmp_path: Path) -> None
     assert not disk.threads[-1]
 
 
-async def test_a_quick_disk_is_found_out_whatever_is_written_beside_the_syncs(tmp_path: Path) -> None:
+async def test_a_quick_disk_is_found_out_whatever_is_written_beside_the_syncs(
+    tmp_path: Path,
+) -> None:
     disk = TimedDisk(VirtualClock())
     disk.sync_seconds = SLOW
     journal = await journal_on(disk, tmp_path)
