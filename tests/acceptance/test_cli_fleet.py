@@ -89,6 +89,8 @@ def test_the_exit_code_tells_how_a_job_ended(cli: Cli) -> None:
     assert partial.returncode == 3, partial.stderr
     assert "not run" in partial.stdout
     assert "disk swap" in partial.stdout
+    for verb in ("wait", "watch"):
+        assert cli.run(verb, "@last").returncode == 3, "the job, not the newest of its hosts"
     assert "disk swap" in cli.ok("job", "why", "@last", "sim-0009")
     [execution] = cli.json("job", "executions", "@last", "--host", "sim-0009")
     assert "disk swap" in cli.ok("task", "why", execution["id"])
