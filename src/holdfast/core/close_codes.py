@@ -10,6 +10,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from holdfast.errors import HoldfastError
+
 NORMAL: Final = 1000
 GOING_AWAY: Final = 1001
 TRY_AGAIN_LATER: Final = 1013
@@ -25,6 +27,8 @@ TOO_MANY: Final = 4429
 INTERNAL: Final = 4500
 UNAVAILABLE: Final = 4503
 _STATUS_BASE: Final = 4000
+_REASON_BYTES_MAX: Final = 123
+"""Of a close, by RFC 6455."""
 
 OF_ERROR: Final[dict[str, int]] = {
     "malformed": MALFORMED,
@@ -77,6 +81,13 @@ _ACTIONS: Final[dict[int, CloseAction]] = {
 def of_error(error_code: str) -> int:
     """The code of a close for an error."""
     return OF_ERROR.get(error_code, INTERNAL)
+
+
+def reason_of(error: HoldfastError) -> str:
+    """The reason of the close for an error: its text, if the code of the close says which error it is."""
+    is_named = _REFUSALS.get(of_error(error.code)) == error.code
+    text = str(error) if is_named else ""
+    return text.encode()[:_REASON_BYTES_MAX].decode(errors="ignore") or error.code
 
 
 def after_close(code: int | None) -> CloseAction:

@@ -280,6 +280,7 @@ async def test_a_credential_that_ends_ends_what_waits_for_it(
         refused = problem(await asyncio.wait_for(poll, SECONDS))
         assert refused in ((401, "unauthenticated"), (409, "node-fenced"))
         assert await socket.closed() in (4401, 4409)
+        assert " " in (socket.connection.close_reason or ""), "a text that says what to do"
 
 
 async def test_a_quarantined_agent_is_cut_off(site: Site) -> None:

@@ -6,7 +6,9 @@ import pytest
 
 from holdfast.client.problems import classes
 from holdfast.core import close_codes
-from holdfast.core.close_codes import OF_ERROR, CloseAction, after_close, refusal
+from holdfast.core.close_codes import OF_ERROR, CloseAction, after_close, reason_of, refusal
+from holdfast.core.errors import NodeFenced, Unauthenticated, UnknownNode
+from holdfast.errors import HoldfastError
 from holdfast.sync import errors as sync_errors
 from tests.pages import ROOT
 
@@ -52,6 +54,22 @@ def test_the_reason_says_which_error_a_refusal_is(
     code: int, reason: str, error: str | None
 ) -> None:
     assert refusal(code, reason) == error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Unauthenticated("it was revoked"), "it was revoked"),
+        (NodeFenced("é" * 100), "é" * 61),
+        (Unauthenticated(""), "unauthenticated"),
+        (UnknownNode("there is none"), "unknown-node"),
+    ],
+)
+def test_a_close_has_the_text_of_an_error_that_its_code_names(
+    error: HoldfastError, reason: str
+) -> None:
+    assert reason_of(error) == reason
+    assert refusal(close_codes.of_error(error.code), reason) == error.code
 
 
 def test_the_code_of_a_refusal_has_the_status_of_its_error() -> None:

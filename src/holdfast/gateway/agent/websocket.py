@@ -59,7 +59,7 @@ async def serve_websocket(gateway: Gateway, door: Door, websocket: WebSocket) ->
     except WebSocketDisconnect:
         return
     except HoldfastError as error:
-        await _close(websocket, close_codes.of_error(error.code), error.code)
+        await _close(websocket, close_codes.of_error(error.code), close_codes.reason_of(error))
     except Exception:
         log.exception("a connection of an agent failed")
         await _close(websocket, close_codes.INTERNAL, "internal")
