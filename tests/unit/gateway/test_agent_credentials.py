@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.clock import SystemClock, VirtualClock
 from holdfast.errors import StoreUnavailable
-from holdfast.gateway.auth.agents import AGAIN_SECONDS, AgentCredentials
+from holdfast.gateway.auth.agents import AGAIN_SECONDS, LOOK_SECONDS, AgentCredentials
 from holdfast.sync.access.tokens import Tokens
 
 SECONDS = 20.0
@@ -61,20 +61,32 @@ async def test_a_poll_without_a_change_costs_no_look() -> None:
     running.cancel()
 
 
+class ObservedClock(VirtualClock):
+    """A clock that says for how long somebody waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses = asyncio.Queue[float]()
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
+        self.pauses.put_nowait(seconds)
+        return await super().wait(event, seconds)
+
+
 @pytest.mark.parametrize("failure", [StoreUnavailable("away"), RuntimeError("a fault")])
 async def test_a_look_that_failed_is_made_again_soon(failure: Exception) -> None:
     """The change may have been its only hint."""
-    tokens, lost, clock = FakeTokens(), asyncio.Event(), VirtualClock()
+    tokens, lost, clock = FakeTokens(), asyncio.Event(), ObservedClock()
     credentials = AgentCredentials(cast(Tokens, tokens), clock)
     tokens.failures = [failure]
     running = asyncio.create_task(credentials.run())
     with credentials.watching("one", lost.set):
+        assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == LOOK_SECONDS
         tokens.ended.add("one")
         credentials.soon()
-        await asyncio.wait_for(tokens.looked.wait(), SECONDS)
+        assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == AGAIN_SECONDS
         assert not lost.is_set()
-        while clock.next_wake() is None:
-            await asyncio.sleep(0)
         clock.set(clock.now() + AGAIN_SECONDS)
         await asyncio.wait_for(lost.wait(), SECONDS)
+    assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == LOOK_SECONDS
     running.cancel()
