@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
 
 from holdfast.clock import SystemClock, VirtualClock
 from holdfast.errors import StoreUnavailable
-from holdfast.gateway.auth.agents import AGAIN_SECONDS, LOOK_SECONDS, AgentCredentials
+from holdfast.gateway.auth.agents import AGAIN_SECONDS, LOOK_SECONDS, PACE, AgentCredentials
 from holdfast.sync.access.tokens import Tokens
 
 SECONDS = 20.0
@@ -25,10 +25,13 @@ class FakeTokens:
         self.looked = asyncio.Event()
         self.failures: list[Exception] = []
         """Of the next looks."""
+        self.look: Callable[[], object] = lambda: None
+        """Called by each look."""
 
     async def valid(self, digests: Sequence[str]) -> set[str]:
         self.looks.append(list(digests))
         self.looked.set()
+        self.look()
         if self.failures:
             raise self.failures.pop()
         return set(digests) - self.ended
@@ -89,4 +92,26 @@ async def test_a_look_that_failed_is_made_again_soon(failure: Exception) -> None
         clock.set(clock.now() + AGAIN_SECONDS)
         await asyncio.wait_for(lost.wait(), SECONDS)
     assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == LOOK_SECONDS
+    running.cancel()
+
+
+async def test_looks_take_a_share_of_the_time_while_many_hosts_change() -> None:
+    tokens, clock = FakeTokens(), ObservedClock()
+    credentials = AgentCredentials(cast(Tokens, tokens), clock)
+
+    def slow() -> None:
+        clock.pause(1.0)
+        credentials.soon()
+
+    tokens.look = slow
+    running = asyncio.create_task(credentials.run())
+    with credentials.watching("one", lambda: None):
+        assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == LOOK_SECONDS
+        credentials.soon()
+        assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == PACE
+        assert len(tokens.looks) == 1
+        clock.set(clock.now() + PACE)
+        assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == LOOK_SECONDS
+        assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == PACE
+        assert len(tokens.looks) == 2
     running.cancel()

@@ -21,6 +21,10 @@ from holdfast.sync.access.tokens import Tokens
 LOOK_SECONDS: Final = 60.0
 AGAIN_SECONDS: Final = 1.0
 """The pause after a look that failed."""
+PACE: Final = 4.0
+PACE_SECONDS_MAX: Final = 5.0
+"""The pause after a look is a multiple of what it took, up to this. Many hosts that are changed one by one
+bring a hint each."""
 RECENT_SECONDS: Final = 5.0
 """A credential that was read before a change may be waited with this much later."""
 DIGESTS_MAX: Final = 1_000
@@ -88,9 +92,11 @@ class AgentCredentials:
         while True:
             await self._clock.wait(self._is_due, pause)
             self._is_due.clear()
-            pause = LOOK_SECONDS
+            pause, began_at = LOOK_SECONDS, self._clock.monotonic()
             try:
                 await self._look()
+                if took := self._clock.monotonic() - began_at:
+                    await self._clock.sleep(min(PACE_SECONDS_MAX, took * PACE))
                 continue
             except StoreUnavailable:
                 log.debug("the store is away: credentials of agents are looked at again later")
