@@ -29,7 +29,7 @@ NAME: Final = "db"
 PRUNED: Final = "pruned"
 """The status in the history of a task whose row was deleted."""
 COLUMNS: Final = """id, type, queue, was, status, fence, version, before_fence, before_version,
-    attempts, node, limits, waiting_on, started_at, due_at, deaths, gate"""
+    attempts, node, limits, waiting_on, started_at, due_at, deaths, gate, priority"""
 TASK: Final = "task"
 CASCADE: Final = "cascade"
 ROW: Final = "row"
@@ -42,7 +42,8 @@ CREATE TEMP TABLE sim_change (seq INTEGER PRIMARY KEY, {COLUMNS});
 CREATE TEMP TRIGGER sim_insert AFTER INSERT ON main.holdfast_task BEGIN
     INSERT INTO sim_change ({COLUMNS})
     VALUES (new.id, new.type, new.queue, NULL, new.status, new.fence, new.version, 0, 0, new.attempts,
-        new.node, new.limits, new.waiting_on, new.started_at, new.due_at, new.deaths, new.gate);
+        new.node, new.limits, new.waiting_on, new.started_at, new.due_at, new.deaths, new.gate,
+        new.priority);
     SELECT sim_touch('{TASK}');
 END;
 CREATE TEMP TRIGGER sim_update AFTER UPDATE ON main.holdfast_task
@@ -51,14 +52,14 @@ WHEN old.version <> new.version OR old.status <> new.status OR old.fence <> new.
     INSERT INTO sim_change ({COLUMNS})
     VALUES (new.id, new.type, new.queue, old.status, new.status, new.fence, new.version, old.fence,
         old.version, new.attempts, new.node, new.limits, new.waiting_on, new.started_at, new.due_at,
-        new.deaths, new.gate);
+        new.deaths, new.gate, new.priority);
     SELECT sim_touch('{TASK}');
 END;
 CREATE TEMP TRIGGER sim_delete AFTER DELETE ON main.holdfast_task BEGIN
     INSERT INTO sim_change ({COLUMNS})
     VALUES (old.id, old.type, old.queue, old.status, '{PRUNED}', old.fence, old.version + 1, old.fence,
         old.version, old.attempts, old.node, old.limits, old.waiting_on, old.started_at, old.due_at,
-        old.deaths, old.gate);
+        old.deaths, old.gate, old.priority);
     SELECT sim_touch('{TASK}');
 END;
 """
@@ -102,6 +103,7 @@ class Change(NamedTuple):
     due_at: float
     deaths: int
     gate: str | None
+    priority: int
 
 
 class Left(NamedTuple):

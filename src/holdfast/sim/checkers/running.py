@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 from holdfast.engine.owned_run import CUT_OFF_REASON
@@ -55,10 +54,7 @@ def running_tasks_are_not_released(outcome: Outcome) -> Iterator[str]:
     """A task is not released once its handler has started: a release returns the attempt. Exception: a
     remote worker could not renew its lease and has cancelled the handler."""
     ran = {(run.task_id, run.fence): run.life for run in outcome.record.runs}
-    requeue_events = defaultdict(list)
-    for event in outcome.events:
-        if is_free(event):
-            requeue_events[event.task_id].append(event)
+    returned = {(e.task_id, e.version): e for e in outcome.events if is_free(e)}
     last: dict[str, Change] = {}
     for change in outcome.history:
         before = last.get(change.id)
@@ -66,9 +62,9 @@ def running_tasks_are_not_released(outcome: Outcome) -> Iterator[str]:
         went_back = before is not None and change.was in RUN and change.status == "queued"
         if not went_back or before is None or before.attempts - change.attempts != 1:
             continue
-        if not requeue_events[change.id]:
-            return  # The feed has a gap, which another law reports.
-        event = requeue_events[change.id].pop(0)
+        event = returned.get((change.id, change.version))
+        if event is None:
+            continue  # An operator resumed a stuck task; or no event, which another law reports.
         life = ran.get((change.id, change.before_fence))
         if "actor" in event.data or change.type == EXTERNAL:
             continue  # An operator took it away, or an offline node gave it back.

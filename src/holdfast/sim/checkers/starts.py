@@ -45,8 +45,7 @@ class Ready(NamedTuple):
 
 def starts_follow_priority(outcome: Outcome) -> Iterator[str]:
     """Claims follow priority, then due time, except for aged tasks. Keys of a fair type take turns in the
-    places of its tasks."""
-    priority = {task.id: int(task.priority) for task in outcome.tasks.values()}
+    places of its tasks. What a task is comes from its changes: it may have been pruned since."""
     ready: dict[str, Ready] = {}
     for group in transactions(outcome.history):
         claims = [change for change in group if _is_claim(change)]
@@ -54,8 +53,8 @@ def starts_follow_priority(outcome: Outcome) -> Iterator[str]:
             yield from _out_of_order(claims, {change.id for change in group}, ready)
         for change in group:
             ready.pop(change.id, None)
-            if _is_claimable(change) and change.id in priority:
-                ready[change.id] = Ready(priority[change.id], change.due_at, change.type)
+            if _is_claimable(change):
+                ready[change.id] = Ready(change.priority, change.due_at, change.type)
 
 
 def _out_of_order(
