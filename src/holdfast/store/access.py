@@ -34,9 +34,10 @@ class Access:
         return await self.driver.write(make, mark=self.mark)
 
     async def run(self, make: Callable[[Dialect, Ids, float], Script[T]]) -> T:
-        """Like `write`, for a script that needs the dialect, the ids and the time."""
-        now = self.now()
-        return await self.driver.write(lambda: make(self.dialect, self.ids, now), mark=self.mark)
+        """Like `write`, for a script that needs the dialect, the ids and the time when it begins."""
+        return await self.driver.write(
+            lambda: make(self.dialect, self.ids, self.now()), mark=self.mark
+        )
 
     async def rows(self, statement: str, **params: Any) -> list[Any]:
         """Runs a statement that only reads, and returns its rows."""

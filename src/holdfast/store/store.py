@@ -294,12 +294,12 @@ class Store:
         """Runs a script that writes, in one transaction; again if it raises `Raced`. `small`: it takes no
         longer than a commit. `repeatable`: a second run of a committed script returns the same answer and
         changes nothing, so the commit needs no mark; such a script draws no ids. `wait_seconds`: see
-        `Driver.write`."""
+        `Driver.write`. The time is taken when the transaction begins: before that, the driver reads a clock
+        that it has not read for a while, and a process that was idle judges no lease by its own drift."""
         for _ in range(RACES_MAX):
-            now = self.now()
             try:
                 return await self._driver.write(
-                    partial(make, self._dialect, self._ids, now),
+                    lambda: make(self._dialect, self._ids, self.now()),
                     small=small,
                     mark=None if repeatable else self._access.mark,
                     wait_seconds=wait_seconds,

@@ -1,0 +1,43 @@
+"""A process that was idle: its own clock and that of the server have drifted apart."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from holdfast.bus.local import LocalBus
+from holdfast.clock import VirtualClock
+from holdfast.errors import WaitTimeout
+from holdfast.primitives.locks import Locks
+from holdfast.primitives.locks.backend import StoreBackend
+from holdfast.store.backends import secret_ids
+from holdfast.store.postgres.dialect import PostgresDialect
+from holdfast.store.postgres.driver import PostgresDriver
+from holdfast.store.store import Store
+
+HOUR = 3_600.0
+
+
+@pytest.fixture
+async def store(clock: VirtualClock, pg_dsn: str) -> AsyncIterator[Store]:
+    """The store of a process that takes its time from the server, with a clock that the test moves."""
+    dialect = PostgresDialect(clock.monotonic)
+    store = Store(PostgresDriver(pg_dsn, clock), dialect, secret_ids())
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def test_a_process_with_a_fast_clock_takes_no_lock_that_is_held(
+    clock: VirtualClock, store: Store, pg_dsn: str
+) -> None:
+    backend = StoreBackend(store)
+    async with (
+        Locks.connect(pg_dsn) as holder,
+        holder.hold("door", ttl=HOUR / 2),
+        Locks(backend, LocalBus(), owner="idle", clock=clock) as idle,
+    ):
+        clock.set(clock.now() + HOUR)
+        with pytest.raises(WaitTimeout):
+            await idle.acquire("door", wait=0)
