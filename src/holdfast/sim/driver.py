@@ -64,10 +64,20 @@ class RemoteDriver:
         mark: Callable[[], int] | None = None,
         wait_seconds: float = ROW_WAIT_SECONDS,
     ) -> Coroutine[Any, Any, T]:
-        def serve() -> T:
-            return self._database.run(make, self._node, self._true_now())
+        prepare = partial(self._prepared, make)
+        return self._run(prepare) if mark is None else self._run_marked(prepare)
 
-        return self._run(serve) if mark is None else self._run_marked(serve)
+    def _prepared(self, make: Callable[[], Script[T]]) -> Callable[[], T]:
+        """A message with a script that is made now, when the transaction begins at the node: it may arrive
+        late. Each duplicate is another transaction."""
+        made = [make()]
+
+        def serve() -> T:
+            return self._database.run(
+                lambda: made.pop() if made else make(), self._node, self._true_now()
+            )
+
+        return serve
 
     async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
         try:
@@ -79,7 +89,7 @@ class RemoteDriver:
         return self.write_one(lambda: one(call))
 
     def read(self, make: Callable[[], Script[T]]) -> Coroutine[Any, Any, T]:
-        return self._run(partial(self._database.read, make))
+        return self._run(lambda: partial(self._database.read, make))
 
     async def read_dated(self, statement: StatementCall) -> Rows:
         """The answer has the server's time beside the rows, and the calls of an idle worker need no other
@@ -110,26 +120,26 @@ class RemoteDriver:
     ) -> T:
         raise InvalidInput("a simulated node has no connection to run in")
 
-    async def _run(self, serve: Callable[[], T]) -> T:
+    async def _run(self, prepare: Callable[[], Callable[[], T]]) -> T:
         """Retries once when no answer arrives, as the PostgreSQL driver does."""
         if self._server_clock.is_due():
             await self._sample_clock()
         try:
-            return await self._net.call(self._node, NAME, "script", serve)
+            return await self._net.call(self._node, NAME, "script", prepare())
         except StoreUnavailable:
-            return await self._net.call(self._node, NAME, "script", serve)
+            return await self._net.call(self._node, NAME, "script", prepare())
 
-    async def _run_marked(self, serve: Callable[[], T]) -> T:
+    async def _run_marked(self, prepare: Callable[[], Callable[[], T]]) -> T:
         """When no answer arrives, asks the server for the outcome, as the PostgreSQL driver does."""
         if self._server_clock.is_due():
             await self._sample_clock()
-        once = _Once(serve)
+        once = _Once(prepare())
         try:
             return await self._net.call(self._node, NAME, "script", once.run)
         except StoreUnavailable:
             if await self._net.call(self._node, NAME, "proof", once.was_committed):
                 return once.run()
-        return await self._net.call(self._node, NAME, "script", _Once(serve).run)
+        return await self._net.call(self._node, NAME, "script", _Once(prepare()).run)
 
     async def _sample_clock(self) -> None:
         await self._server_clock.read_off(
