@@ -45,7 +45,8 @@ FAULTS: Final = Faults(
 DENIED: Final = 0.1
 """The share of lookups of an accepted order that are answered: not known."""
 DENIED_MAX: Final = 2
-"""At most this many in a row."""
+"""At most this many before the trader hears of the order again, which counts an accepted order as gone after
+more (`Pace.gone_asks`). A reply that is lost on its way tells it nothing."""
 BROKEN: Final = 0.02
 ERRORS: Final = (ConnectionError, ValueError, KeyError, OSError, RuntimeError)
 
@@ -175,12 +176,12 @@ class RemoteExchange:
     def cancel(self, client_order_id: str) -> ExchangeOrder | None:
         if self._denies(client_order_id):
             return None
-        return self._ask("cancel", lambda: self._server.act(client_order_id, None))
+        return self._heard(self._ask("cancel", lambda: self._server.act(client_order_id, None)))
 
     def find(self, client_order_id: str) -> ExchangeOrder | None:
         if self._denies(client_order_id):
             return None
-        found = self._ask("find", lambda: self._server.find(client_order_id))
+        found = self._heard(self._ask("find", lambda: self._server.find(client_order_id)))
         self._may_send[client_order_id] = found is None
         return found
 
@@ -204,10 +205,16 @@ class RemoteExchange:
             and self._draw.chance(DENIED)
             and self._is_accepted(name)
         )
-        self._denied[name] = times + 1 if is_denied else 0
         if is_denied:
+            self._denied[name] = times + 1
             self._node.cluster.trace.sometimes("exchange-denies")
         return is_denied
+
+    def _heard(self, found: ExchangeOrder | None) -> ExchangeOrder | None:
+        """An answer about one order that has reached the trader."""
+        if found is not None:
+            self._denied.pop(found.client_order_id, None)
+        return found
 
     def _break(self, what: str) -> None:
         """Raises like an adapter, before or after the call took effect."""
