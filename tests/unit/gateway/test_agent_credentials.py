@@ -65,7 +65,7 @@ async def test_a_poll_without_a_change_costs_no_look() -> None:
 
 
 class ObservedClock(VirtualClock):
-    """A clock that says for how long somebody waits."""
+    """A clock that says for how long its users wait."""
 
     def __init__(self) -> None:
         super().__init__()

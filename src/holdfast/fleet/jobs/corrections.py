@@ -73,7 +73,7 @@ def tally(counted: Mapping[str, Task]) -> Script[None]:
     """Marks executions as counted, by the id of their task as it was read. An operator may have taken over
     the late result of one since: it is corrected by the next step."""
     yield call(own("tally_executions"), ids=list(counted))
-    # Their rows are locked now: whoever comes later finds that they were counted.
+    # Their rows are locked now: what changes them later finds that they were counted.
     if failed := [id for id, task in counted.items() if task.status is Status.FAILED]:
         yield call(own("recount_executions"), ids=failed)
 

@@ -19,7 +19,7 @@ UPDATE holdfast_execution SET tallied = 1 WHERE task_id = ANY(:ids::text[]);
 
 -- name: recount_executions
 -- Of ends that were counted as failures just now, those that operators have changed before their rows were locked. It
--- reads the tasks anew, so it follows `tally_executions`.
+-- reads the tasks again, so it follows `tally_executions`.
 -- index: holdfast_execution_pkey, holdfast_task_pkey
 UPDATE holdfast_execution AS e SET tallied = 2 FROM holdfast_task t
 WHERE e.task_id = ANY(:ids::text[]) AND t.id = e.task_id AND t.status = 'completed';
