@@ -10,7 +10,8 @@ import pytest
 
 from holdfast.errors import NotFound, StoreBusy
 from holdfast.store.port import Rank
-from holdfast.store.postgres import connection as postgres, pool as pools
+from holdfast.store.postgres import connection as postgres, pool as pools, watch
+from holdfast.store.postgres.direct import IS_KNOWN
 from holdfast.store.postgres.pool import ConnectionPool
 
 SIZE = 3
@@ -21,15 +22,21 @@ class Line:
 
     def __init__(self) -> None:
         self.is_dead = False
+        self.has_no_timer = False
+        self.ended = asyncio.Event()
 
     def is_closed(self) -> bool:
         return self.is_dead
+
+    def get_server_pid(self) -> int:
+        return id(self)
 
     def is_in_transaction(self) -> bool:
         return False
 
     def terminate(self) -> None:
         self.is_dead = True
+        self.ended.set()
 
     async def close(self, timeout: float) -> None:
         self.is_dead = True
@@ -116,6 +123,42 @@ async def test_waiters_are_served_before_new_callers(lines: Lines) -> None:
     assert pool.take_idle() is first
     pool.back(first)
     await pool.close()
+
+
+async def test_the_oldest_connection_is_lent_first_however_it_comes_back(lines: Lines) -> None:
+    pool = ConnectionPool("", SIZE)
+    made = [await pool.take() for _ in range(SIZE)]
+    for connection in (made[1], made[0], made[2]):
+        pool.back_idle(connection)
+    lent: list[Any] = [pool.take_idle() for _ in range(SIZE)]
+    assert lent == made
+    waiting = asyncio.create_task(pool.take())
+    await asyncio.sleep(0)
+    pool.back_idle(lent[2])
+    assert await waiting is lent[2]
+    await pool.close()
+    pool.back_idle(lent[0])
+    assert lines.made[0].is_dead, "the pool was closed meanwhile"
+
+
+async def test_a_statement_without_a_timer_is_ended_after_its_time(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "SILENT_SECONDS", 0.005)
+    monkeypatch.setattr(postgres, "COMMAND_SECONDS", 0.02)
+    pool = ConnectionPool("", SIZE)
+    timed, untimed = [await pool.take() for _ in range(2)]
+    lines.made[1].has_no_timer = True
+    await asyncio.wait_for(lines.made[1].ended.wait(), 5)
+    assert not lines.made[0].is_dead, "its own timer limits it"
+    pool.back(timed)
+    pool.back(untimed, OSError())
+    await pool.close()
+
+
+def test_the_version_of_asyncpg_is_known() -> None:
+    """Otherwise an enqueue takes the longer way. Look at `direct.py` before you add one."""
+    assert IS_KNOWN
 
 
 async def test_callers_leave_an_engine_its_connections(lines: Lines) -> None:

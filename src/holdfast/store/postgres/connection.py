@@ -18,6 +18,7 @@ import asyncpg
 from holdfast.core.address import shown_url
 from holdfast.errors import BadConfig, InvalidInput, MissingPrivilege, StoreUnavailable
 from holdfast.store.columns import Column, to_task
+from holdfast.store.postgres.direct import DirectConnection
 from holdfast.store.script import Rows, Script, StatementCall
 from holdfast.store.sql import Statement, Statements, only_reads
 
@@ -161,6 +162,9 @@ async def execute(connection: Connection, call: StatementCall) -> Rows:
         ]
     prepared = statements()[call.name]
     try:
+        if call.values is not None and connection.__class__ is DirectConnection:
+            await connection.run_frequent(prepared.text, call.values)
+            return []
         records = await connection.fetch(prepared.text, *bind(prepared, call))
     except asyncpg.CharacterNotInRepertoireError:
         raise InvalidInput(
@@ -216,6 +220,7 @@ async def connect(dsn: str) -> Connection:
             timeout=CONNECT_SECONDS,
             command_timeout=COMMAND_SECONDS,
             server_settings=dict(SETTINGS),
+            connection_class=DirectConnection,
         )
         await _settle_in(connection)
         return connection

@@ -133,10 +133,10 @@ class PostgresDriver:
     ) -> Coroutine[Any, Any, T]:
         return self._run(make, atomic=False)
 
-    async def call(self, statement: StatementCall, *, small: bool = False) -> Rows:
+    def call(self, statement: StatementCall, *, small: bool = False) -> Coroutine[Any, Any, Rows]:
         if self._theirs.is_due():
-            return await self._run(lambda: one(statement), atomic=False)
-        return await self._call(statement)
+            return self._run(lambda: one(statement), atomic=False)
+        return self._call(statement)
 
     async def read_dated(self, statement: StatementCall) -> Rows:
         # A reading is as good as its round trip is short, with or without other columns beside it.
@@ -160,7 +160,7 @@ class PostgresDriver:
             if not isinstance(error, (*RACES, *postgres.GONE, *postgres.STRAINED)):
                 raise
         else:
-            pool.back(connection)
+            pool.back_idle(connection)
             return rows
         return await self._run(lambda: one(statement), atomic=False, tried=1)
 

@@ -62,7 +62,9 @@ class ConnectionPool:
         self._closed = False
         self.patience = LockRetries()
         self._watch = SilenceWatch(
-            lambda: postgres.connect(dsn), postgres.SETTINGS["application_name"]
+            lambda: postgres.connect(dsn),
+            postgres.SETTINGS["application_name"],
+            postgres.COMMAND_SECONDS,
         )
 
     @asynccontextmanager
@@ -130,6 +132,18 @@ class ConnectionPool:
         self._ranks[connection] = rank
         self._watch.lent(connection)
         return connection
+
+    def back_idle(self, connection: Connection) -> None:
+        """Like `back`, for a connection that has run a statement outside a transaction. `take` sees whether
+        it is closed."""
+        rank = self._ranks.pop(connection)
+        self._watch.back(connection)
+        if self._closed:
+            self._end(connection)
+        else:
+            age, idle = self._ages[connection], self._idle
+            insort(idle, (age, connection), lo=len(idle) if not idle or idle[-1][0] < age else 0)
+        self._release(rank)
 
     def back(self, connection: Connection, error: BaseException | None = None) -> None:
         """Takes a lent connection back. `error`: the exception that was raised while it was lent."""

@@ -5,9 +5,10 @@ cannot tell silence from a slow statement. When a connection is lent for long, a
 asks the server what its backend does. A backend that waits for the client, while the client waits for an
 answer, will wait for ever.
 
-Promises: a statement that the server works on is not interrupted. A silent connection is ended on both sides,
-some seconds after it went silent. Never: queries the server while all answers are quick, or ends a connection
-without proof.
+Promises: a statement that the server works on is not interrupted within its time limit. A silent connection
+is ended on both sides, some seconds after it went silent. A statement without a timer
+(`DirectConnection.has_no_timer`) ends with its connection, soon after its time limit. Never: queries the
+server while all answers are quick, or ends a silent connection without proof.
 """
 
 from __future__ import annotations
@@ -40,8 +41,15 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 class SilenceWatch:
     """Watches the lent connections of a pool."""
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]], application: str) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[Connection]],
+        application: str,
+        limit_seconds: float,
+    ) -> None:
+        """`limit_seconds`: of a statement."""
         self._connect = connect
+        self._limit_seconds = limit_seconds
         self._application = application
         self._out: dict[Connection, float] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -70,9 +78,17 @@ class SilenceWatch:
             return
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(SILENT_SECONDS, self._look)
+        self._end_overdue(loop.time() - self._limit_seconds)
         if self._asking is None and self._long_out():
             self._asking = loop.create_task(self._ask(), name="holdfast-watch")
             self._asking.add_done_callback(self._asked)
+
+    def _end_overdue(self, before: float) -> None:
+        """Ends statements without a timer whose connections were lent before this time."""
+        for connection, since in list(self._out.items()):
+            if since < before and getattr(connection, "has_no_timer", False):
+                log.warning("a statement took too long, and its connection to PostgreSQL is closed")
+                connection.terminate()
 
     def _long_out(self) -> dict[int, Connection]:
         """The connections that are lent for long, by the process id of the backend."""
