@@ -99,7 +99,12 @@ class Backpressure(PassiveFollower):
         """Whether the cache allows one more task, which is then counted, until `ended`. Most enqueues need
         no other check."""
         figures = self._by_queue.get(queue)
-        if figures is None or figures.left < 1 or not figures.is_fresh(now, self._settings.current):
+        if (
+            figures is None
+            or figures.left < 1
+            or now > figures.until
+            or figures.settings is not self._settings.current
+        ):
             return False
         figures.add(1, key)
         return True

@@ -225,7 +225,7 @@ class Database:
         caller = NODE.set(by)  # A script is code of its caller.
         try:
             recorded = partial(self._recorded, make, by, at, answers)
-            self.driver._write_inline(partial(connection.transact, work=recorded))
+            self.driver._write_inline(connection.transact, recorded)
         except StoreUnavailable:
             self._touched |= FOLLOWED
             if self.disk is not None and self.disk.is_dead:

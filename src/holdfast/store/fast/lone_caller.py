@@ -40,7 +40,8 @@ class LoneCaller:
 
     def is_back(self) -> bool:
         """Whether the previous write had the same caller. Call this once for each write."""
-        caller, last = asyncio.current_task(), self._thread.last
+        last = self._thread.last
+        caller = asyncio.current_task(asyncio.get_running_loop())
         if last.caller is None or last.caller() is not caller:
             last.caller = None if caller is None else weakref.ref(caller)
             return False

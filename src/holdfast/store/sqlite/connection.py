@@ -225,7 +225,8 @@ def execute_alone(connection: apsw.Connection, call: StatementCall) -> Rows:
     statement = statements()[call.name]
     if not statement.alone:
         return run_alone(connection, lambda: one(call))
-    connection.execute(statement.alone, bind(statement, call))
+    values = bind(statement, call) if call.values is None else call.values
+    connection.execute(statement.alone, values)
     return [connection.changes()]
 
 

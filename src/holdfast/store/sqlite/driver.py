@@ -30,6 +30,7 @@ from holdfast.store.sqlite.pending import Jobs, PendingScript, commit_group, del
 from holdfast.store.store_clock import StoreClock
 
 T = TypeVar("T")
+W = TypeVar("W")
 QUICK_SECONDS: Final = 0.0015
 """A commit that takes longer on average must not block the event loop. The way through the writer thread adds
 about a sixth of this to the start of a task."""
@@ -63,6 +64,8 @@ class SqliteDriver:
         self.is_quick = False
         self._answering = False
         self._version = 0
+        self._is_patient = True
+        """Whether the writer connection waits for other processes."""
         self._changes = 0
         self._commits = LoopCommits()
         follow(self)
@@ -76,6 +79,7 @@ class SqliteDriver:
         of other event loops of this process. While that connection is busy, the last value is returned."""
         if self._writer is not None and self._writing.acquire(blocking=False):
             try:
+                self._have_patience(self._writer)
                 rows = self._writer.execute("PRAGMA data_version").fetchall()
                 self._version = int(str(rows[0][0]))
             finally:
@@ -187,10 +191,10 @@ class SqliteDriver:
     ) -> T:
         """Ignores the mark: the answer of a commit to a file cannot be lost."""
         if self._inline:
-            return self._write_inline(partial(sqlite.run_alone, make=make))
-        if small and self.is_quick and self._writing.acquire(blocking=False):
+            return self._write_inline(sqlite.run_alone, make)
+        if small and self.is_quick and self._writing.acquire(False):
             try:
-                return self._write_on_the_spot(partial(sqlite.run_alone, make=make))
+                return self._write_on_the_spot(sqlite.run_alone, make)
             except StoreBusy:
                 pass  # Another process is writing. The writer thread can wait for it.
         return await self._submit(self._jobs, make)
@@ -202,9 +206,9 @@ class SqliteDriver:
             raise RowExists from error
 
     async def call(self, statement: StatementCall, *, small: bool = False) -> Rows:
-        if small and self.is_quick and self._writing.acquire(blocking=False):
+        if small and self.is_quick and self._writing.acquire(False):
             try:
-                return self._write_on_the_spot(partial(sqlite.execute_alone, call=statement))
+                return self._write_on_the_spot(sqlite.execute_alone, statement)
             except apsw.ConstraintError as error:
                 raise RowExists from error
             except StoreBusy:
@@ -213,7 +217,7 @@ class SqliteDriver:
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
         if self._inline:
-            return self._write_inline(partial(sqlite.run_alone, make=make))
+            return self._write_inline(sqlite.run_alone, make)
         return await self._submit(self._jobs if self._reader is None else self._reads, make)
 
     async def read_dated(self, statement: StatementCall) -> Rows:
@@ -267,17 +271,17 @@ class SqliteDriver:
         except BaseException:
             writer.close()
             raise
-        self._writer = writer
+        self._writer, self._is_patient = writer, True
         if self.path != ":memory:" and not self._inline:
             self._reader = sqlite.connect(self.path, shared=True)
 
-    def _write_inline(self, work: Callable[[apsw.Connection], T]) -> T:
+    def _write_inline(self, work: Callable[[apsw.Connection, W], T], what: W) -> T:
         """Runs work that is a transaction."""
         writer = self._writer
         if writer is None:
             raise StoreUnavailable("the SQLite store is closed: open it first")
         try:
-            return work(writer)
+            return work(writer, what)
         except apsw.ConstraintError:
             sqlite.rollback(writer)
             raise
@@ -288,31 +292,37 @@ class SqliteDriver:
             sqlite.rollback(writer)
             raise
 
-    def _write_on_the_spot(self, work: Callable[[apsw.Connection], T]) -> T:
+    def _write_on_the_spot(self, work: Callable[[apsw.Connection, W], T], what: W) -> T:
         """Runs a small write on a fast disk in the thread of the event loop: a switch to the writer thread
         and back would take longer. Raises StoreBusy at once if another process writes. The caller holds
         `_writing`, which is released here."""
         started_at = self._clock.monotonic()
-        if self._writer is not None:
+        if self._writer is not None and self._is_patient:
+            self._is_patient = False
             self._writer.set_busy_timeout(0)
         try:
-            return self._write_inline(work)
+            return self._write_inline(work, what)
         finally:
-            if self._writer is not None:
-                self._writer.set_busy_timeout(sqlite.BUSY_MILLISECONDS)
             self._took(started_at)
             listener = self._counted() if self._commits.listeners else None
             self._writing.release()
             if listener is not None:
                 listener()
 
+    def _have_patience(self, writer: apsw.Connection) -> None:
+        """Lets the connection wait for other processes. The caller holds `_writing`."""
+        if not self._is_patient:
+            self._is_patient = True
+            writer.set_busy_timeout(sqlite.BUSY_MILLISECONDS)
+
     def _counted(self) -> Callable[[], None] | None:
         """Counts a commit of this event loop if it changed rows. Returns the listener to call then."""
         if not self._has_changed():
             return None
-        loop = asyncio.get_running_loop()
-        self._commits.count((loop,))
-        return self._commits.listeners.get(loop)
+        loop, listeners = asyncio.get_running_loop(), self._commits.listeners
+        if len(listeners) > 1:
+            self._commits.count((loop,))
+        return listeners.get(loop)
 
     def _took(self, started_at: float) -> None:
         """Updates the moving average of the duration of a commit."""
@@ -326,6 +336,7 @@ class SqliteDriver:
             if first.is_abandoned:
                 continue
             with writing:
+                self._have_patience(writer)
                 started_at = self._clock.monotonic()
                 answers = commit_group(writer, first, following)
                 if len(answers) == 1:
