@@ -169,7 +169,11 @@ def _due_at(request: EnqueueRequest, now: float) -> float:
 
 def submit_like(model: Submission, payload: object, task_id: str, now: float) -> Submission:
     """A plain task without a delay that differs from a validated one only in its payload."""
-    payload_json = encode_payload(payload)
+    return like(model, encode_payload(payload), task_id, now)
+
+
+def like(model: Submission, payload_json: str, task_id: str, now: float) -> Submission:
+    """The same with a payload that is JSON."""
     task = replace(
         model.task,
         id=task_id,

@@ -70,7 +70,19 @@ class Batcher(Generic[Item, Answer]):
         try:
             return await self._one(item)
         finally:
+            self.ended()
+
+    def begin(self) -> bool:
+        """Whether nothing is written. Then the caller writes an item by itself, and calls `ended`. Items that
+        arrive meanwhile wait for a batch."""
+        is_free, self._busy = not self._busy, True
+        return is_free
+
+    def ended(self) -> None:
+        if self._waiting:
             self._next()
+        else:
+            self._busy = self._batches_in_flight > 0
 
     def _next(self) -> None:
         """Writes the items that arrived meanwhile and whose callers still wait."""

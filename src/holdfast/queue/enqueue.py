@@ -27,6 +27,7 @@ from holdfast.engine.handles import handles_of
 from holdfast.engine.meters import ENQUEUED
 from holdfast.errors import QueueFull
 from holdfast.metrics import Meter
+from holdfast.queue.bare import NO_OPTIONS, BareEnqueue
 from holdfast.queue.group_members import with_members
 from holdfast.queue.new_rows import NewRows, traced
 from holdfast.queue.pressure import Backpressure
@@ -90,6 +91,7 @@ class Producer:
         self._source = source
         self.meter: Meter | None = None
         self._new_rows = NewRows(types, settings)
+        self._bare = BareEnqueue(types, settings, pressure, source)
 
     async def enqueue(
         self,
@@ -105,6 +107,13 @@ class Producer:
         """Enqueues one task. `beside` writes further rows in its transaction. A handler may enqueue while
         the queue stops and waits for it."""
         enqueuing = self._types.handlers.around.enqueuing
+        is_bare = id is None and tx is None and beside is None and options == NO_OPTIONS
+        if is_bare and enqueuing is None and self.meter is None:
+            session = self._sessions.ready
+            if session is not None and (bare := self._bare.known(session, type)) is not None:
+                handle = await self._bare.enqueue(session, bare, payload)
+                if handle is not None:
+                    return handle
         if enqueuing is None:
             made = await self.insert(
                 type, payload, id, options, tx, beside=beside, by_handler=by_handler
@@ -143,6 +152,8 @@ class Producer:
         submission = self._new_rows.one(
             resources, config, type, payload, id=id, options=options, now=now
         )
+        if id is None and options == NO_OPTIONS:
+            self._bare.learn(session, type, submission)
         return await self._insert_one(session, traced(submission, CURRENT.get()), now, beside, tx)
 
     async def _insert_one(

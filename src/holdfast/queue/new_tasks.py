@@ -11,12 +11,12 @@ from typing import Final
 
 from holdfast.bus.port import WORK, Bus, of_children
 from holdfast.core.group import NewGroup
-from holdfast.core.submit import Submission, parents_of, with_parents
+from holdfast.core.submit import Submission, like, parents_of, with_parents
 from holdfast.engine.direct_start import DirectStart
 from holdfast.errors import UnknownDependency
 from holdfast.queue.batcher import Batcher
 from holdfast.store.beside import Beside
-from holdfast.store.store import Inserted, Store
+from holdfast.store.store import Inserted, InsertLike, Store
 
 GROUP_MAX: Final = 500
 
@@ -31,10 +31,28 @@ class NewTasks:
         """Set while an engine of this event loop accepts new tasks."""
         # A server works on one group while the callers of another one prepare their next tasks.
         clock = None if store.one_writer else monotonic
-        self.insert_plain = Batcher(
-            self._insert_one, self._insert_many, GROUP_MAX, monotonic=clock
-        ).put
+        self._plain = Batcher(self._insert_one, self._insert_many, GROUP_MAX, monotonic=clock)
+        self.insert_plain = self._plain.put
         """Inserts a plain task, together with those of concurrent callers."""
+
+    async def insert_like(
+        self,
+        model: Submission,
+        insert: InsertLike,
+        task_id: str,
+        payload_json: str,
+        now: float,
+    ) -> Inserted:
+        """Inserts a plain task like the model. `insert`: of the store, for this model."""
+        if self.direct_start is not None or not self._plain.begin():
+            return await self.insert_plain(like(model, payload_json, task_id, now))
+        try:
+            notification = self._bus.notify_in_tx(WORK, one=True)
+            inserted = await insert(task_id, payload_json, now, notification.hint)
+            self._bus.committed(notification)
+            return inserted
+        finally:
+            self._plain.ended()
 
     async def insert(
         self,

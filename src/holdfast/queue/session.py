@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock
@@ -44,6 +44,7 @@ class Session:
 
     __slots__ = (
         "_waiters",
+        "bare",
         "closed",
         "engine",
         "entered",
@@ -62,6 +63,8 @@ class Session:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, is_stopped: bool = False) -> None:
         self.loop = loop
+        self.bare: dict[str, Any] = {}
+        """What bare enqueues of each type share (`bare.py`)."""
         self.is_stopped = is_stopped
         """The queue was stopped in this loop and not opened again, so implicit opening is refused."""
         self.resources: Resources | None = None

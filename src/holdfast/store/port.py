@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from holdfast.core.alike import AlikeTasks
 from holdfast.core.claiming import Claimed, ClaimRequest
@@ -172,12 +172,21 @@ class Aside(NamedTuple):
 NONE_ASIDE: Final = Aside([], [])
 
 
+CallOfOne: TypeAlias = Callable[[str, str, float, int, str], StatementCall]
+"""From id, payload, time, id of the record and hint to the insert of a task."""
+
+
 class FastPaths(Protocol):
     """The shortcuts of a dialect: scripts of few statements. `insert_one` and `start_one` are one
     statement."""
 
     def insert_one(self, task: Task, *, now: float, record_id: int, hint: str) -> StatementCall:
         """Inserts a plain task. RowExists if there is a row of its id."""
+        ...
+
+    def insert_like(self, task: Task) -> CallOfOne:
+        """`insert_one` of tasks that differ from a plain one without a delay only in id, payload and
+        moment."""
         ...
 
     def insert_plain(

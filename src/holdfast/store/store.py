@@ -17,7 +17,7 @@ from holdfast.core.group import NewGroup
 from holdfast.core.ids import Ids
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.retention import HubRetention
-from holdfast.core.submit import Submission
+from holdfast.core.submit import Submission, like
 from holdfast.core.task import Priority, RunId, Task
 from holdfast.errors import StoreBusy
 from holdfast.store import claims, inserts
@@ -28,6 +28,7 @@ from holdfast.store.by_id import ClaimsById
 from holdfast.store.cascades import CascadeStore
 from holdfast.store.decisions import DecisionStore
 from holdfast.store.fast import insert as fast_insert
+from holdfast.store.fast.insert import InsertLike
 from holdfast.store.fast.lone_caller import LoneCaller
 from holdfast.store.feed import FeedStore
 from holdfast.store.groups import GroupStore
@@ -165,6 +166,16 @@ class Store:
         return await inserts.insert(
             self._access, self.links, group, hint=hint, beside=beside, into=into
         )
+
+    def insert_like(self, model: Submission) -> InsertLike:
+        """A function that inserts one task after the other: plain ones that differ from the model, which has
+        no delay and no tags, only in id, payload and moment."""
+
+        async def general(task_id: str, payload_json: str, now: float, hint: str) -> Inserted:
+            group = [like(model, payload_json, task_id, now)]
+            return (await inserts.insert(self._access, self.links, group, hint=hint))[0]
+
+        return fast_insert.insert_like(self._access, self._lone, model.task, general)
 
     async def insert_and_claim(
         self, group: Sequence[Submission], claim: ClaimRequest
@@ -367,5 +378,5 @@ class Store:
 
 
 __all__ = [
-    "ClaimRequest", "Claimed", "Inserted", "Linked", "Reset", "Store", "Swept", "is_held",
+    "ClaimRequest", "Claimed", "InsertLike", "Inserted", "Linked", "Reset", "Store", "Swept", "is_held",
 ]  # fmt: skip

@@ -18,10 +18,10 @@ from holdfast.core.command import Complete, Instruction
 from holdfast.core.decide import Refusal, Transition
 from holdfast.core.event import NEW_EVENTS, NewEvent
 from holdfast.core.limit import LimitRule
-from holdfast.core.submit import Submission
+from holdfast.core.submit import Submission, like
 from holdfast.core.task import Status, Task, TaskOptions
 from holdfast.store.scripts import admin
-from holdfast.store.store import Store
+from holdfast.store.store import Inserted, Store
 from tests.backends import Bench
 from tests.conformance.tasks.helpers import (
     asked,
@@ -115,6 +115,30 @@ async def test_an_insert_writes_what_the_core_decides(
     for submission in group:
         after = born(submission, store.now())
         await check_row(store, after, [decide.enqueued(after, store.now())])
+
+
+@pytest.mark.parametrize("fields", [{}, STRANGE], ids=["few", "strange"])
+async def test_a_task_like_a_model_is_written_as_the_core_decides(
+    store: Store, fields: dict[str, Any]
+) -> None:
+    model = fresh(store, "model", **fields)
+    insert = store.insert_like(model)
+    for name in ("t1", "t2"):
+        now = store.now()
+        text = '{"text":"quote \\" zero \\u0000"}'
+        answer = await insert(name, text, now, "")
+        assert answer == Inserted(name, Status.QUEUED, True, now)
+        after = like(model, text, name, now).task
+        await check_row(store, after, [decide.enqueued(after, now)])
+    assert await store.reads.named(["model"], [model.task.project]) == {}
+
+
+async def test_a_task_like_a_model_whose_id_exists_goes_the_general_way(store: Store) -> None:
+    await store.insert([fresh(store, "t1")])
+    insert = store.insert_like(fresh(store, "model"))
+    answer = await insert("t1", "2", store.now(), "")
+    assert not answer.created
+    assert (await get(store, "t1")).payload == {"n": 1}
 
 
 async def test_the_general_path_writes_the_same_rows(store: Store) -> None:

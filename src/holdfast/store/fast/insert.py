@@ -9,8 +9,9 @@ the general path. Never: reads before the insert.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
+from typing import TypeAlias
 
 from holdfast.core.alike import FIRST_PART, AlikeTasks
 from holdfast.core.claiming import Claimed, ClaimRequest
@@ -21,6 +22,9 @@ from holdfast.store.fast.lone_caller import LoneCaller
 from holdfast.store.port import RowExists
 from holdfast.store.script import Script
 from holdfast.store.scripts.insert import Inserted
+
+InsertLike: TypeAlias = Callable[[str, str, float, str], Awaitable[Inserted]]
+"""Inserts a task: its id, its payload, the time of its creation, the hint."""
 
 
 async def insert(
@@ -52,6 +56,29 @@ async def insert(
         if not await _is_ours(access, task.id, record_id):
             return None
     return [Inserted(task.id, QUEUED, True, task.created_at)]
+
+
+def insert_like(
+    access: Access, lone: LoneCaller, model: Task, general: Callable[..., Awaitable[Inserted]]
+) -> InsertLike:
+    """What all tasks share is prepared here, once. `general`: inserts a task whose id exists."""
+    driver, new_record = access.driver, access.ids.record
+    statement = access.dialect.fast.insert_like(model)
+
+    async def insert_one(task_id: str, payload_json: str, now: float, hint: str) -> Inserted:
+        record_id = new_record(now)
+        call = statement(task_id, payload_json, now, record_id, hint)
+        try:
+            small = driver.is_quick and lone.is_back()
+            if small and lone.is_tiring():
+                await asyncio.sleep(0)
+            await driver.call(call, small=small)
+        except RowExists:
+            if not await _is_ours(access, task_id, record_id):
+                return await general(task_id, payload_json, now, hint)
+        return Inserted(task_id, QUEUED, True, now)
+
+    return insert_one
 
 
 async def _insert_many(

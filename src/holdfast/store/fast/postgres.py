@@ -20,10 +20,12 @@ from holdfast.store.fast.texts import (
     alike_deltas,
     enqueued_alike,
     enqueued_shapes,
+    event_of_one,
     insert_one_recorded,
     is_one_shape,
+    shared_by,
 )
-from holdfast.store.port import Aside
+from holdfast.store.port import Aside, CallOfOne
 from holdfast.store.script import Script, StatementCall, call, call_ahead
 from holdfast.store.scripts.work import counted, deltas_json, shifted
 
@@ -49,6 +51,18 @@ class PostgresFast:
     def insert_one(self, task: Task, *, now: float, record_id: int, hint: str) -> StatementCall:
         values = insert_one_recorded(task, now, record_id, hint)
         return StatementCall("insert_one", {}, values=values)
+
+    def insert_like(self, task: Task) -> CallOfOne:
+        tail, deltas_json, before, after = shared_by(task)
+
+        def statement(
+            task_id: str, payload_json: str, now: float, record_id: int, hint: str
+        ) -> StatementCall:
+            head = (str(record_id), now, event_of_one(task_id, now, tail), deltas_json, hint)
+            values = (*head, task_id, *before, payload_json, *after, now)
+            return StatementCall("insert_one", {}, values=values)
+
+        return statement
 
     def insert_plain(
         self, group: Sequence[Submission], *, now: float, record_id: int, hint: str

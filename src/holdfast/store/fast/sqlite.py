@@ -17,11 +17,13 @@ from holdfast.store.columns import SHAPE, plain_values, shape_values
 from holdfast.store.fast.texts import (
     alike_deltas,
     enqueued_alike,
+    event_of_one,
     insert_one_values,
     insert_started,
     is_one_shape,
+    shared_by,
 )
-from holdfast.store.port import NONE_ASIDE, Aside
+from holdfast.store.port import NONE_ASIDE, Aside, CallOfOne
 from holdfast.store.script import Script, StatementCall, call, call_rows
 from holdfast.store.scripts import tags
 from holdfast.store.scripts.claim import claim_these
@@ -40,6 +42,22 @@ class SqliteFast:
 
     def insert_one(self, task: Task, *, now: float, record_id: int, hint: str) -> StatementCall:
         return StatementCall("insert_one", {}, values=insert_one_values(task, now))
+
+    def insert_like(self, task: Task) -> CallOfOne:
+        tail, deltas_json, before, after = shared_by(task)
+
+        def statement(
+            task_id: str, payload_json: str, now: float, record_id: int, hint: str
+        ) -> StatementCall:
+            event = event_of_one(task_id, now, tail)
+            values = (
+                *(1, now, event, deltas_json, task_id, *before, payload_json, *after),
+                now,
+                now,
+            )
+            return StatementCall("insert_one", {}, values=values)
+
+        return statement
 
     def insert_plain(
         self, group: Sequence[Submission], *, now: float, record_id: int, hint: str

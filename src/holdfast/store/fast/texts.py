@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from holdfast.core.decide import Transition, enqueued
 from holdfast.core.event import NewEvent
 from holdfast.core.task import Priority, Status, Task
-from holdfast.store.columns import plain_params, plain_values, shape_values
+from holdfast.store.columns import PLAIN, plain_params, plain_values, shape_values
 from holdfast.store.scripts.work import deltas_json
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -42,6 +42,31 @@ def _one_enqueued(task: Task, delay: float, now: float) -> tuple[str, str]:
     """The event of a new task and the delta of the counters, as JSON."""
     deltas_json = _delta_json(task.project, task.queue, task.type, task.priority, "queued")
     return _enqueued_json(task, delay, now), deltas_json
+
+
+class Shared(NamedTuple):
+    """What inserts of tasks share that differ only in id, payload and moment."""
+
+    tail: str
+    """Of the event, after the task id, and the end of its list."""
+    deltas_json: str
+    before: tuple[Any, ...]
+    """The values between the id and the payload."""
+    after: tuple[Any, ...]
+    """The values after the payload."""
+
+
+def shared_by(task: Task) -> Shared:
+    """Of a plain task without a delay."""
+    values, at = plain_values(task), PLAIN.index("payload_json")
+    tail = f"{_enqueued_tail(task, 0.0, task.created_at)}]"
+    deltas_json = _delta_json(task.project, task.queue, task.type, task.priority, "queued")
+    return Shared(tail, deltas_json, values[1:at], values[at + 1 :])
+
+
+def event_of_one(task_id: str, now: float, tail: str) -> str:
+    """The event of a new task, whose tail is known."""
+    return f'[["task.enqueued",{_encode(now).decode()},"{task_id}{tail}'
 
 
 def insert_started(start: Transition, now: float) -> dict[str, Any]:
