@@ -10,7 +10,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.sim.disturbances import START_SECONDS, UNREST_SECONDS, WAKE_SECONDS
 from holdfast.sim.draw import Draw
 from holdfast.sim.loop import NODE, SimLoop
-from holdfast.sim.net import CALL_SECONDS, Net
+from holdfast.sim.net import CALL_SECONDS, Net, NetConditions
 from holdfast.sim.trace import Trace
 
 
@@ -48,7 +48,7 @@ def timers_of(loop: SimLoop) -> int:
 @pytest.mark.parametrize("is_calm", [True, False])
 def test_a_call_has_a_timer_unless_its_answer_is_known_to_arrive(is_calm: bool) -> None:
     loop, net = make()
-    net.conditions.loss = 0.0 if is_calm else 1e-9
+    net.conditions = NetConditions(loss=0.0 if is_calm else 1e-9)
     timers: list[int] = []
 
     async def main() -> None:

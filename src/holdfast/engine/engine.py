@@ -218,7 +218,7 @@ class Engine:
     @property
     def troubles(self) -> int:
         """Unexpected errors that the loops survived since the start."""
-        return sum(loop.troubles for loop in self.loops)
+        return sum([loop.troubles for loop in self.loops])
 
     def describe(self) -> dict[str, object]:
         """The description of this node for other processes."""

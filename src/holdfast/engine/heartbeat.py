@@ -94,8 +94,11 @@ class Heartbeat(Loop):
             self.taken.add([runs[run] for run in sorted(lost)])
             self._runs.lose(lost)
             await self.guard("looking up what was lost", self._log_lost(tasks))
-        before = now - min(UNKNOWN_AFTER_SECONDS, renewal_interval(self._lease_seconds))
-        await self.guard("giving back what is unknown here", self._release(answer.owned, before))
+        if answer.owned:
+            before = now - min(UNKNOWN_AFTER_SECONDS, renewal_interval(self._lease_seconds))
+            await self.guard(
+                "giving back what is unknown here", self._release(answer.owned, before)
+            )
         self.renewed_at = self.clock.monotonic()
         await self.guard("acknowledging interventions", self.taken.acknowledge())
         if answer.has_reserved:

@@ -80,8 +80,11 @@ class Loop(ABC):
 
     async def step(self) -> float:
         """One tick; an outage of the store becomes a pause."""
-        async with self.ticking:
+        await self.ticking.acquire()  # `async with` would make two more coroutines for each tick.
+        try:
             return await self._step()
+        finally:
+            self.ticking.release()
 
     async def _step(self) -> float:
         self.was_woken = self._wake.is_set()

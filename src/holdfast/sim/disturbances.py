@@ -22,7 +22,8 @@ class Disturbances:
     """End of the effect of faults, by node."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, float] = {}
+        self.calls: dict[str, float] = {}
+        """Until when calls of each node are disturbed."""
         self._hints: dict[str, float] = {}
         self._messages: dict[str, float] = {}
         self._all = 0.0
@@ -43,7 +44,7 @@ class Disturbances:
                 self._messages[node] = max(until + UNREST_SECONDS, self._messages.get(node, 0.0))
 
     def disturb(self, node: str, until: float) -> None:
-        self._calls[node] = max(until + UNREST_SECONDS, self._calls.get(node, 0.0))
+        self.calls[node] = max(until + UNREST_SECONDS, self.calls.get(node, 0.0))
 
     def disturb_all(self, until: float) -> None:
         self._all = max(until + UNREST_SECONDS, self._all)
@@ -56,12 +57,16 @@ class Disturbances:
 
     def begin(self, node: str, now: float) -> None:
         """A new process starts: disturbances of the one before do not count."""
-        self._calls[node] = now + START_SECONDS
+        self.calls[node] = now + START_SECONDS
         self._started_at[node] = now
 
     def since(self, node: str) -> float:
         """The time since which a node is undisturbed."""
-        return max(self._clocks, self._all, self._calls.get(node, 0.0))
+        return max(self._clocks, self._all, self.calls.get(node, 0.0))
+
+    def all_since(self) -> float:
+        """The same for a node that nothing disturbs alone: see `calls`."""
+        return max(self._clocks, self._all)
 
     def stop(self, node: str, now: float, until: float) -> None:
         """The process of a node is stopped, or its machine is suspended."""
@@ -93,7 +98,7 @@ class Disturbances:
 
     def reached_since(self, node: str) -> float:
         """The time since which a node is undisturbed, apart from clocks."""
-        return max(self._all, self._calls.get(node, 0.0))
+        return max(self._all, self.calls.get(node, 0.0))
 
     def heard_since(self, node: str) -> float:
         """The time at which the last hint to a node was lost or late."""

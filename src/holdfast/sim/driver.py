@@ -142,9 +142,8 @@ class RemoteDriver:
         return await self._net.call(self._node, NAME, "script", _Once(prepare()).run)
 
     async def _sample_clock(self) -> None:
-        await self._server_clock.read_off(
-            lambda: self._net.call(self._node, NAME, "clock", self._database.driver.now)
-        )
+        ask = partial(self._net.call, self._node, NAME, "clock", self._database.driver.now)
+        await self._server_clock.read_off(ask)
 
 
 class _Once(Generic[T]):

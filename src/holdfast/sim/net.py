@@ -29,7 +29,7 @@ class ServerGone(Exception):
     """The server died during a call: the caller gets no answer."""
 
 
-class NetConditions(msgspec.Struct):
+class NetConditions(msgspec.Struct, frozen=True):
     """Current behaviour of the network."""
 
     latency_seconds: float = 0.001
@@ -49,7 +49,9 @@ class Net:
         self._loss, self._double = draw.stream("loss"), draw.stream("double")
         self._slow = draw.stream("slow")
         self._trace = trace
-        self.conditions = NetConditions()
+        self._conditions = NetConditions()
+        self.is_calm = True
+        """Whether no fault delays or loses messages now: one that is sent arrives, unless its target dies."""
         self.disturbances = Disturbances()
         self._on_server_gone: Callable[[], None] = lambda: None
         self._cut: set[tuple[str, str]] = set()
@@ -78,32 +80,54 @@ class Net:
 
     # -- faults ------------------------------------------------------------------------------------
 
+    @property
+    def conditions(self) -> NetConditions:
+        return self._conditions
+
+    @conditions.setter
+    def conditions(self, conditions: NetConditions) -> None:
+        self._conditions = conditions
+        self._changed()
+
+    def _changed(self) -> None:
+        """Two messages of each call ask whether the network is calm, which changes with faults only."""
+        self.is_calm = (
+            not (self._cut or self._half_open or self._clogged)
+            and self._conditions.loss <= 0.0
+            and self._conditions.slow <= 0.0
+        )
+
     def cut(self, source: str, target: str) -> None:
         """Nothing gets through in this direction."""
         self._cut.add((source, target))
+        self._changed()
 
     def mend(self, one: str, other: str) -> None:
         """Both directions work again."""
         self._cut -= {(one, other), (other, one)}
+        self._changed()
 
     def clog(self, source: str, target: str, seconds: float) -> None:
         """Delays all messages in this direction until `seconds` have passed."""
         self._clogged[source, target] = self._loop.time() + seconds
+        self._changed()
 
     def half_open(self, one: str, other: str) -> None:
         """The connection is dead and neither side knows: all messages are lost until a caller times out and
         connects again."""
         self._half_open.add(frozenset((one, other)))
+        self._changed()
 
     def reconnected(self, one: str, other: str) -> None:
         """A side found that the connection is dead, and makes another one."""
         self._half_open.discard(frozenset((one, other)))
+        self._changed()
 
     def heal(self) -> None:
         self._cut.clear()
         self._clogged.clear()
         self._half_open.clear()
-        self.conditions = NetConditions()
+        self.conditions = NetConditions()  # Which also sets `is_calm`.
 
     # -- messages ----------------------------------------------------------------------------------
 
@@ -118,12 +142,12 @@ class Net:
     ) -> bool:
         """Calls `deliver` at the target: late, twice or not at all, as the faults decide. Returns whether the
         message is on its way. `when_lost` is called if the target has died when it arrives."""
-        is_harmless = not self._cut and not self._half_open and self.conditions.loss <= 0.0
+        conditions = self._conditions
+        is_harmless = not self._cut and not self._half_open and conditions.loss <= 0.0
         if not is_harmless and (fate := self._fate(source, target)) is not None:
             self._trace.message(fate, source, target, what)
             self.disturbances.harmed(source, target, what, self._loop.time())
             return False
-        conditions = self.conditions
         if conditions.double > 0.0 and self._double.chance(conditions.double):
             self._trace.message("doubled", source, target, what)
             self._post((source, target, what), deliver)
@@ -136,7 +160,7 @@ class Net:
             return "cut"
         if self._half_open and frozenset((source, target)) in self._half_open:
             return "half-open"
-        return "lost" if self._loss.chance(self.conditions.loss) else None
+        return "lost" if self._loss.chance(self._conditions.loss) else None
 
     def _post(
         self,
@@ -145,19 +169,31 @@ class Net:
         when_lost: Callable[[], None] | None = None,
     ) -> None:
         """Sends a message on its way: from whom, to whom, what."""
-        delay = self._draw.wait(self.conditions.latency_seconds)
-        if self._clogged or self.conditions.slow > 0.0:
+        delay = self._draw.wait(self._conditions.latency_seconds)
+        if self._clogged or self._conditions.slow > 0.0:
             delay = self._delay(*way, delay)
         incarnation = self._alive.get(way[1])
         self._loop.post(delay, self._arrive, way, incarnation, deliver, when_lost)
 
+    def post_calmly(
+        self, way: tuple[str, str, str], deliver: Callable[[], None], when_lost: Callable[[], None]
+    ) -> None:
+        """`send` while `is_calm`: no fault is looked for again. Calls send most messages, so this says in one
+        step what `send` and `_post` do, with the same draws."""
+        conditions = self._conditions
+        if conditions.double > 0.0:
+            self.send(*way, deliver, when_lost=when_lost)
+            return
+        delay = self._draw.wait(conditions.latency_seconds)
+        self._loop.post(delay, self._arrive, way, self._alive.get(way[1]), deliver, when_lost)
+
     def _delay(self, source: str, target: str, what: str, delay: float) -> float:
         """The delay of a message that faults may make longer."""
         now = self._loop.at
-        is_late = self._slow.chance(self.conditions.slow)
+        is_late = self._slow.chance(self._conditions.slow)
         if is_late:
             self._trace.sometimes("late", "message")
-            delay += self._slow.between(0.0, self.conditions.slow_seconds)
+            delay += self._slow.between(0.0, self._conditions.slow_seconds)
         until = self._clogged.get((source, target), 0.0)
         if is_late or until > now:
             delay = max(delay, until - now)
@@ -179,25 +215,17 @@ class Net:
         if when_lost is not None:
             when_lost()
 
-    @property
-    def is_calm(self) -> bool:
-        """Whether no fault delays or loses messages now: one that is sent arrives, unless its target dies."""
-        conditions = self.conditions
-        return (
-            not (self._cut or self._half_open or self._clogged)
-            and conditions.loss <= 0.0
-            and conditions.slow <= 0.0
-        )
-
     async def call(self, source: str, target: str, what: str, serve: Callable[[], T]) -> T:
         """Runs `serve` at the target and returns its answer or raises its error."""
         call = _Call(self, self._loop, (source, target, what), serve)
-        call.begin()
         try:
             value: T = await call.answer
             return value
         finally:
-            call.end()
+            if call.timer is not None:
+                call.timer.cancel()
+            if call.answer.cancelled():  # The caller was cancelled first, and connects again.
+                self.reconnected(source, target)
 
     def server_gone(self, source: str) -> None:
         """The server died while it served a call from here."""
@@ -213,28 +241,18 @@ class _Call:
     """A call and its answer. The caller waits `CALL_SECONDS` for the answer. It has no timer while its
     message and the answer are known to arrive."""
 
-    __slots__ = ("_context", "_loop", "_net", "_serve", "_timer", "_until", "_way", "answer")
+    __slots__ = ("_context", "_loop", "_net", "_serve", "_until", "_way", "answer", "timer")
 
     def __init__(
         self, net: Net, loop: SimLoop, way: tuple[str, str, str], serve: Callable[[], Any]
     ) -> None:
         self._net, self._loop, self._way, self._serve = net, loop, way, serve
         self._until = loop.at + CALL_SECONDS
-        self._timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.TimerHandle | None = None
         self._context = contextvars.copy_context()
         """The timer is the caller's: it dies and stops with it."""
-        self.answer: asyncio.Future[Any] = loop.create_future()
-
-    def begin(self) -> None:
-        if not self._net.is_calm:
-            self._unsure()
-        self._net.send(*self._way, self._work, when_lost=self._unsure)
-
-    def end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self.answer.cancelled():  # The caller was cancelled first, and connects again.
-            self._net.reconnected(*self._way[:2])
+        self.answer: asyncio.Future[Any] = asyncio.Future(loop=loop)
+        self._send(way, self._work)
 
     def _work(self) -> None:
         source, target, what = self._way
@@ -250,10 +268,14 @@ class _Call:
             failure = error
             if isinstance(error, StoreUnavailable):
                 self._net.refused(source)
-        if not self._net.is_calm:
+        self._send((target, source, "answer to " + what), partial(self._settle, value, failure))
+
+    def _send(self, way: tuple[str, str, str], deliver: Callable[[], None]) -> None:
+        if self._net.is_calm:
+            self._net.post_calmly(way, deliver, self._unsure)
+        else:
             self._unsure()
-        settle = partial(self._settle, value, failure)
-        self._net.send(target, source, f"answer to {what}", settle, when_lost=self._unsure)
+            self._net.send(*way, deliver, when_lost=self._unsure)
 
     def _settle(self, value: Any, error: Exception | None) -> None:
         if self.answer.done():
@@ -265,8 +287,8 @@ class _Call:
 
     def _unsure(self) -> None:
         """The answer may not arrive: the caller needs its timer."""
-        if self._timer is None and not self.answer.done():
-            self._timer = self._loop.call_at(self._until, self._give_up, context=self._context)
+        if self.timer is None and not self.answer.done():
+            self.timer = self._loop.call_at(self._until, self._give_up, context=self._context)
 
     def _give_up(self) -> None:
         source, target, what = self._way

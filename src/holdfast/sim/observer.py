@@ -8,6 +8,7 @@ draws a random number or changes anything.
 from __future__ import annotations
 
 import contextvars
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -45,25 +46,44 @@ class Ready(NamedTuple):
     queue: str
 
 
+class View:
+    """What is known of one process. Only its own code changes it, apart from its time."""
+
+    __slots__ = ("claimable", "engine", "free_since", "life", "node", "pace", "read_time", "room")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.life = node.life
+        self.engine: Engine | None = None
+        self.read_time: Callable[[], float] = node.clock.now
+        """Store time, as the process reads it."""
+        self.claimable = 0
+        """The count of claims at which all workers that were free are busy."""
+        self.room = 0
+        """How many tasks it could take."""
+        self.free_since = 0.0
+        self.pace: tuple[float, float] | None = None
+        """When its time was read last to judge its pace, and that reading."""
+
+
 class Observer:
     """The observer of one run."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._record = cluster.record
+        self._context = contextvars.Context()
         self._ready_since: dict[str, float] = {}
-        self._free_since: dict[str, float] = {}
-        self._claimable: dict[str, int] = {}
-        """The count of claims at which all workers that were free are busy, by process."""
         self._active: set[str] = set()
         """The processes that have run code since their last observation. The others have not changed."""
-        self._rooms: dict[str, int] = {}
-        """How many tasks each process could take when it was last observed."""
+        self._views: dict[str, View] = {}
+        """The view of the last process of each node."""
         self._reported: set[str] = set()
         self._with_loop_errors: set[str] = set()
         self._closed_at: dict[str, float] = {}
         """When each queue was last paused."""
-        self._paces: dict[str, tuple[float, float]] = {}
+        self._pace: tuple[float, float] | None = None
+        """Of the database, like `View.pace`."""
 
     def lost(self, before: Change, after: Change) -> None:
         """A task was taken from its runner. That is false when nothing kept the runner from renewing."""
@@ -91,7 +111,7 @@ class Observer:
 
     def begin(self) -> None:
         """Observes from now on, until the loop ends."""
-        self._cluster.loop.call_later(OBSERVE_SECONDS, self._tick, context=contextvars.Context())
+        self._cluster.loop.call_later(OBSERVE_SECONDS, self._tick, context=self._context)
 
     def _tick(self) -> None:
         self._observe(self._cluster.loop.time())
@@ -104,48 +124,48 @@ class Observer:
             self._ready_since.clear()
             return
         store_now = database.driver.now()
-        self._check_pace(NAME, now, store_now)
+        if self._pace is None or now - self._pace[0] >= PACE_SECONDS:
+            self._pace = self._check_pace(NAME, self._pace, now, store_now)
         self._active |= self._cluster.loop.take_active()
-        free: list[tuple[Node, Engine]] = []
-        for node in self._up():
-            engine = _engine(node)
-            if engine is None:
+        active, frozen, views = self._active, self._cluster.loop.frozen, self._views
+        all_since, calls = disturbances.all_since(), disturbances.calls
+        free: list[View] = []
+        for node in self._cluster.nodes.values():
+            life = node.life
+            if not node.is_up or life in frozen:
                 continue
-            if self._is_free(node, engine, now):
-                free.append((node, engine))
-            if node.life in self._active:
-                self._active.discard(node.life)
+            is_active = life in active
+            view = views.get(node.name)
+            if is_active or view is None or view.life != life:
+                view = views[node.name] = _view(node, view)
+            if (engine := view.engine) is None:
+                continue
+            if (view.room > 0 and not is_active) or self._is_free(view, engine, now):
+                free.append(view)
+            if is_active:
+                active.discard(life)
                 self._check_size(node, engine)
-            reading = engine.basis.store.now()
+            reading = view.read_time()
             if store_now - reading > CLOCK_LAG_SECONDS_MAX:
                 self._check_time(node, now, store_now - reading)
-            if now > disturbances.since(node.name):
-                self._check_pace(node.life, now, reading)
-            else:
-                self._paces.pop(node.life, None)
+            if now <= all_since or now <= calls.get(node.name, 0.0):
+                view.pace = None
+            elif view.pace is None or now - view.pace[0] >= PACE_SECONDS:
+                view.pace = self._check_pace(life, view.pace, now, reading)
         self._check_idle(free, now)
-
-    def _up(self) -> list[Node]:
-        return [
-            node
-            for node in self._cluster.nodes.values()
-            if node.is_up and not self._cluster.loop.is_frozen(node.life)
-        ]
 
     # -- no idle worker beside a task that may run -------------------------------------------------
 
-    def _is_free(self, node: Node, engine: Engine, now: float) -> bool:
+    def _is_free(self, view: View, engine: Engine, now: float) -> bool:
         """Whether it has a free worker, and claimed less than it had room for since the last observation."""
-        if node.life not in self._active and self._rooms.get(node.life, 0) > 0:
-            return True
         pool, claimed = engine.pool, engine.dispatcher.claimed
         room = 0 if engine.dispatcher.stopping else pool.maximum - pool.busy - len(pool._buffer)
-        if room < 1 or claimed >= self._claimable.get(node.life, 0):
-            self._free_since[node.life] = now
-        self._claimable[node.life], self._rooms[node.life] = claimed + room, room
+        if room < 1 or claimed >= view.claimable:
+            view.free_since = now
+        view.claimable, view.room = claimed + room, room
         return room > 0
 
-    def _check_idle(self, free: list[tuple[Node, Engine]], now: float) -> None:
+    def _check_idle(self, free: list[View], now: float) -> None:
         before = self._ready_since
         ready = self._ready() if free else []
         self._ready_since = {task.id: before.get(task.id, now) for task in ready}
@@ -153,13 +173,13 @@ class Observer:
             if task.id not in self._reported:
                 self._check_task(task, free, now)
 
-    def _check_task(self, task: Ready, free: list[tuple[Node, Engine]], now: float) -> None:
+    def _check_task(self, task: Ready, free: list[View], now: float) -> None:
         disturbances = self._cluster.net.disturbances
-        for node, engine in free:
-            dispatcher = engine.dispatcher
+        for view in free:
+            node, dispatcher = view.node, view.engine.dispatcher  # type: ignore[union-attr]
             if task.type not in dispatcher._types() or task.queue not in dispatcher.queues:
                 continue
-            since = max(self._ready_since[task.id], self._free_since[node.life])
+            since = max(self._ready_since[task.id], view.free_since)
             patience = IDLE_SECONDS if self._is_hinted(task, node, since) else POLLED_SECONDS
             if now - since > patience and since > disturbances.since(node.name):
                 self._reported.add(task.id)
@@ -182,9 +202,9 @@ class Observer:
         """Tasks that may run now: due, not held or reserved, in a queue that is not paused, with a permit
         of each limit."""
         database = self._cluster.database
-        now = database.driver.now()
-        rows: list[Any] = []
+        now, rows = 0.0, list[Any]()
         if database.has_queued():
+            now = database.driver.now()
             rows = database.rows(
                 "SELECT id, type, queue, limits FROM holdfast_task WHERE status = 'queued' "
                 "AND due_at <= ? AND (gate IS NULL OR substr(gate, 1, 1) <> '!')",
@@ -206,17 +226,17 @@ class Observer:
 
     # -- time and memory ---------------------------------------------------------------------------
 
-    def _check_pace(self, reader: str, now: float, store_now: float) -> None:
-        before = self._paces.get(reader)
-        if before is not None and now - before[0] < PACE_SECONDS:
-            return
+    def _check_pace(
+        self, reader: str, before: tuple[float, float] | None, now: float, store_now: float
+    ) -> tuple[float, float]:
+        """Judges the time since `before`, and returns where the next such time begins."""
         since, at = before or (now, store_now)
-        self._paces[reader] = (now, store_now)
         if store_now - at < PACE * (now - since):
             self._record.stopped_clocks.append(
                 f"store time at {reader} advanced by {store_now - at:.1f} s "
                 f"from {since:.1f} to {now:.1f}"
             )
+        return now, store_now
 
     def _check_time(self, node: Node, now: float, behind: float) -> None:
         """A node that is behind. It judges leases by its reading of store time, also after a suspend."""
@@ -250,5 +270,11 @@ def _rule(rule_json: str) -> rules.LimitRule:
     return msgspec.json.decode(rule_json, type=rules.LimitRule)
 
 
-def _engine(node: Node) -> Engine | None:
-    return None if node.queue is None else node.queue.parts.sessions.running_engine
+def _view(node: Node, view: View | None) -> View:
+    """The view of a process that has run code."""
+    if view is None or view.life != node.life:
+        view = View(node)
+    view.engine = None if node.queue is None else node.queue.parts.sessions.running_engine
+    if view.engine is not None:
+        view.read_time = view.engine.basis.store.now
+    return view

@@ -224,8 +224,7 @@ class Database:
             self.disk.has_committed = False
         caller = NODE.set(by)  # A script is code of its caller.
         try:
-            recorded = partial(self._recorded, make, by, at, answers)
-            self.driver._write_inline(connection.transact, recorded)
+            self.driver._write_inline(partial(self._transact, make, by, at), answers)
         except StoreUnavailable:
             self._touched |= FOLLOWED
             if self.disk is not None and self.disk.is_dead:
@@ -251,18 +250,23 @@ class Database:
                 raise ServerGone from None
             raise connection.translated(error, "SQLite refused to read") from error
 
-    def _recorded(
+    def _transact(
         self,
         make: Callable[[], Script[T]],
         by: str,
         at: float,
-        answers: list[T],
         writer: apsw.Connection,
+        answers: list[T],
     ) -> None:
+        """What `connection.transact` does; before the commit it reads what has changed."""
+        writer.execute("BEGIN IMMEDIATE")
         before = writer.total_changes()
         answers.append(connection.run(writer, make()))
-        if writer.total_changes() == before:
-            return
+        if writer.total_changes() != before:
+            self._read_changes(by, at, writer)
+        writer.execute("COMMIT")
+
+    def _read_changes(self, by: str, at: float, writer: apsw.Connection) -> None:
         if TASK in self._touched:
             self._touched.discard(TASK)
             rows: list[Any] = sorted(writer.execute(TAKE).fetchall(), key=lambda r: r[-1])

@@ -27,13 +27,9 @@ class ServerClock:
         self._monotonic = clock.monotonic
         self._offset: float | None = None
         self._due_at = float("-inf")
-        store_clock = StoreClock(self._reading, clock.monotonic)
-        self.now = store_clock.now
-        self.adopt = store_clock.adopt
-
-    def _reading(self) -> float:
-        """The estimated time of the server. It may be earlier than before."""
-        return self._monotonic() + (self._offset or 0.0)
+        self._store_clock = StoreClock(None, clock.monotonic)
+        self.now = self._store_clock.now
+        self.adopt = self._store_clock.adopt
 
     def is_due(self) -> bool:
         """Whether the clock must be read again."""
@@ -43,13 +39,9 @@ class ServerClock:
         """Reads the clock with `ask`. The first time it reads until a reading is sure, a few times at most:
         no earlier reading bounds the error of a slow one."""
         for _ in range(FIRST_READINGS if self._offset is None else 1):
-            if await self._read_once(ask):
+            before = self._monotonic()
+            if self.learn(await ask(), before):
                 return
-
-    async def _read_once(self, ask: Callable[[], Awaitable[float]]) -> bool:
-        """Returns whether the reading is sure."""
-        before = self.before()
-        return self.learn(await ask(), before)
 
     def before(self) -> float:
         """Call this before a question whose answer has the server's time, and then `learn`."""
@@ -64,5 +56,6 @@ class ServerClock:
         else:
             # The server read its clock between `before` and `after`: other offsets are impossible.
             self._offset = min(max(self._offset, server_time - after), server_time - before)
+        self._store_clock.offset = self._offset  # Its source may now be earlier than before.
         self._due_at = after + (CLOCK_SECONDS if is_sure else AGAIN_SECONDS)
         return is_sure

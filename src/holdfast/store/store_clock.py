@@ -23,11 +23,13 @@ ADOPT_SECONDS_MAX: Final = 86_400.0
 class StoreClock:
     """The clock of one driver."""
 
-    __slots__ = ("_mark", "_monotonic", "_source")
+    __slots__ = ("_mark", "_monotonic", "_source", "offset")
 
-    def __init__(self, source: Callable[[], float], monotonic: Callable[[], float]) -> None:
+    def __init__(self, source: Callable[[], float] | None, monotonic: Callable[[], float]) -> None:
+        """`source`: None for the monotonic time plus `offset`."""
         self._source = source
         self._monotonic = monotonic
+        self.offset = 0.0
         self._mark = (float("-inf"), monotonic())
         """The latest value of `now`, and the monotonic time of that call."""
 
@@ -36,7 +38,7 @@ class StoreClock:
         monotonic = self._monotonic()
         if monotonic > at:
             mark += PACE * (monotonic - at)
-        now = self._source()
+        now = monotonic + self.offset if self._source is None else self._source()
         if now < mark:
             now = mark
         self._mark = (now, monotonic)

@@ -66,7 +66,7 @@ async def test_types_are_known_to_all(store: Store) -> None:
 
 async def test_nodes_register_send_heartbeats_and_leave(store: Store) -> None:
     await execute(store, "join_node", id="n1", now=1.0, info_json="{}")
-    await execute(store, "beat_node", id="n1", now=5.0, info_json='{"busy":1}')
+    await execute(store, "beat_node", id="n1", now=5.0, info_json='{"busy":1}', gates=[])
     await execute(store, "join_node", id="n2", now=2.0, info_json="{}")
     assert [tuple(row) for row in await query(store, "nodes")] == [
         ("n1", 1.0, 5.0, '{"busy":1}', "live"),

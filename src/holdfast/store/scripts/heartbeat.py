@@ -54,25 +54,31 @@ def heartbeat(
 ) -> Script[HeartbeatAnswer]:
     """Runs one heartbeat. `runs`: the runs to renew."""
     renewed, lost = yield from _extend(runs, until)
-    beat = yield call("beat_node", id=node, now=now, info_json=info_json)
+    gates = of_reserved(node)
+    beat = yield call("beat_node", id=node, now=now, info_json=info_json, gates=gates)
     owned = yield from dialect.owned(node)
-    reserved = yield call("reserved_tasks", gates=of_reserved(node), now=now)
-    latest = beat or (yield call("latest_seen"))
+    if beat:
+        latest_at, has_reserved = beat[0]
+    else:
+        has_reserved = yield call("reserved_tasks", gates=gates, now=now)
+        latest_at = (yield call("latest_seen"))[0][0]
     return HeartbeatAnswer(
         renewed,
         lost,
         owned,
-        latest[0][0] or now,
+        latest_at or now,
         is_known=bool(beat),
-        has_reserved=bool(reserved),
+        has_reserved=bool(has_reserved),
         is_whole=len(renewed) + len(lost) == len(set(runs)),
     )
 
 
 def _extend(runs: Sequence[RunId], until: float) -> Script[tuple[set[RunId], set[RunId]]]:
     """Renews leases. Returns the runs whose leases were renewed, and those whose leases were lost."""
+    if not runs:
+        return set(), set()
     rows: list[tuple[Any, ...]] = [(run.task_id, run.fence) for run in runs]
-    extended = (yield call_rows("extend_leases", rows, until=until)) if rows else []
+    extended = yield call_rows("extend_leases", rows, until=until)
     renewed = {RunId(*row) for row in extended}
     missing = set(runs) - renewed
     if not missing:

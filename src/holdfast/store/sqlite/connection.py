@@ -233,8 +233,8 @@ def execute_alone(connection: apsw.Connection, call: StatementCall) -> Rows:
 def execute(connection: apsw.Connection, call: StatementCall) -> Rows:
     """Returns the rows of a read, or the number of changed rows of a write."""
     statement = statements()[call.name]
-    text, answer, *_ = statement
-    cursor = connection.execute(text, bind(statement, call))
+    cursor = connection.execute(statement.text, bind(statement, call))
+    answer = statement.answer
     if answer == "count":
         return [connection.changes()]
     rows = cursor.fetchall()

@@ -9,10 +9,13 @@ ON CONFLICT (id) DO UPDATE SET seen_at = :now, info_json = :info_json, lost_at =
 RETURNING id;
 
 -- name: beat_node
--- returns: latest_at
--- index: holdfast_node (primary key)
+-- Also the latest heartbeat of any node, and whether a task that is due waits at one of these gates.
+-- returns: latest_at has_reserved
+-- index: holdfast_node (primary key), holdfast_task_gate
 UPDATE holdfast_node SET seen_at = :now, info_json = :info_json WHERE id = :id AND lost_at IS NULL
-RETURNING (SELECT max(seen_at) FROM holdfast_node) AS latest_at;
+RETURNING (SELECT max(seen_at) FROM holdfast_node) AS latest_at,
+    EXISTS (SELECT 1 FROM holdfast_task WHERE status = 'queued' AND gate IN (SELECT value FROM json_each(:gates))
+            AND due_at <= :now) AS has_reserved;
 
 -- name: latest_seen
 -- The latest heartbeat, for a node that is not registered yet. Reads all nodes, which are few.
