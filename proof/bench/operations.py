@@ -26,9 +26,10 @@ POLL = 0.005
 IDLE_SETTLE_SECONDS = 5.0
 WARM_UP = 20
 """First tasks of a latency measurement, which are not counted."""
-BURST = 1_000
-BURST_SKIP = 200
-"""The first handlers of a burst are not counted, because their claim started before the clock."""
+LEFT = 1_000
+"""Tasks that still wait after a shallow drain was measured."""
+SKIP = 200
+"""The first handlers of a drain are not counted, because their claim started before the clock."""
 
 
 async def enqueue_one(subject: QueueSubject, n: int) -> Result:
@@ -168,45 +169,36 @@ async def idle(subject: QueueSubject, seconds: float) -> Result:
     return {"cpu": spent / seconds * 100, "calls": (made - calls) / seconds if known else None}
 
 
-async def depth_shallow(subject: QueueSubject, bursts: int) -> Result:
-    """Drain rate with 1,000 waiting tasks: bursts into an idle worker, the first one not counted."""
-    reader = Reader(probe_folder())
-    reader.clear()
-    tree = workers(subject, 1)
-    spans = []
-    try:
-        tree.go()
-        for burst in range(bursts + 1):
-            await fill(subject, "noop", BURST)
-            await until_hits(tree, reader, (burst + 1) * BURST, 60)
-            if subject.settles:
-                await until_settled(subject, 60)
-            hits = reader.hits()[burst * BURST :]
-            spans.append(hits[-1].at - hits[BURST_SKIP - 1].at)
-    finally:
-        tree.kill()
-    return {"shallow": (BURST - BURST_SKIP) * bursts / sum(spans[1:]) * NS}
-
-
 async def depth_fill(subject: QueueSubject, waiting: int) -> Result:
-    """Only fills: the harness lets the store rest before :func:`depth_deep`."""
+    """Only fills: the harness lets the store rest before the drain."""
     await fill(subject, "noop", waiting)
     return {}
 
 
+async def depth_shallow(subject: QueueSubject, window: int) -> Result:
+    """Drain rate until `LEFT` tasks are left."""
+    return {"shallow": await _drain_window(subject, window)}
+
+
 async def depth_deep(subject: QueueSubject, window: int) -> Result:
-    """Drain rate over the first ``window`` tasks of a deep queue, in a new worker."""
+    """Drain rate over the first tasks of a deep queue."""
+    return {"deep": await _drain_window(subject, window)}
+
+
+async def _drain_window(subject: QueueSubject, window: int) -> float:
+    """The rate of the first ``window`` tasks after `SKIP`, in a new worker. More tasks wait behind them, so
+    that a claim and a completion fall into the window for each: at the end of a queue the last completions
+    would not."""
     reader = Reader(probe_folder())
     reader.clear()
     tree = workers(subject, 1)
     try:
         tree.go()
-        await until_hits(tree, reader, window + BURST_SKIP, 120)
+        await until_hits(tree, reader, window + SKIP, 120)
         hits = reader.hits()
     finally:
         tree.kill()
-    span = hits[BURST_SKIP + window - 1].at - hits[BURST_SKIP - 1].at
-    return {"deep": window / span * NS}
+    return window / (hits[SKIP + window - 1].at - hits[SKIP - 1].at) * NS
 
 
 async def memory(subject: QueueSubject, n: int, slots: int = 10) -> Result:

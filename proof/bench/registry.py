@@ -29,7 +29,6 @@ class Measured(SubjectSpec):
     cpu: int = 0
     latency: int = 200
     depth: int = 0
-    depth_bursts: int = 20
     depth_window: int = 50_000
     memory: int = 0
     orders: int = 0
@@ -96,15 +95,15 @@ SUBJECTS: tuple[Measured, ...] = (
     _floor("orders", "floor_orders", "sqlite", latency=0, orders=150_000),
     _peer("pgqueuer", "pgqueuer", "postgres", variant={"batch": 100}, enqueue=5_000,
           callers=5_000, bulk=100_000, drain=60_000, drain2=60_000, cpu=2_000, depth=100_000,
-          memory=20_000, crash_limit=60),
+          depth_window=10_000, memory=20_000, crash_limit=60),
     _peer("pgqueuer-default", "pgqueuer", "postgres", drain=60_000, latency=0),
     _peer("procrastinate", "procrastinate", "postgres", enqueue=2_500, callers=2_560, bulk=30_000,
-          drain=1_500, drain2=2_000, cpu=600, depth=100_000, depth_bursts=5, depth_window=4_000,
+          drain=1_500, drain2=2_000, cpu=600, depth=100_000, depth_window=4_000,
           memory=20_000, crash_limit=60),
     _peer("saq-pg", "saq", "postgres", enqueue=2_000, callers=2_560, drain=1_800, drain2=2_000,
           cpu=600, memory=2_000, crash_limit=30),
     _peer("chancy", "chancy", "postgres", enqueue=3_000, callers=2_560, bulk=10_000, drain=8_000,
-          drain2=8_000, cpu=1_000, depth=20_000, depth_bursts=10, depth_window=8_000, memory=10_000,
+          drain2=8_000, cpu=1_000, depth=20_000, depth_window=8_000, memory=10_000,
           crash_limit=150),
     _peer("dbos", "dbos", "postgres", enqueue=1_500, drain=2_000, memory=1_000, crash_limit=30),
     _peer("huey-pg", "huey", "postgres", enqueue=4_000, callers=2_560, drain=4_000, drain2=4_000,
