@@ -153,7 +153,10 @@ class Handler(msgspec.Struct, frozen=True):
 
     @property
     def takes_context(self) -> bool:
-        return self.wants_context or self.context_name is not None
+        parameters = self.parameters
+        return self.wants_context or (
+            parameters is not None and parameters.context_name is not None
+        )
 
 
 class Handlers:

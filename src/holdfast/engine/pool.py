@@ -205,9 +205,7 @@ class WorkerPool:
     def _hand_out(self) -> None:
         """Wakes workers for waiting tasks. While handlers never wait, one worker is enough: it takes one task
         after the other, and wakes the next worker in case a handler does wait."""
-        missing = (
-            1 if self._runner.mean_seconds < SWIFT_SECONDS else len(self._buffer)
-        ) - self._woken
+        missing = (1 if self._is_swift else len(self._buffer)) - self._woken
         while missing > 0 and self._idle:
             waiter = self._idle.popleft()
             if not waiter.done():
@@ -237,9 +235,14 @@ class WorkerPool:
         owned = self._buffer.popleft()
         if self._owes_signal and not self._buffer:
             self._signal_free()
-        if self._idle and len(self._buffer) > self._woken:
+        if self._idle and len(self._buffer) > self._woken and not (self._woken and self._is_swift):
             self._hand_out()
         return owned
+
+    @property
+    def _is_swift(self) -> bool:
+        """Whether one woken worker is enough, because handlers never wait."""
+        return self._runner.mean_seconds < SWIFT_SECONDS
 
     def _signal_free(self) -> None:
         self._owes_signal = False

@@ -191,6 +191,25 @@ async def test_a_claim_writes_what_the_core_decides(
     await check_row(store, move.after, move.events)
 
 
+@pytest.mark.parametrize("other", [{}, STRANGE], ids=["alike", "two kinds"])
+async def test_a_claim_of_many_writes_what_the_core_decides_of_each(
+    store: Store, clock: VirtualClock, other: dict[str, Any]
+) -> None:
+    names = ["plain", 'a "quoted" id', '","', "task.started", "ünï"]
+    await store.insert([asked(store, name) for name in names])
+    await store.insert([fresh(store, "other", **other)])
+    before = {name: await get(store, name) for name in (*names, "other")}
+    clock.set(clock.now() + 1)
+    types = ("work", STRANGE["type"])
+    asked_for = claim_request(10, node="n", queues=("default", "ünï"), types=types)
+    taken = (await store.claim(asked_for)).tasks
+    assert {task.id for task in taken} == before.keys()
+    lease_seconds = asked_for.lease_seconds
+    for task in before.values():
+        move = decide.claim(task, node="n", lease_seconds=lease_seconds, now=clock.now())
+        await check_row(store, move.after, move.events)
+
+
 async def first_ids(store: Store, **fields: Any) -> list[str]:
     """Claims the first task in line, with the shortcut for a single one."""
     return [task.id for task in (await store.claim(claim_request(1, expected=1, **fields))).tasks]

@@ -22,6 +22,7 @@ from holdfast.store.fast.texts import (
     insert_started,
     is_one_shape,
     shared_by,
+    started_alike,
 )
 from holdfast.store.port import NONE_ASIDE, Aside, CallOfOne
 from holdfast.store.script import Script, StatementCall, call, call_rows
@@ -29,7 +30,7 @@ from holdfast.store.scripts import tags
 from holdfast.store.scripts.claim import claim_these
 from holdfast.store.scripts.limits import lock_of
 from holdfast.store.scripts.turns import in_turn
-from holdfast.store.scripts.work import Recorder, counted, record, shifted
+from holdfast.store.scripts.work import Recorder, counted, record, shifted, shifted_alike
 
 
 class SqliteFast:
@@ -158,10 +159,26 @@ class SqliteFast:
             record_id=str(record_id),
         )
         taken: list[Task] = yield call("get_rows", row_ids=row_ids)
+        yield from self._record_started(taken, now, record_id)
+        return taken
+
+    def _record_started(self, taken: list[Task], now: float, record_id: int) -> Script[None]:
+        """Most claims are of tasks of one kind that have not run before: their events differ in the id."""
+        kinds = {
+            (t.type, t.project, t.queue, t.priority, t.version, t.attempts, t.fence) for t in taken
+        }
+        if len(kinds) == 1:
+            yield from self._recorder.record(
+                record_id=record_id,
+                now=now,
+                events_json=started_alike(taken, now),
+                events_count=len(taken),
+                deltas_json=shifted_alike(taken[0], len(taken), Status.QUEUED, Status.RUNNING),
+            )
+            return
         events = [decide.started(task, now) for task in taken]
         deltas = shifted(taken, Status.QUEUED, Status.RUNNING)
         yield from record(self._recorder, record_id, now, events, deltas)
-        return taken
 
     def complete_plain(
         self, done: Sequence[Transition], *, now: float, record_id: int

@@ -1,7 +1,7 @@
-"""Events of new tasks and deltas of the counters as JSON, and the parameters of a single insert.
+"""Events of new and of started tasks and deltas of the counters as JSON, and the parameters of an insert.
 
-Promises: the events are those of `decide.enqueued`. Their parts that all tasks of a kind share are cached, or
-written once for each batch. Generated ids need no escaping.
+Promises: the events are those of `decide.enqueued` and `decide.started`. Their parts that all tasks of a kind
+share are cached, or written once for each batch. Generated ids need no escaping.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.decide import Transition, enqueued
+from holdfast.core.decide import Transition, enqueued, started
 from holdfast.core.event import NewEvent
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.columns import PLAIN, plain_params, plain_values, shape_values
@@ -128,6 +128,14 @@ def enqueued_shapes(tasks: Sequence[Task], places: Sequence[int], now: float) ->
             tails[place] = _enqueued_tail(task, task.due_at - task.created_at, now)
     events = [f"{head}{task.id}{tails[place]}" for task, place in zip(tasks, places, strict=True)]
     return f"[{','.join(events)}]"
+
+
+def started_alike(tasks: Sequence[Task], now: float) -> str:
+    """The events of claimed tasks that share all that `decide.started` reads, apart from the id."""
+    head = f'["task.started",{_encode(now).decode()},'
+    first = _encode(started(tasks[0], now)).decode()
+    tail = first[len(head) + len(_encode(tasks[0].id)) :]
+    return f"[{','.join([f'{head}{_encode(task.id).decode()}{tail}' for task in tasks])}]"
 
 
 def alike_deltas(task: Task, count: int) -> str:

@@ -179,6 +179,12 @@ def shifted(tasks: Iterable[Task], before: Status, after: Status) -> Counter[Del
     return deltas
 
 
+def shifted_alike(task: Task, count: int, before: Status, after: Status) -> str:
+    """The same as JSON, for tasks of one kind like this one."""
+    kind = (task.project, task.queue, task.type, task.priority)
+    return deltas_json(Counter({(*kind, before): -count, (*kind, after): count}))
+
+
 def counted(tasks: Iterable[Task]) -> Counter[DeltaKey]:
     """Counter deltas of new tasks."""
     return Counter(
