@@ -112,12 +112,35 @@ def _column_type(annotation: Any) -> str:
 
 
 TASK_COLUMNS: Final = tuple(column.name for column, _ in _TABLE)
+LINE: Final = (
+    *("id", "type", "project", "queue", "priority", "due_at", "attempts", "fence", "version"),
+    *("payload_json", "metadata_json", "options_json", "max_attempts", "created_at"),
+    *("has_dependents", "idempotency_key", "request_hash", "tags_json", "keep_done_seconds"),
+    *("progress_timeout_seconds", "progress_due_at"),
+)
+"""What a process has to be told of the tasks that it claims, if they have not run before: it knows what a
+claim sets, and the other columns are empty. Those that the statement itself reads come first."""
+_KNOWN: Final = frozenset(
+    ("status", "updated_at", "started_at", "node", "lease_until", "progress_json")
+) | {"claim_id", "lease_seconds", "deaths", "waiting_on"}
+"""What a claim sets, and what is 0 in such tasks."""
+
+
+def _rare() -> tuple[Column, ...]:
+    """Columns that are NULL in such tasks. A new column is one of them."""
+    known = _KNOWN.union(LINE)
+    return tuple(column for column, _ in _TABLE if column.name not in known)
+
+
+_BY_NAME: Final = {column.name: column for column, _ in _TABLE}
 COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "task": tuple(column for column, _ in _TABLE),
     "new": _used(Use.NEW),
     "plain": _used(Use.PLAIN),
     "shape": _used(Use.SHAPE),
     "changed": _used(Use.CHANGED),
+    "line": tuple(_BY_NAME[name] for name in LINE),
+    "rare": _rare(),
     "host": _fields(model.Host),
     "group": _fields(model.Group),
     "block": _fields(model.Block),

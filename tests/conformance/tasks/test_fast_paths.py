@@ -19,22 +19,25 @@ from holdfast.core.decide import Refusal, Transition
 from holdfast.core.event import NEW_EVENTS, NewEvent
 from holdfast.core.limit import LimitRule
 from holdfast.core.submit import Submission, like
-from holdfast.core.task import Status, Task, TaskOptions
+from holdfast.core.task import Priority, Status, Task, TaskOptions
 from holdfast.store.scripts import admin
 from holdfast.store.store import Inserted, Store
 from tests.backends import Bench
 from tests.conformance.tasks.helpers import (
+    after as when_ended,
     asked,
     check_counters,
     claim,
     claim_request,
     complete,
+    failing,
     fresh,
     get,
     kinds,
     put,
     put_plain,
     read_all,
+    runner_says,
     shown,
 )
 
@@ -208,6 +211,40 @@ async def test_a_claim_of_many_writes_what_the_core_decides_of_each(
     for task in before.values():
         move = decide.claim(task, node="n", lease_seconds=lease_seconds, now=clock.now())
         await check_row(store, move.after, move.events)
+
+
+async def test_a_claim_answers_with_the_rows_of_tasks_of_every_kind(
+    store: Store, clock: VirtualClock
+) -> None:
+    """Most of a claim's answer is left out for tasks without a past and without options."""
+    await put(store, "failed")
+    await put(store, "died")
+    for task in await claim(store, 2):
+        if task.id == "failed":
+            await runner_says(store, task, failing())
+    clock.set(clock.now() + 600)
+    await store.sweep()
+    first = ["failed", "died", *await put_plain(store, 2)]
+    await put(store, "keyed", idempotency_key="k")
+    await put(store, "watched", progress_timeout_seconds=5.0)
+    await put(store, "kept", keep_done_seconds=60.0, project="forge")
+    await put(store, "noted", tags=("a", "b"), metadata={"n": [1, 'q"']})
+    await put(store, "child", depends_on=when_ended("noted"))
+    await put(store, "urgent", priority="high", queue="other")
+    spy = Spy(store)
+    tasks = (await store.claim(claim_request(20, queues=("default", "other")))).tasks
+    assert spy.taken == ["claim"]
+    assert tasks[0].id == "urgent"
+    assert {task.id for task in tasks} == {*first, "keyed", "watched", "kept", "noted", "urgent"}
+    by_id = {task.id: task for task in tasks}
+    assert by_id["failed"].failure is not None
+    assert by_id["died"].deaths == 1
+    assert by_id["noted"].has_dependents
+    for task in tasks:
+        assert task == await get(store, task.id)
+        assert type(task.priority) is Priority
+        assert type(task.status) is Status
+    await check_counters(store)
 
 
 async def first_ids(store: Store, **fields: Any) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -14,8 +13,9 @@ from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status, Task
-from holdfast.store.columns import SHAPE, TASK_COLUMNS, shape_values, to_task
-from holdfast.store.fast.lanes import Lanes, firsts_of
+from holdfast.store.columns import SHAPE, shape_values
+from holdfast.store.fast.lanes import Lanes
+from holdfast.store.fast.taken import in_line, tasks_of
 from holdfast.store.fast.texts import (
     alike_deltas,
     enqueued_alike,
@@ -32,12 +32,6 @@ from holdfast.store.scripts.work import counted, deltas_json, shifted
 encode: Final = msgspec.json.Encoder().encode
 Shape: TypeAlias = tuple[Any, ...]
 """The values that many tasks share: the columns `SHAPE`, and the delay."""
-_NTH: Final = 3
-_FIRST: Final = _NTH + 1
-"""The first column of the task of a row of `claim_plain`. It is read by place: names take twice as long."""
-_AT: Final = {name: _FIRST + n for n, name in enumerate(TASK_COLUMNS)}
-_IN_LINE: Final = itemgetter(_AT["priority"], _AT["due_at"], _NTH)
-_PLACE: Final = itemgetter(_AT["queue"], _AT["priority"], _AT["due_at"], _NTH)
 
 
 class PostgresFast:
@@ -126,15 +120,13 @@ class PostgresFast:
             **_taking(claim, now, record_id),
         )
         aside = Aside(records[0]["limited"] or [], records[0]["fair"] or [])
-        taken = [record for record in records if record[_FIRST] is not None]
-        taken.sort(key=_IN_LINE)
+        tasks, firsts = tasks_of(in_line(records), claim, now)
         look_again, blind_seconds = look.claimed(
-            firsts_of(map(_PLACE, taken)),
-            picked=len(taken) + len(aside.limited) + len(aside.fair),
+            firsts,
+            picked=len(tasks) + len(aside.limited) + len(aside.fair),
             now=now,
             limited_due_at=records[0]["aside_due_at"],
         )
-        tasks = [to_task(record[_FIRST:]) for record in taken]
         return Claimed(tasks, look_again=look_again, blind_seconds=blind_seconds), aside
 
     def claim_next(self, claim: ClaimRequest, *, now: float, record_id: int) -> Script[list[Task]]:
