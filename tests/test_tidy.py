@@ -6,9 +6,11 @@ The rules are in CONTRIBUTING.md. The numbers here are the rules, without a list
 """
 
 import ast
+import gc
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -74,11 +76,20 @@ def read(*folders: str) -> list[Source]:
         for path in (ROOT / folder).rglob("*.py")
         if not path.stem.endswith(GENERATED)
     )
-    sources = []
-    for path in paths:
-        text = path.read_text(encoding="utf-8")
-        sources.append(Source(str(path.relative_to(ROOT)), text, ast.parse(text)))
-    return sources
+    texts = [(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")) for path in paths]
+    with uncollected():
+        return [Source(name, text, ast.parse(text)) for name, text in texts]
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without garbage collection, which would look at all trees again for each tenth of them. It took four
+    fifths of the time of parsing."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @cache
