@@ -20,7 +20,7 @@ from holdfast.agent.files import Disk, boot_id
 from holdfast.agent.keeper import REQUESTS_MAX, Keeper
 from holdfast.agent.memory import MemoryJournal
 from holdfast.agent.ports import Work
-from holdfast.agent.processes import start_of
+from holdfast.agent.processes import killable_runs, start_of
 from holdfast.agent.runs import Runs
 from holdfast.agent.settings import AgentSettings
 from holdfast.agent.supervisor import NOT_STOPPED, Command, Output
@@ -94,6 +94,24 @@ def test_the_end_of_a_killed_command_waits_for_the_last_process_of_its_group(
     select.select([end], [], [])
     os.close(end)
     assert record_of(command, 2e12)["timed_out"]
+
+
+def test_a_time_limit_kills_what_ignores_sigterm_after_the_grace(tmp_path: Path) -> None:
+    script = "trap '' TERM; echo ready; while :; do sleep 60; done"
+    command = command_in(tmp_path, "sh", "-c", script, timeout=5.0)
+    command.begin()
+    out = next(iter(command.readers))
+    select.select([out], [], [])
+    late = command._began_at + 5.0
+    for now in (late - 0.001, late, late + 0.999):
+        command.limit(now, stop=False)
+        assert os.waitpid(command.pid, os.WNOHANG) == (0, 0)
+        assert command.exit_record(now) is None
+    command.limit(late + 1.0, stop=False)
+    reap(command)
+    until(lambda: not killable_runs(command.pid))
+    record = record_of(command, late + 1.0)
+    assert (record["signal"], record["timed_out"], record["killed"]) == (9, True, False)
 
 
 def test_an_error_of_one_command_leaves_the_others(
@@ -377,8 +395,7 @@ async def test_a_killed_keeper_takes_no_time_limit_with_it(tmp_path: Path) -> No
             command_type="exec",
             kind="argv",
             argv=["sleep", "60"],
-            exec_timeout_seconds=0.05,
-            grace_seconds=30.0,
+            exec_timeout_seconds=60.0,
             go=True,
         )
         await runs.offer(offer)
@@ -386,7 +403,8 @@ async def test_a_killed_keeper_takes_no_time_limit_with_it(tmp_path: Path) -> No
         until(lambda: bool(host_calls._age(str(tmp_path / "runs" / "1"))))
         assert run.process is not None
         os.kill(run.process.pid, signal.SIGKILL)
-        run.offer = msgspec.structs.replace(offer, grace_seconds=0.0)
+        # The limit passes now: before, the keeper itself could have kept it.
+        run.offer = msgspec.structs.replace(offer, exec_timeout_seconds=0.0, grace_seconds=0.0)
         while run.result is None:
             await runs.look()
     assert (run.result.state, run.result.timed_out) == ("exited", True)

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import os
+import select
 import shutil
 import signal
 import stat
@@ -16,7 +17,7 @@ from holdfast.agent import supervisor
 from holdfast.agent.executor import BASE_ENV, PATH, CannotStart, HostExecutor
 from holdfast.agent.keeper import REQUESTS_MAX
 from holdfast.agent.link import LocalHost
-from holdfast.agent.ports import StreamEnd, Work
+from holdfast.agent.ports import ExitRecord, StreamEnd, Work
 from holdfast.agent.processes import start_of
 from holdfast.agent.supervisor import FULL_SECONDS, Command, Output, find_program
 from holdfast.core.fleet.agents.journal import ProcessEvidence, ProcessMark
@@ -98,11 +99,25 @@ async def test_a_time_limit_ends_the_group(tmp_path: Path) -> None:
         assert (ended.exit_code, ended.signal, ended.timed_out) == (None, signal.SIGTERM, True)
 
 
+async def stopped(executor: HostExecutor, script: str, grace_seconds: float) -> ExitRecord:
+    """Stops a script when it has printed its first line: a time limit could pass before its trap is set."""
+    watch = Watch(executor)
+    work = Work(run="1", argv=("sh", "-c", script), grace_seconds=grace_seconds)
+    process = await executor.prepare(work)
+    await executor.release("1")
+    while b"\n" not in await output(executor, "stdout"):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    await executor.stop("1", process)
+    sight = await watch.end("1", process)
+    assert sight.exit is not None
+    return sight.exit
+
+
 async def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path) -> None:
     async with executor_in(tmp_path) as executor:
         script = "trap '' TERM; sleep 60 & echo $!; wait; sleep 60"
-        ended = await run(executor, "sh", "-c", script, timeout_seconds=0.2, grace_seconds=0.2)
-        assert (ended.signal, ended.timed_out) == (signal.SIGKILL, True)
+        ended = await stopped(executor, script, 0.2)
+        assert (ended.signal, ended.killed) == (signal.SIGKILL, True)
         assert start_of(int(await output(executor, "stdout"))) is None
 
 
@@ -111,10 +126,10 @@ async def test_a_child_that_outlives_its_parent_gets_the_grace_and_then_sigkill(
 ) -> None:
     async with executor_in(tmp_path) as executor:
         script = "(trap '' TERM; echo ready; while :; do sleep 60; done) & wait"
-        ended = await run(executor, "sh", "-c", script, timeout_seconds=0.3, grace_seconds=0.2)
-        assert (ended.signal, ended.timed_out) == (signal.SIGTERM, True)
+        ended = await stopped(executor, script, 0.2)
+        assert (ended.signal, ended.killed) == (signal.SIGTERM, True)
         assert await output(executor, "stdout") == b"ready\n"
-        assert ended.seconds >= 0.5
+        assert ended.seconds >= 0.2
 
 
 async def test_an_agent_stops_a_command(tmp_path: Path) -> None:
@@ -283,10 +298,18 @@ async def test_a_command_that_daemonizes_ends_and_its_daemon_lives(tmp_path: Pat
 async def test_no_zombie_is_left(tmp_path: Path) -> None:
     async with executor_in(tmp_path) as executor:
         # An orphan that ends after its parent: the keeper is its parent then.
-        await run(executor, "sh", "-c", "(sleep 0.05; exit 1) & echo $!", name="1")
+        go_on = tmp_path / "go-on"
+        os.mkfifo(go_on)
+        script = f"(read line < {go_on}; exit 1) & echo $!"
+        await run(executor, "sh", "-c", script, name="1")
         orphan = int(await output(executor, "stdout", "1"))
-        await run(executor, "sleep", "0.2", name="2")
-        assert not os.path.exists(f"/proc/{orphan}")  # noqa: ASYNC240, PTH110
+        end = os.pidfd_open(orphan)
+        await asyncio.to_thread(go_on.write_text, "now\n")
+        await asyncio.to_thread(select.select, [end], [], [])
+        os.close(end)
+        await run(executor, "true", name="2")
+        while os.path.exists(f"/proc/{orphan}"):  # noqa: ASYNC110, ASYNC240, PTH110
+            await asyncio.sleep(0)
 
 
 async def test_a_command_of_root_runs_as_another_user(tmp_path: Path) -> None:
