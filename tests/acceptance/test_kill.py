@@ -24,6 +24,7 @@ from tests.acceptance.apps.harness import (
     whole_feed,
 )
 from tests.backends import SHARED, url_of
+from tests.looks import look_again
 
 TASKS = 1_000
 SETTLED = {"max_workers": 8, "lease_seconds": 1.0, "max_deaths": 50}
@@ -159,7 +160,7 @@ async def test_a_frozen_worker_that_claims_its_task_again_runs_it_once_more_and_
         await freeze_between_writes(worker, url)
         store = (await watcher.open()).store
         while not (await store.sweep()).expired:
-            pass
+            await look_again()
         worker.thaw()
         await gate.arrived(2)
         renewals: set[float | None] = set()

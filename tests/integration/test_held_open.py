@@ -18,6 +18,7 @@ from tests.acceptance.apps import journal
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.harness import Worker
 from tests.acceptance.apps.jobs import make_queue
+from tests.looks import look_again
 
 TYPES = ("work", "one_by_one")
 
@@ -76,7 +77,7 @@ async def test_an_open_enqueue_of_a_child_costs_no_task_its_lease(
 async def renewed(task: TaskHandle[Any], end: float) -> float:
     """Waits until the lease of a task ends later than this."""
     while (found := (await task.get()).lease_until or 0.0) <= end:
-        pass
+        await look_again()
     return found
 
 

@@ -30,6 +30,7 @@ from holdfast.store.backends import sqlite_path
 from proof.lab.processes import start_module
 from proof.lab.servers import Postgres, Redis
 from tests.integration.lock_app import TABLE, guarded_write, run_sql
+from tests.looks import look_again
 
 LONG = 600.0
 
@@ -173,7 +174,7 @@ async def test_a_release_in_another_process_wakes_the_first_waiter(shared_url: s
         first = await here.acquire("r", ttl=LONG)
         waiting = asyncio.create_task(there.acquire("r", ttl=LONG, wait=2 * LONG))
         while not (await here.show("r")).waiters:
-            pass
+            await look_again()
         await first.release()
         assert (await waiting).fence == 2
 

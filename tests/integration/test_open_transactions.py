@@ -20,6 +20,7 @@ from holdfast.errors import InProgress, InvalidInput, StoreBusy
 from holdfast.primitives.idempotency import Ledger
 from holdfast.store import store as stores
 from holdfast.store.port import Rank
+from tests.looks import look_again
 
 CALLERS = 12
 """More than the connections of a pool."""
@@ -82,7 +83,7 @@ async def test_callers_that_wait_for_a_lock_cost_no_lease(
             end = (await task.get()).lease_until or 0.0
             for _ in range(3):  # Three leases, each renewed.
                 while (found := (await task.get()).lease_until or 0.0) <= end:
-                    pass
+                    await look_again()
                 end = found
             for n in range(3):
                 assert await (await other.enqueue("work", {"value": n})).result(5) == n
@@ -242,7 +243,7 @@ async def lock_timed_out(dsn: str) -> None:
     try:
         before = await other.fetchval(question)
         while await other.fetchval(question) == before:
-            pass
+            await look_again()
     finally:
         await other.close()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import asyncpg
 
 from holdfast.orders.sqlstore.blocking import SqlOrderStore
+from tests.looks import look_again
 
 LINE = {"symbol": "BTCUSDT", "side": "BUY", "qty": "1", "price": "100", "state": "OPEN"}
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
@@ -29,7 +30,7 @@ async def test_cancel_all_locks_by_name_like_every_other_call(pg_dsn: str, tmp_p
         await one.execute("SELECT 1 FROM holdfast_order WHERE client_order_id = 'm' FOR UPDATE")
         thread.start()
         while not await two.fetchval(WAITING):
-            pass
+            await look_again()
         async with two.transaction():
             free = [row[0] for row in await two.fetch(FREE)]
     assert free == ["z"], "a was locked before it waited for m"

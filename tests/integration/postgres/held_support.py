@@ -14,6 +14,7 @@ from holdfast.core.limit import LimitRule
 from holdfast.core.task import RunId, Task
 from holdfast.store.ledger import EntryStore
 from holdfast.store.store import Store
+from tests.looks import look_again
 
 ONE = LimitRule(max_running=1)
 T = TypeVar("T")
@@ -62,7 +63,7 @@ async def until_one_waits(connection: asyncpg.Connection[asyncpg.Record]) -> Non
     )
     async with asyncio.timeout(5):
         while await connection.fetchval(waiting) == 0:
-            pass
+            await look_again()
 
 
 async def take_step(store: Store, task: Task, caller: Caller) -> None:

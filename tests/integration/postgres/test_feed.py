@@ -35,6 +35,7 @@ from tests.conformance.tasks.helpers import (
     runner_says,
     status,
 )
+from tests.looks import look_again
 
 
 class Tail:
@@ -306,7 +307,7 @@ async def blocked(bench: PostgresBench) -> None:
     question = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
     async with asyncio.timeout(20):
         while (await bench.sql(question))[0][0] == 0:
-            pass
+            await look_again()
 
 
 async def test_counters_are_right_after_racing_readers_and_counters(bench: PostgresBench) -> None:

@@ -43,6 +43,7 @@ from tests.integration.postgres.held_support import (
     take_step,
     until_one_waits,
 )
+from tests.looks import look_again
 
 __all__ = ["caller"]
 
@@ -340,6 +341,6 @@ async def test_racing_links_and_ends_leave_nothing_blocked(
     ends = [complete(others[1], task) for task in running]
     await asyncio.gather(*(enqueue(task) for task in running), *ends)
     while (await store.links.link()).done:
-        pass
+        await look_again()
     assert len(await claim(store, 100)) == 30
     await check_counters(store)

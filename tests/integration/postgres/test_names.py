@@ -15,6 +15,7 @@ from holdfast.store.store import Store
 from tests.backends import PostgresBench
 from tests.conformance.sync.support import PROJECT, Plugin
 from tests.conformance.tasks.helpers import asked, put
+from tests.looks import look_again
 
 BLOCKED = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
@@ -40,7 +41,7 @@ async def test_a_push_waits_for_an_insert_of_its_name_as_an_id(
         )
         push = asyncio.create_task(node.one(id="x", expected_version=0))
         while not (await connection.fetchval(BLOCKED) or push.done()):
-            pass
+            await look_again()
     result = await push
     assert (result.success, result.error) == (False, "VERSION_CONFLICT")
     rows = await connection.fetch("SELECT id FROM holdfast_task WHERE project = $1", PROJECT)
@@ -59,10 +60,10 @@ async def test_an_insert_waits_for_a_push_that_gives_its_id_as_a_name(
         await connection.execute("UPDATE holdfast_project SET clock = clock")
         push = asyncio.create_task(node.one(id="x", expected_version=0))
         while not await connection.fetchval(BLOCKED):
-            pass
+            await look_again()
         task = asyncio.create_task(put(other, "x", project=PROJECT))
         while not (await connection.fetchval(BLOCKED) > 1 or task.done()):
-            pass
+            await look_again()
     assert (await push).success
     with pytest.raises(DuplicateTask):
         await task

@@ -13,6 +13,7 @@ from holdfast.sync.nodes.claims import TaskHeartbeat
 from holdfast.sync.status import Monitor
 from tests.backends import PostgresBench
 from tests.conformance.sync.support import PROJECT, Plugin
+from tests.looks import look_again
 
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
@@ -34,10 +35,10 @@ async def test_a_reader_of_the_log_misses_no_entry_that_commits_late(
                 first.claims.beat(first.voice, task_id, TaskHeartbeat(fence=9))
             )
             while await connection.fetchval(WAITING) < 1:
-                pass
+                await look_again()
             start = asyncio.create_task(second.start())
             while await connection.fetchval(WAITING) < 2 and not start.done():
-                pass
+                await look_again()
             page = await log(PROJECT)
         await asyncio.gather(sign, start)
     finally:
