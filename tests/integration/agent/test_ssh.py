@@ -231,6 +231,10 @@ def test_wrong_addresses(address: str) -> None:
         read_target(address, "web-1")
 
 
+SILENT_SECONDS = 2.0
+"""Time to answer of a host that never will: the test waits for its end."""
+
+
 @pytest.mark.parametrize(
     ("shell", "is_reached"),
     [
@@ -246,7 +250,8 @@ async def test_a_login_shell_that_speaks_does_not_hang(
         python = tmp_path / "python"
         python.write_text(f"#!/bin/sh\n{shell.format(python=sys.executable)}\n")
         python.chmod(0o755)
-        options = msgspec.structs.replace(site.options, python=str(python))
+        limit = site.options.connect_seconds if is_reached else SILENT_SECONDS
+        options = msgspec.structs.replace(site.options, python=str(python), connect_seconds=limit)
         host = SshHost(SshTarget("127.0.0.1", site.port, "web-1"), options, "s1")
         try:
             if is_reached:
