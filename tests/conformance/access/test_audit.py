@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from holdfast.errors import NotFound
 from holdfast.queue.by import By
 from holdfast.store.audit import AuditStore
 from holdfast.store.beside import Beside
+from holdfast.store.postgres.lock_retries import LockRetries
 from holdfast.store.script import Script
 from holdfast.store.scripts import audit
 from holdfast.store.store import Store
@@ -117,6 +119,19 @@ async def test_queues_schedules_and_inserts_take_rows_beside_them(store: Store) 
     assert (await AuditStore(store).verify()).wrong is None
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller waits for a held row as long as it takes: on a busy machine, thirty need more than its
+    limit."""
+    outlast = LockRetries.outlast
+
+    async def wait(*args: Any, wait_seconds: float) -> Any:
+        return await outlast(*args, wait_seconds=max(wait_seconds, 100.0))
+
+    monkeypatch.setattr(LockRetries, "outlast", wait)
+
+
+@pytest.mark.usefixtures("patient")
 async def test_transactions_at_once_make_one_chain(shared_bench: Bench) -> None:
     stores = [await shared_bench.open() for _ in range(3)]
     ids = await put_plain(stores[0], 30)
