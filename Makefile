@@ -3,8 +3,8 @@
 PYTHON ?= python3
 # All cores, for campaigns of the simulator.
 WORKERS ?= $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
-# Tests wait for a quarter of their time, for leases and for other processes: three keep two cores busy.
-TESTERS ?= 3
+# Tests wait for a third of their time, for leases and for other processes: four keep two cores busy.
+TESTERS ?= 4
 SEEDS ?= 200
 FIRST ?= 0
 MINUTES ?= 60

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import itertools
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-import asyncpg
 import hypothesis
 import psycopg
 import pytest
 
 from proof.lab.folders import scratch
 from proof.lab.servers import Postgres, Redis
+from tests.databases import Admin, Databases, make_template
 from tests.spread import spread
 
 if TYPE_CHECKING:
@@ -34,12 +32,23 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile("holdfast", deadline=None)
 hypothesis.settings.load_profile("holdfast")
 
-HEAVY = frozenset({"tests/sim/test_campaign.py"})
+HEAVY = ("tests/sim/",)
+"""Folders of tests that keep a core busy."""
+WORLD = "tests/acceptance/both_ways/"
+LONG = (
+    *(WORLD, "tests/browser/", "tests/e2e/", "tests/integration/agent/"),
+    *("tests/acceptance/test_demo.py", "tests/acceptance/test_howto_pages.py"),
+    *("tests/acceptance/test_kill.py", "tests/acceptance/test_readme.py"),
+    *("tests/acceptance/test_restart.py", "tests/acceptance/test_tutorial.py"),
+    *("tests/conformance/kv/test_model.py", "tests/integration/gateway/test_openapi.py"),
+    *("tests/integration/remote/test_remote_faults.py", "tests/integration/test_django.py"),
+    *("tests/test_site.py", "tests/test_tidy.py"),
+)
+"""Files and folders with tests that take longest."""
 REDLOCK_NODES = 5
-Admin: TypeAlias = "psycopg.Connection[tuple[object, ...]]"
+COLLECT_AFTER = (5_000, 20, 20)
+"""Objects, and collections of each younger generation."""
 MIGRATED = "migrated"
-
-_database_numbers = itertools.count(1)
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -61,15 +70,42 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spreads the campaign of the simulator: at the end, it would have the cores alone for minutes."""
-    items[:] = spread(items, lambda item: item.nodeid.partition("::")[0], HEAVY)
+    """What takes long begins early, and each process of xdist has a part of it: at the end, one of them would
+    have the cores alone for minutes."""
+    items[:] = spread(
+        items,
+        unit_of,
+        heavy=lambda file: file.startswith(HEAVY),
+        long=lambda file: file.startswith(LONG),
+        processes=int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")),
+    )
+
+
+def unit_of(item: pytest.Item) -> str:
+    """The file of a test, or its folder if all files there share what took long to make."""
+    file = item.nodeid.partition("::")[0]
+    return WORLD if file.startswith(WORLD) else file
 
 
 def pytest_collection_finish() -> None:
-    """Excludes the collected tests from garbage collection."""
-    gc.enable()
-    gc.collect()
+    """Excludes the collected tests from garbage collection, and collects rarely: what tests make at once is
+    small, and the default looks at everything that is left over from them after each 700 objects."""
     gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+    gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Collects what the tests of a file have left, which shows resources that were not closed. What stays is
+    looked at no more: the simulator collects at the end of each run."""
+    ran = yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+    return ran
 
 
 @pytest.fixture
@@ -82,28 +118,10 @@ def clock() -> VirtualClock:
 
 @pytest.fixture(scope="session")
 def pg_server() -> Iterator[Postgres]:
-    """One PostgreSQL for all tests of a worker. A test that kills a server starts another one."""
-    with Postgres() as server:
+    """One PostgreSQL for all tests of a worker. A test that kills a server starts another one. The databases
+    are small and short-lived: what the server does in the background would meet a test by chance."""
+    with Postgres(autovacuum="off", shared_preload_libraries="plpgsql") as server:
         yield server
-
-
-@pytest.fixture(scope="session")
-def _pg_migrated(pg_server: Postgres) -> str:
-    """A migrated database. A copy of it takes a third of the time of a migration."""
-
-    from holdfast.clock import SystemClock
-    from holdfast.store.backends import store_for
-
-    async def make() -> None:
-        admin = await asyncpg.connect(pg_server.dsn())
-        await admin.execute(f"create database {MIGRATED}")
-        await admin.close()
-        store = store_for(pg_server.dsn(MIGRATED), SystemClock())()
-        await store.open()
-        await store.close()
-
-    asyncio.run(make())
-    return MIGRATED
 
 
 @pytest.fixture(scope="session")
@@ -114,26 +132,39 @@ def pg_admin(pg_server: Postgres) -> Iterator[Admin]:
         yield connection
 
 
+@pytest.fixture(scope="session")
+def pg_databases(pg_server: Postgres, pg_admin: Admin) -> Iterator[Databases]:
+    """Databases like one that was migrated once. A copy of it takes a third of the time of a migration, and
+    emptying one a quarter of the time of a copy."""
+
+    from holdfast.clock import SystemClock
+    from holdfast.store.backends import store_for
+
+    async def migrate() -> None:
+        store = store_for(pg_server.dsn(MIGRATED), SystemClock())()
+        await store.open()
+        await store.close()
+
+    pg_admin.execute(f"create database {MIGRATED}".encode())
+    asyncio.run(migrate())
+    make_template(pg_server.dsn(MIGRATED))
+    databases = Databases(pg_server, pg_admin, MIGRATED)
+    yield databases
+    databases.close()
+
+
 @pytest.fixture
-def pg_dsn(pg_server: Postgres, pg_admin: Admin, _pg_migrated: str) -> Iterator[str]:
+def pg_dsn(pg_databases: Databases) -> Iterator[str]:
     """A database for one test, with the empty tables of Holdfast."""
-    with database(pg_server, pg_admin, _pg_migrated) as dsn:
+    with pg_databases.migrated() as dsn:
         yield dsn
 
 
 @pytest.fixture
-def pg_empty_dsn(pg_server: Postgres, pg_admin: Admin) -> Iterator[str]:
+def pg_empty_dsn(pg_databases: Databases) -> Iterator[str]:
     """An empty database for one test, without tables."""
-    with database(pg_server, pg_admin, "template1") as dsn:
+    with pg_databases.empty() as dsn:
         yield dsn
-
-
-@contextmanager
-def database(server: Postgres, admin: Admin, template: str) -> Iterator[str]:
-    name = f"test_{next(_database_numbers)}"
-    admin.execute(f"create database {name} template {template} strategy file_copy".encode())
-    yield server.dsn(name)
-    admin.execute(f"drop database {name} with (force)".encode())
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
-"""The order of the tests: long ones that keep a core busy run between those that wait.
+"""The order of the tests: long ones begin early, and those that keep a core busy run between those that wait.
 
-Promises: tests of one file that are not spread stay together, so its fixtures are made once. The order is the
-same in every process.
+Promises: tests of one file that are not spread stay together, so its fixtures are made once, unless the part
+of a process ends in the file. The order is the same in every process.
 """
 
 from __future__ import annotations
@@ -12,19 +12,45 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+EARLY = 0.75
+"""Share of a part in which its heavy items begin. The rest are short, so that no process ends long after
+the others, which take the last items of a part when they have none."""
 
-def spread(items: Iterable[T], file_of: Callable[[T], str], heavy: frozenset[str]) -> list[T]:
-    """Puts the items of the heavy files at even distances between the other files."""
+
+def spread(
+    items: Iterable[T],
+    file_of: Callable[[T], str],
+    *,
+    heavy: Callable[[str], bool],
+    long: Callable[[str], bool],
+    processes: int = 1,
+) -> list[T]:
+    """Makes a part of equal size for each process. Each begins with whole files that are long; items of heavy
+    files follow at even distances between the items of the other files."""
     files = [(name, list(group)) for name, group in groupby(items, key=file_of)]
-    long = [item for name, group in files if name in heavy for item in group]
-    others = [group for name, group in files if name not in heavy]
-    total = sum(map(len, others))
+    longs = [group for name, group in files if long(name)]
+    heavies = [item for name, group in files if heavy(name) and not long(name) for item in group]
+    others = [item for name, group in files if not heavy(name) and not long(name) for item in group]
+    total = len(heavies) + len(others) + sum(map(len, longs))
     ordered: list[T] = []
-    passed = placed = 0
-    for group in others:
-        while placed < len(long) and placed * total <= passed * len(long):
-            ordered.append(long[placed])
+    for number in range(processes):
+        first = [item for group in longs[number::processes] for item in group]
+        spaced = heavies[number::processes]
+        size = total * (number + 1) // processes - len(ordered)
+        count = len(others) if number == processes - 1 else max(0, size - len(first) - len(spaced))
+        ordered += [*first, *mixed(spaced, others[:count])]
+        del others[:count]
+    return ordered
+
+
+def mixed(spaced: list[T], others: list[T]) -> list[T]:
+    """Places the spaced items at even distances in the early share of the others."""
+    ordered: list[T] = []
+    end = len(others) * EARLY
+    placed = 0
+    for passed, item in enumerate(others):
+        while placed < len(spaced) and placed * end <= passed * len(spaced):
+            ordered.append(spaced[placed])
             placed += 1
-        ordered += group
-        passed += len(group)
-    return ordered + long[placed:]
+        ordered.append(item)
+    return ordered + spaced[placed:]

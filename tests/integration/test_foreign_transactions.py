@@ -16,12 +16,12 @@ from holdfast import TaskQueue
 from holdfast.errors import Conflict, IdempotencyConflict, InvalidInput
 from holdfast.primitives.idempotency import Ledger
 from holdfast.primitives.locks import Locks
-from proof.lab.servers import Postgres
 from tests.acceptance.apps.jobs import make_queue
-from tests.conftest import Admin, database
+from tests.databases import Databases
+from tests.looks import look_again
 
 
-class Databases:
+class Trio:
     """The store, another one, and a database that Holdfast has never seen."""
 
     def __init__(self, ours: str, other: str, empty: str) -> None:
@@ -32,18 +32,18 @@ class Databases:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def databases(
-    request: pytest.FixtureRequest, tmp_path: Path, pg_server: Postgres, pg_admin: Admin
-) -> AsyncIterator[Databases]:
+    request: pytest.FixtureRequest, tmp_path: Path, pg_databases: Databases
+) -> AsyncIterator[Trio]:
     if request.param == "sqlite":
         files = [f"sqlite:///{tmp_path / name}.db" for name in ("ours", "other", "empty")]
-        yield Databases(*files)
+        yield Trio(*files)
         return
     with (
-        database(pg_server, pg_admin, "template1") as ours,
-        database(pg_server, pg_admin, "template1") as other,
-        database(pg_server, pg_admin, "template1") as empty,
+        pg_databases.empty() as ours,
+        pg_databases.empty() as other,
+        pg_databases.empty() as empty,
     ):
-        yield Databases(ours, other, empty)
+        yield Trio(ours, other, empty)
 
 
 @asynccontextmanager
@@ -71,9 +71,7 @@ async def transaction(url: str) -> AsyncIterator[Any]:
 
 
 @pytest.mark.parametrize("where", ["other", "empty"])
-async def test_a_transaction_on_another_database_is_refused(
-    databases: Databases, where: str
-) -> None:
+async def test_a_transaction_on_another_database_is_refused(databases: Trio, where: str) -> None:
     async with make_queue(databases.other, "work"):
         pass
     elsewhere = getattr(databases, where)
@@ -100,9 +98,7 @@ async def test_a_transaction_on_another_database_is_refused(
             await lease.guard(connection)
 
 
-async def test_a_connection_is_asked_once(
-    databases: Databases, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_connection_is_asked_once(databases: Trio, monkeypatch: pytest.MonkeyPatch) -> None:
     from holdfast.store.postgres import connection as postgres
 
     asked: list[tuple[Any, str]] = []
@@ -190,5 +186,5 @@ async def waits_for_a_lock(dsn: str) -> None:
     watcher = await asyncpg.connect(dsn)
     async with asyncio.timeout(10):
         while not await watcher.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-            pass
+            await look_again()
     await watcher.close()

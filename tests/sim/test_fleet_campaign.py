@@ -15,7 +15,7 @@ SEEDS = 6
 
 
 def test_all_laws_hold_under_the_load_of_the_campaign() -> None:
-    report = campaign(range(SEEDS), options(AGENTS))
+    report = campaign(range(SEEDS), options(AGENTS), processes=2)
     assert [verdict.timeline for verdict in report.bad] == []
     assert report.met["executions"] >= AGENTS * SEEDS
     assert report.met["agent runs under faults"] > AGENTS
