@@ -27,10 +27,10 @@ from proof.lab.servers import (
 )
 
 
-def client(server: Redis) -> RedisClient:
+def client(server: Redis, answer_seconds: float = 60.0) -> RedisClient:
     retry = Retry(NoBackoff(), 0)  # the default retries for seconds against a dead node
     return RedisClient.from_url(
-        server.url, retry=retry, socket_timeout=0.2, decode_responses=True, protocol=2
+        server.url, retry=retry, socket_timeout=answer_seconds, decode_responses=True, protocol=2
     )
 
 
@@ -94,7 +94,7 @@ def test_redlock_nodes_fail_one_by_one(redlock_nodes: list[Redis]) -> None:
     hung.pause()
     with client(dead) as connection, pytest.raises(RedisConnectionError):
         connection.ping()
-    with client(hung) as connection, pytest.raises(RedisTimeout):
+    with client(hung, 0.2) as connection, pytest.raises(RedisTimeout):
         connection.ping()
     for node in alive:
         with client(node) as connection:
