@@ -238,7 +238,8 @@ async def test_a_renewal_is_tried_until_the_lease_ends(lab: Lab) -> None:
     claim = await node.claim("task-1", 300.0)
     link.is_cut = True
     async with asyncio.timeout(WAIT_SECONDS):
-        await clock.until(1_250.0)
+        # The last try but one is at 1245 to 1270: its jitter follows the id of the claim, which is drawn.
+        await clock.until(1_200.0)
         link.is_cut = False
         await clock.until(1_400.0)
         assert not claim.lost.is_set()
