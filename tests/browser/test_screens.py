@@ -29,7 +29,7 @@ LIVE = "[data-mark=live], [data-mark=caught-up]"
 OFFERED = ".cl .cut, .empty code, .well.one"
 SHOTS = os.environ.get("HOLDFAST_SHOTS")
 DIALOGS = (("palette", "/", "Control+k"), ("keys", "/queues", "?"))
-PARTS = 4
+PARTS = 8
 """Tests of the screens in one size and theme: each takes a share of them."""
 ALIKE = """() => {
     const left = [];
@@ -171,7 +171,7 @@ async def test_every_screen(
             wrong.append(f"{name} scrolls sideways")
         wrong += [f"{name} {found}" for found in await found_by_axe(page)]
         offered.update(await page.locator(OFFERED).all_text_contents())
-    assert len(offered) > 2
+    assert len(offered) > 1
     wrong += filter(None, (unread(one) for one in sorted(offered) if one.startswith("holdfast ")))
     for name, path, keys in DIALOGS[part : part + 1]:
         await show(page, f"{place.url}{path}")
