@@ -36,3 +36,27 @@ async def test_the_feed_goes_back_a_page_and_returns(
     await expect(newer).not_to_have_attribute("aria-disabled", "true")
     await newer.click()
     await expect(newer).to_have_attribute("aria-disabled", "true")
+
+
+async def test_newer_is_a_page_of_the_list_whatever_was_opened_meanwhile(
+    page: Page, site: tuple[Place, Filler]
+) -> None:
+    place, to = site
+    await to.until("/events?limit=100&before=head", lambda body: len(body["items"]) > 60)
+    await page.goto(f"{place.url}/events")
+    await page.get_by_role("button", name="Older").click()
+    await page.wait_for_url("**before=*")
+    await page.locator("tr[data-row]").first.click()
+    await expect(page.locator("aside.sheet")).to_be_visible()
+    await page.get_by_role("button", name="Newer").click()
+    await expect(page).to_have_url(f"{place.url}/events")
+
+
+async def test_newer_on_a_page_of_a_link_leads_to_the_newest(
+    page: Page, site: tuple[Place, Filler]
+) -> None:
+    place, to = site
+    after = (await to.ask("GET", "/tasks?limit=1"))["next"]
+    await page.goto(f"{place.url}/tasks?after={after}")
+    await page.get_by_role("button", name="Newer").click()
+    await expect(page).to_have_url(f"{place.url}/tasks")

@@ -13,7 +13,7 @@ import { Login } from "./screens/login";
 import { ActDialog } from "./ui/act";
 import { ConfirmDialog } from "./ui/confirm";
 import { Icon } from "./ui/marks";
-import { Button, Empty, Skeleton, Text, Wrong } from "./ui/parts";
+import { Button, Empty, NoPage, Skeleton, Text, Wrong } from "./ui/parts";
 import { Shell } from "./ui/shell";
 
 type Show = (rest: string) => ComponentChildren;
@@ -69,8 +69,12 @@ const SCREENS: Record<string, Screen> = {
           <Groups />
         ) : part === "blocks" ? (
           <Blocks />
-        ) : (
+        ) : part === "" || part === "jobs" ? (
           <Jobs />
+        ) : (
+          <div class="page">
+            <NoPage />
+          </div>
         );
       }),
   },
@@ -197,15 +201,7 @@ function App(): JSX.Element {
           <Shown name={name} rest={rest} />
         ) : (
           <div class="page">
-            <Empty
-              sign="search"
-              title="There is no such page"
-              act={
-                <a class="btn" href={url("/")}>
-                  To the overview
-                </a>
-              }
-            />
+            <NoPage />
           </div>
         )}
       </Shell>

@@ -92,6 +92,19 @@ async def test_files_have_the_hash_in_their_name_and_stay(page: Site) -> None:
 
 async def test_a_path_that_is_no_screen_is_a_problem(page: Site) -> None:
     assert problem(await page.client.get("/nothing/here")) == (404, "not-found")
+    html = {"Accept": "text/html,*/*;q=0.8"}
+    assert problem(await page.client.get("/api/v1/nothing", headers=html)) == (
+        401,
+        "unauthenticated",
+    )
+    assert problem(await page.client.get("/groups/web", headers=html)) == (401, "unauthenticated")
+    assert problem(await page.client.post("/nothing", headers=html)) == (404, "not-found")
+
+
+async def test_a_browser_gets_the_page_for_a_mistyped_path(page: Site) -> None:
+    found = await page.client.get("/taskz/1", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (found.status_code, found.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert 'id="app"' in found.text
 
 
 @pytest.mark.parametrize("path", ["/hosts", "/jobs", "/jobs/some", "/blocks", "/groups"])
@@ -252,7 +265,9 @@ async def test_a_broken_cookie_is_no_session(page: Site, value: str) -> None:
     assert (await page.client.get("/api/v1/whoami", headers=headers)).status_code == 401
 
 
-@pytest.mark.parametrize("path", ["/jobs", "/jobs/job_1", "/hosts", "/hosts/web-1", "/blocks"])
+@pytest.mark.parametrize(
+    "path", ["/jobs", "/jobs/job_1", "/hosts", "/hosts/web-1", "/groups", "/blocks"]
+)
 async def test_a_browser_gets_the_screen_of_a_path_of_the_api(page: Site, path: str) -> None:
     browser = await page.client.get(path, headers={"Accept": "text/html,*/*;q=0.8"})
     assert (browser.status_code, browser.headers["location"]) == (303, f"/fleet{path}")

@@ -52,8 +52,9 @@ export function go(path: string, { replace = false, keep = false } = {}): void {
   if (!replace && !keep) window.scrollTo(0, 0);
 }
 
-/** Changes parameters of this view. */
-export function setParams(changes: Record<string, string | null | undefined>, replace = true): void {
+/** Changes parameters of this view. Each choice of a person is a step that Back undoes; `replace` is for what
+    the page changes by itself or while a person types. */
+export function setParams(changes: Record<string, string | null | undefined>, replace = false): void {
   const params = new URLSearchParams(place.value.params);
   for (const [name, value] of Object.entries(changes)) {
     if (value) params.set(name, value);

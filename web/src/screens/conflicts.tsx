@@ -68,12 +68,12 @@ export function Conflicts({ id }: { id: string }): JSX.Element {
                 <thead>
                   <tr>
                     <th>About</th>
-                    <th>Kind</th>
-                    <th>Node</th>
-                    <th class="n">Base</th>
-                    <th class="n">Server</th>
+                    <th class="c2">Kind</th>
+                    <th class="c2">Node</th>
+                    <th class="n c2">Base</th>
+                    <th class="n c2">Server</th>
                     <th class="n">Open</th>
-                    <th class="whyc">Settled</th>
+                    <th class="whyc c2">Settled</th>
                   </tr>
                 </thead>
                 <tbody>
@@ -81,31 +81,31 @@ export function Conflicts({ id }: { id: string }): JSX.Element {
                     <tr
                       data-row
                       class={one.id === id ? "open" : ""}
-                      onClick={() => go(`/conflicts/${one.id}`, { keep: true })}
+                      onClick={() => go(`/conflicts/${one.id}${location.search}`, { keep: true })}
                     >
                       <td>
                         <span class="st">
                           <Icon is="conflict" of={one.state === "open" ? "person" : "idle"} />
-                          <a class="strong" href={url(`/conflicts/${one.id}`)}>
+                          <a class="strong" href={url(`/conflicts/${one.id}${location.search}`)}>
                             <Text>{one.client_id ?? short(one.task_id)}</Text>
                           </a>
                         </span>
+                        <span class="onph sm sub">
+                          <Text>{nodeName(one.node)}</Text>: {KINDS[one.kind] ?? one.kind};{" "}
+                          <Text>{settled(one)}</Text>
+                        </span>
                       </td>
-                      <td>{KINDS[one.kind] ?? one.kind}</td>
-                      <td class="m">
+                      <td class="c2">{KINDS[one.kind] ?? one.kind}</td>
+                      <td class="m c2">
                         <Text>{nodeName(one.node)}</Text>
                       </td>
-                      <td class="n">{one.base_version}</td>
-                      <td class="n">{one.server_version}</td>
+                      <td class="n c2">{one.base_version}</td>
+                      <td class="n c2">{one.server_version}</td>
                       <td class="n">
                         <Time at={one.created_at} as="age" />
                       </td>
-                      <td class="whyc">
-                        <Text>
-                          {one.resolution
-                            ? `${one.resolution} by ${person(one.settled_by)}${one.reason ? `: ${one.reason}` : ""}`
-                            : "not yet"}
-                        </Text>
+                      <td class="whyc c2">
+                        <Text>{settled(one)}</Text>
                       </td>
                     </tr>
                   ))}
@@ -136,6 +136,10 @@ const KINDS: Record<string, string> = {
   ahead: "ahead of the server",
   output: "outputs differ",
 };
+const settled = (one: ConflictRow): string =>
+  one.resolution
+    ? `${one.resolution} by ${person(one.settled_by)}${one.reason ? `: ${one.reason}` : ""}`
+    : "not yet";
 /** The name of a field, which breaks after its dots first. */
 const broken = (name: string): JSX.Element => (
   <>

@@ -169,7 +169,7 @@ export function Inbox({ id }: { id: string }): JSX.Element {
                     <Text>{one.client_id ?? short(one.task_id)}</Text>
                   </b>
                   <span class="d">
-                    <Time at={one.created_at} as="age" />
+                    open <Time at={one.created_at} as="age" />
                   </span>
                   <span class="s">
                     <Text>{`${nodeName(one.node)} wrote on version ${one.base_version}, the server has ${one.server_version}`}</Text>

@@ -1,6 +1,6 @@
 // Jobs of the fleet: those that live as rows with a bar and one line of why, those that have ended as a table.
 import type { JSX } from "preact";
-import { useLayoutEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { get, may, type Page, type Problem } from "../lib/api";
 import {
   commandOf,
@@ -140,6 +140,7 @@ function Ended({ isNothing }: { isNothing: boolean }): JSX.Element {
   const after = param("after");
   const statuses = VIEWS.find(([name]) => name === view)?.[2] ?? [];
   const [text, setText] = useState(q);
+  useEffect(() => setText(q), [q]);
   const [wrong, setWrong] = useState<Problem | null>(null);
   const loaded = useLoad(
     async (signal) => {
@@ -250,19 +251,21 @@ function Ended({ isNothing }: { isNothing: boolean }): JSX.Element {
               ) : (
                 <>
                   <div class="scroll">
-                    <table class="t">
+                    <table class="t qt">
                       <thead>
                         <tr>
-                          <th>Ended</th>
+                          <th>
+                            <span class="wide">Ended</span>
+                          </th>
                           <th>Job</th>
                           <th class="c3">Command</th>
-                          <th class="n">Hosts</th>
-                          <th>Outcome</th>
+                          <th class="n c2">Hosts</th>
+                          <th class="c2">Outcome</th>
                           <th class="n">Failed</th>
                           <th class="n c3">Took</th>
-                          <th>By</th>
+                          <th class="c2">By</th>
                           <th>At</th>
-                          <th>Why</th>
+                          <th class="c2">Why</th>
                         </tr>
                       </thead>
                       <tbody>
@@ -281,12 +284,15 @@ function Ended({ isNothing }: { isNothing: boolean }): JSX.Element {
                                 <a class="cut" href={url(jobPath(job))}>
                                   <Text>{job.external_id ?? short(job.id)}</Text>
                                 </a>
+                                <span class="onph sm sub">
+                                  {word}: <Text>{jobWhy(job) || commandOf(job)}</Text>
+                                </span>
                               </td>
                               <td class="m jc cut c3">
                                 <Text>{commandOf(job)}</Text>
                               </td>
-                              <td class="n">{num(job.hosts)}</td>
-                              <td class="ob">
+                              <td class="n c2">{num(job.hosts)}</td>
+                              <td class="ob c2">
                                 <Meter
                                   parts={endedBar(job)}
                                   total={job.hosts}
@@ -303,13 +309,13 @@ function Ended({ isNothing }: { isNothing: boolean }): JSX.Element {
                                   <span class="dim">–</span>
                                 )}
                               </td>
-                              <td class="byc cut">
+                              <td class="byc cut c2">
                                 <Text>{person(job.created_by)}</Text>
                               </td>
                               <td>
                                 <Time at={job.finished_at} />
                               </td>
-                              <td class="whyc" title={jobWhy(job)}>
+                              <td class="whyc c2" title={jobWhy(job)}>
                                 <Text>{jobWhy(job)}</Text>
                               </td>
                             </tr>
@@ -323,12 +329,12 @@ function Ended({ isNothing }: { isNothing: boolean }): JSX.Element {
                     <span>{Math.round(loaded.ms)} ms</span>
                     <span class="sp" />
                     {after && (
-                      <Button small onClick={() => setParams({ after: null }, false)}>
+                      <Button small onClick={() => setParams({ after: null })}>
                         Newest
                       </Button>
                     )}
                     {found.next && (
-                      <Button small onClick={() => setParams({ after: found.next }, false)}>
+                      <Button small onClick={() => setParams({ after: found.next })}>
                         Older
                       </Button>
                     )}

@@ -1,6 +1,6 @@
 // Operations: each bulk action is an object, with its count, its progress, and a stop.
 import type { JSX } from "preact";
-import { get, type Page } from "../lib/api";
+import { get, q, type Page } from "../lib/api";
 import { age, capital, causeOf, dur, num, person, plural, time } from "../lib/format";
 import { useLoad } from "../lib/load";
 import { go, param, setParams, url } from "../lib/place";
@@ -35,6 +35,12 @@ export function Operations({ id }: { id: string }): JSX.Element {
     stopped: all.filter((run) => run.state === "stopped"),
     failed: all.filter((run) => run.failed > 0),
   };
+  // The address may name one that the list does not have: an older one, or none.
+  const isListed = of[which].some((run) => run.id === id);
+  const asked = useLoad(
+    id && loaded.data && !isListed ? (signal) => get<Operation>(`/operations/${q(id)}`, signal) : null,
+    isListed ? "" : `operation ${id} ${loaded.data !== undefined}`,
+  );
   const [runs, stopped] = [of.running.length, of.stopped.length];
   return (
     <div class="page">
@@ -51,7 +57,7 @@ export function Operations({ id }: { id: string }): JSX.Element {
       </Title>
       <Shown of={loaded}>
         {() =>
-          all.length === 0 ? (
+          all.length === 0 && !id ? (
             <div class="wrap">
               <Empty
                 sign="operations"
@@ -72,6 +78,15 @@ export function Operations({ id }: { id: string }): JSX.Element {
                   `${name === "failed" ? "With refusals" : name.charAt(0).toUpperCase() + name.slice(1)} ${of[name].length}`,
                 ])}
               />
+              {id && !isListed && (
+                <Shown of={asked} rows={2}>
+                  {(run) => (
+                    <ul class="wrap gap list">
+                      <One run={run} open />
+                    </ul>
+                  )}
+                </Shown>
+              )}
               <ul class="wrap gap list">
                 {of[which].map((run) => (
                   <One run={run} open={run.id === id} />
@@ -110,7 +125,8 @@ function One({ run, open }: { run: Operation; open: boolean }): JSX.Element {
         : run.state === "done"
           ? `Done in ${dur(took)}${run.failed ? ` · ${num(run.failed)} refused` : ""}`
           : capital(run.detail) || "Stopped by a person";
-  const toggle = () => go(open ? "/operations" : `/operations/${run.id}`, { keep: true });
+  const here = `/operations${open ? "" : `/${run.id}`}${location.search}`;
+  const toggle = () => go(here, { keep: true });
   const question = (verb: "stop" | "resume") =>
     confirm(
       verb === "stop"
@@ -146,7 +162,7 @@ function One({ run, open }: { run: Operation; open: boolean }): JSX.Element {
         <Icon is={sign} of={of} />
         <div class="min">
           <p class="cut">
-            <a class="strong" href={url(open ? "/operations" : `/operations/${run.id}`)}>
+            <a class="strong" href={url(here)}>
               {run.action.charAt(0).toUpperCase() + run.action.slice(1)}
             </a>{" "}
             <Text>{causeOf(run) ?? plural(run.total, "chosen task")}</Text>

@@ -18,6 +18,7 @@ import {
   Dialog,
   Empty,
   Field,
+  Gone,
   Json,
   Shown,
   Text,
@@ -64,6 +65,9 @@ export function Schedules(): JSX.Element {
             </>
           ) : null}
         </Title>
+        {loaded.data && param("name") && !chosen && (
+          <Gone what="schedule" name={param("name")} why="it was removed, or the link is wrong" />
+        )}
         <Shown of={loaded}>
           {() =>
             all.length === 0 ? (
@@ -265,7 +269,7 @@ function Sheet({ schedule }: { schedule: Schedule }): JSX.Element {
               right: "schedules.write",
               done: "It was removed.",
               command: `holdfast schedule remove ${schedule.name}`,
-              onDone: () => setParams({ name: null }),
+              onDone: () => setParams({ name: null }, true),
             })
           }
         >

@@ -6,7 +6,7 @@ import { useLoad } from "../lib/load";
 import { place, url } from "../lib/place";
 import type { Project } from "../lib/types";
 import { Icon, type Family, type Sign } from "../ui/marks";
-import { Button, Command, Copy, Empty, Shown, Text, Title, scrollable } from "../ui/parts";
+import { Button, Command, Copy, Empty, NoPage, Shown, Text, Title, scrollable } from "../ui/parts";
 import { Tokens } from "./tokens";
 import { Webhooks } from "./webhooks";
 
@@ -49,8 +49,10 @@ export function Settings({ tab }: { tab: string }): JSX.Element {
           <Projects />
         ) : tab === "about" ? (
           <About />
-        ) : (
+        ) : tab === "" ? (
           <DoctorPage />
+        ) : (
+          <NoPage />
         )}
       </div>
     </div>
@@ -245,7 +247,7 @@ function Projects(): JSX.Element {
                   <th>Project</th>
                   <th>Conflicts</th>
                   <th class="n">Clock</th>
-                  <th class="n">Version</th>
+                  <th class="n c2">Version</th>
                   <th class="whyc">Exceptions</th>
                 </tr>
               </thead>
@@ -259,7 +261,7 @@ function Projects(): JSX.Element {
                     </td>
                     <td>{project.strategy}</td>
                     <td class="n m">{num(project.clock)}</td>
-                    <td class="n">{project.version}</td>
+                    <td class="n c2">{project.version}</td>
                     <td class="whyc m">
                       <Text>
                         {Object.entries(project.overrides)

@@ -8,7 +8,7 @@ import { useLoad } from "../lib/load";
 import { go, place, url } from "../lib/place";
 import type { AuditRow, TaskRow } from "../lib/types";
 import { Icon } from "../ui/marks";
-import { Button, Copy, Meter, Text } from "../ui/parts";
+import { Button, Copy, Meter, Skeleton, Text } from "../ui/parts";
 
 interface Trial {
   sample: boolean;
@@ -140,9 +140,10 @@ interface Standing {
   count: number;
   running: string;
 }
-/** What is done, of a server that is tried out. Null elsewhere. */
-function useSteps(): Standing | null {
-  const { data } = useLoad(read, "steps", READ_MS);
+/** What is done, of a server that is tried out. Null elsewhere, undefined before it is known. */
+function useSteps(): Standing | null | undefined {
+  const { data, error } = useLoad(read, "steps", READ_MS);
+  if (!data && !error) return undefined;
   if (!data?.trial) return null;
   const trial = data.trial;
   const done = new Map(data.done);
@@ -220,6 +221,13 @@ const Line = ({ children }: { children: string }): JSX.Element => (
 /** All steps, and a first program. */
 export function Start(): JSX.Element {
   const standing = useSteps();
+  if (standing === undefined)
+    return (
+      <div class="page">
+        <h1>Start</h1>
+        <Skeleton rows={6} />
+      </div>
+    );
   if (!standing)
     return (
       <div class="page">

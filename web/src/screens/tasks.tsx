@@ -52,7 +52,7 @@ export function Tasks(): JSX.Element {
   }, `tasks ${query} ${after}`);
   const facets = useLoad((signal) => facetsOf(query, signal), `facets ${query}`, FACETS_MS).data;
   const total = useLoad((signal) => get<Stats>("/stats", signal), "stats", FACETS_MS).data;
-  const search = (text: string) => setParams({ q: text, after: null }, false);
+  const search = (text: string) => setParams({ q: text, after: null });
   const saved = usePresets("view");
   const [saving, setSaving] = useState(false);
   const own = saved.find((one) => one.body.q === query);

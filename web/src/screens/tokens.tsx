@@ -122,7 +122,7 @@ export function Tokens(): JSX.Element {
                     <th class="c2">May</th>
                     <th class="c2">Projects</th>
                     <th class="n c2">Used</th>
-                    <th class="n">Ends</th>
+                    <th class="n c2">Ends</th>
                     <th class="n" />
                   </tr>
                 </thead>
@@ -193,6 +193,11 @@ function Row({
       command: `holdfast token revoke ${token.id}`,
     });
   const isValid = token.state === "valid";
+  const ends = !isValid
+    ? token.state
+    : token.expires_at
+      ? `ends in ${dur(until(token.expires_at), true)}`
+      : "never ends";
   return (
     <tr class={isValid ? "" : "gone"}>
       <td>
@@ -201,6 +206,9 @@ function Row({
         </b>{" "}
         <span class="m dim">…{token.id.slice(-4)}</span>
         {isMine && <span class="tag person">this browser</span>}
+        <span class="onph sm sub">
+          {token.roles.join(", ")} · {ends}
+        </span>
       </td>
       <td class="c2">{token.kind}</td>
       <td class="c2">
@@ -216,16 +224,16 @@ function Row({
       <td class="n c2">
         {token.last_used_at ? <Time at={token.last_used_at} as="age" /> : <span class="dim">never</span>}
       </td>
-      <td class="n">
+      <td class="n c2">
         {!isValid ? (
           <span class="dim">{token.state}</span>
         ) : token.expires_at ? (
-          `in ${dur(until(token.expires_at), true)}`
+          ends.replace("ends ", "")
         ) : (
           <span class="warn">never</span>
         )}
       </td>
-      <td class="n nw">
+      <td class="n acts">
         {isValid && (
           <>
             {token.kind !== "node" && token.kind !== "agent" && (

@@ -9,7 +9,20 @@ import { param, setParams } from "../lib/place";
 import { Refused } from "../ui/act";
 import { confirm } from "../ui/confirm";
 import { Icon, type Family, type Sign } from "../ui/marks";
-import { Button, Dialog, Empty, Field, Seg, Shown, Text, Time, Title, toast, scrollable } from "../ui/parts";
+import {
+  Button,
+  Dialog,
+  Empty,
+  Field,
+  Gone,
+  Seg,
+  Shown,
+  Text,
+  Time,
+  Title,
+  toast,
+  scrollable,
+} from "../ui/parts";
 import { Secret } from "./tokens";
 
 interface Webhook {
@@ -82,6 +95,9 @@ export function Webhooks(): JSX.Element {
       >
         {loaded.data ? (rows.length ? plural(rows.length, "webhook") : "No webhooks") : "Webhooks"}
       </Title>
+      {loaded.data && param("id") && !open && (
+        <Gone what="webhook" name={param("id")} why="it was removed, or the link is wrong" />
+      )}
       <Shown of={loaded}>
         {() =>
           rows.length === 0 ? (

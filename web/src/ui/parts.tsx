@@ -139,7 +139,7 @@ export const Command = ({ children }: { children: string }): JSX.Element => (
 export function Empty(props: {
   sign: Sign;
   of?: Family;
-  title: string;
+  title: ComponentChildren;
   children?: ComponentChildren;
   command?: string;
   act?: ComponentChildren;
@@ -160,7 +160,31 @@ export function Empty(props: {
   );
 }
 
+/** What an address names and no list has: an old link, a slip of the hand. */
+export const Gone = ({ what, name, why }: { what: string; name: string; why: string }): JSX.Element => (
+  <p class="banner warn gap" role="status">
+    <Icon is="search" of="warn" />
+    <span>
+      There is no {what} ‘<Text>{name}</Text>’: {why}.
+    </span>
+  </p>
+);
+export const NoPage = (): JSX.Element => (
+  <Empty
+    sign="search"
+    title={<h1>There is no such page</h1>}
+    act={
+      <a class="btn" href={url("/")}>
+        To the overview
+      </a>
+    }
+  />
+);
+
 const sentence = (text: string): string => (text ? `${capital(text)}${/[.!?…]$/.test(text) ? "" : "."}` : "");
+/** The list that a page of one thing belongs to. */
+const listOf = (path: string): string =>
+  /^\/fleet\/(hosts|groups|blocks)\b/.exec(path)?.[0] ?? `/${path.split("/")[1] ?? ""}`;
 const FIXES: Record<string, [string, string]> = {
   unavailable: ["The gateway does not answer", "holdfast doctor"],
   "store-unavailable": ["The store does not answer", "holdfast doctor"],
@@ -169,18 +193,19 @@ const FIXES: Record<string, [string, string]> = {
   "invalid-query": ["The search cannot be read", ""],
 };
 /** An error in the place of what it kept away. */
-export function Wrong({ error, retry }: { error: Problem; retry?: () => void }): JSX.Element {
+export function Wrong(props: { error: Problem; retry?: () => void; isWhole?: boolean }): JSX.Element {
+  const { error, retry } = props;
   const [title, command] = FIXES[error.code] ?? ["The gateway refused this", ""];
   return (
     <Empty
       sign={error.code === "not-found" ? "search" : "stuck"}
       of={error.code === "not-found" ? "dim" : "warn"}
-      title={title}
+      title={props.isWhole ? <h1>{title}</h1> : title}
       {...(command ? { command } : {})}
       act={
         error.code === "not-found" ? (
           <span class="row">
-            <a class="btn" href={url(`/${place.value.path.split("/")[1] ?? ""}`)}>
+            <a class="btn" href={url(listOf(place.value.path))}>
               To the list
             </a>
             {retry && (
@@ -215,6 +240,8 @@ export function Shown<T>(props: {
   of: { data: T | undefined; error: Problem | undefined; reload: () => void };
   children: (data: T) => ComponentChildren;
   rows?: number;
+  /** It is all that the page has: what is said in its place is the heading. */
+  isWhole?: boolean;
 }): JSX.Element {
   const { data, error, reload } = props.of;
   if (data !== undefined)
@@ -231,7 +258,11 @@ export function Shown<T>(props: {
         {props.children(data)}
       </>
     );
-  return error ? <Wrong error={error} retry={reload} /> : <Skeleton rows={props.rows ?? 6} />;
+  return error ? (
+    <Wrong error={error} retry={reload} isWhole={props.isWhole ?? false} />
+  ) : (
+    <Skeleton rows={props.rows ?? 6} />
+  );
 }
 
 export function Seg<T extends string>(props: {

@@ -297,7 +297,11 @@ function TabBar({ inbox }: { inbox: number }): JSX.Element {
           {tab.path === "/inbox" && inbox > 0 && <span class="c">{inbox}</span>}
         </a>
       ))}
-      <button type="button" onClick={() => (paletteOpen.value = true)}>
+      <button
+        type="button"
+        aria-current={TABS.some((tab) => under(tab.path)) ? undefined : "page"}
+        onClick={() => (paletteOpen.value = true)}
+      >
         <Icon is="more" />
         More
       </button>

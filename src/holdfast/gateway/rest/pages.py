@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Match, Route
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.errors import Forbidden, Unauthenticated
@@ -60,8 +60,7 @@ class BrowserRoute(Route):
     """A path of the API as a person types it. Only a browser that asks for a page gets it."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        accepted = Headers(scope=scope).get("accept", "") if scope["type"] == "http" else ""
-        return super().matches(scope) if "text/html" in accepted else (Match.NONE, {})
+        return super().matches(scope) if _asks_for_page(scope) else (Match.NONE, {})
 
 
 class Pages:
@@ -85,7 +84,7 @@ class Pages:
         async def screen_of(request: Request) -> Response:
             return RedirectResponse(f"{base}/fleet{request.scope['path']}", 303, HEADERS)
 
-        for noun in ("jobs", "hosts", "blocks"):
+        for noun in ("jobs", "hosts", "groups", "blocks"):
             routes.insert(0, BrowserRoute(f"/{noun}", screen_of, methods=["GET"]))
         for noun in ("jobs", "hosts"):
             routes.insert(0, BrowserRoute(f"/{noun}/{{name}}", screen_of, methods=["GET"]))
@@ -99,11 +98,22 @@ class Pages:
             if screen:
                 routes.append(Route(f"/{screen}/{{rest:path}}", page, methods=["GET"]))
 
-    def page(self, base: str) -> Response:
+        app.router.default = self._unknown(base, app.router.default)
+
+    def _unknown(self, base: str, refuse: ASGIApp) -> ASGIApp:
+        """A path that nothing serves: in a browser the page says so in its own words."""
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            answers = self.page(base, status=404) if _asks_for_page(scope) else refuse
+            await answers(scope, receive, send)
+
+        return answer
+
+    def page(self, base: str, status: int = 200) -> Response:
         found = self._files.page(base)
         headers = {**HEADERS, "Cache-Control": "no-cache"}
         headers["ETag"] = f'"{sha256(found.content).hexdigest()[:20]}"'
-        return Response(found.content, headers=headers, media_type=found.media)
+        return Response(found.content, status, headers, found.media)
 
     def _asset(self, request: Request) -> Response:
         found = self._files.asset(request.path_params["name"])
@@ -265,6 +275,12 @@ class Logins:
     @property
     def _path(self) -> str:
         return self._gateway.settings.base_path or "/"
+
+
+def _asks_for_page(scope: Scope) -> bool:
+    """Whether a browser opens an address. No client of the API asks for HTML."""
+    is_read = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+    return is_read and "text/html" in Headers(scope=scope).get("accept", "")
 
 
 def _is_here(request: Request) -> bool:

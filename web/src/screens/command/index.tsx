@@ -79,6 +79,7 @@ export function NewCommand(): JSX.Element {
       () =>
         setParams(
           Object.fromEntries(FIELDS.map((name) => [name, form[name] === DEFAULTS[name] ? null : form[name]])),
+          true,
         ),
       PLAN_MS,
     );

@@ -7,7 +7,7 @@ import { param, setParams } from "../../lib/place";
 import { EXECUTION } from "../../lib/rules";
 import type { Group, Operation } from "../../lib/types";
 import { act } from "../../ui/act";
-import { Button, Empty, Seg, Shown, Title } from "../../ui/parts";
+import { Button, Empty, Gone, Seg, Shown, Title } from "../../ui/parts";
 import { ByCause } from "./causes";
 import { OneByOne } from "./one";
 import { Replay } from "./replays";
@@ -70,6 +70,13 @@ export function DeadLetters(): JSX.Element {
             ]}
           />
         </div>
+        {groups.data && cause && !chosen && (
+          <Gone
+            what="cause"
+            name={cause}
+            why="its dead letters were replayed or discarded, or there were none"
+          />
+        )}
         {by === "one" ? (
           <OneByOne />
         ) : (

@@ -24,7 +24,7 @@ export function OneByOne(): JSX.Element {
       <div class="row gap">
         <QueryBar
           value={query}
-          onSearch={(text) => setParams({ q: text, after: null, by: "one" }, false)}
+          onSearch={(text) => setParams({ q: text, after: null, by: "one" })}
           label="Search dead letters"
           error={bad}
         />

@@ -24,7 +24,7 @@ export function ByType({ groups }: { groups: Group[] }): JSX.Element {
           <tr>
             <th>Type</th>
             <th class="n">Count</th>
-            <th class="n">Causes</th>
+            <th class="n c2">Causes</th>
             <th class="n">Last</th>
             <th />
           </tr>
@@ -40,7 +40,7 @@ export function ByType({ groups }: { groups: Group[] }): JSX.Element {
                   </a>
                 </td>
                 <td class="n">{num(found.count)}</td>
-                <td class="n">{num(found.causes)}</td>
+                <td class="n c2">{num(found.causes)}</td>
                 <td class="n">
                   <Time at={found.last} />
                 </td>

@@ -114,7 +114,7 @@ export function Audit({ pick }: { pick: JSX.Element }): JSX.Element {
                 value={asked}
                 keys={ACTS}
                 example="actor:~ann operation:tokens.* age:<7d"
-                onSearch={(text) => setParams({ q: text || null, after: null, open: null }, false)}
+                onSearch={(text) => setParams({ q: text || null, after: null, open: null })}
                 label="Search the audit"
                 error={bad}
               />
@@ -141,9 +141,7 @@ export function Audit({ pick }: { pick: JSX.Element }): JSX.Element {
                         }
                         act={
                           page.next ? (
-                            <Button onClick={() => setParams({ after: page.next }, false)}>
-                              Look further back
-                            </Button>
+                            <Button onClick={() => setParams({ after: page.next })}>Look further back</Button>
                           ) : undefined
                         }
                       />
@@ -174,7 +172,7 @@ export function Audit({ pick }: { pick: JSX.Element }): JSX.Element {
                                 <td>
                                   <Time at={row.at} />
                                 </td>
-                                <td>
+                                <td class="byc cut">
                                   <b class="strong">
                                     <Text>{person(row.actor)}</Text>
                                   </b>

@@ -97,7 +97,7 @@ export function Feed({ pick }: { pick: JSX.Element }): JSX.Element {
             value={asked}
             keys={EVENTS}
             example="subject:mail.* actor:~ann age:<1h"
-            onSearch={(text) => setParams({ q: text || null, before: null, at: null, open: null }, false)}
+            onSearch={(text) => setParams({ q: text || null, before: null, at: null, open: null })}
             label="Search events"
             error={bad}
           />
@@ -130,7 +130,7 @@ export function Feed({ pick }: { pick: JSX.Element }): JSX.Element {
                     title={next ? "No such event among these 10,000" : "No such event is kept"}
                     act={
                       next ? (
-                        <Button onClick={() => setParams({ before: next, at: null }, false)}>
+                        <Button onClick={() => setParams({ before: next, at: null })}>
                           Look further back
                         </Button>
                       ) : undefined
@@ -146,7 +146,7 @@ export function Feed({ pick }: { pick: JSX.Element }): JSX.Element {
                           <th class="n c2">Position</th>
                           <th>Time</th>
                           <th>Kind</th>
-                          <th>About</th>
+                          <th class="c2">About</th>
                           <th class="whyc c2">What</th>
                           <th class="c2">By</th>
                         </tr>
@@ -173,8 +173,14 @@ export function Feed({ pick }: { pick: JSX.Element }): JSX.Element {
                                   <Icon is={sign as Sign} of={of} />
                                   <span>{event.kind}</span>
                                 </span>
+                                <span class="onph sm sub">
+                                  <Text>{event.task_id ? (event.type ?? "") : subject(event)}</Text>
+                                  {event.task_id ? ` ${short(event.task_id)}` : ""}
+                                  {about(event) ? ": " : ""}
+                                  <Text>{about(event)}</Text>
+                                </span>
                               </td>
-                              <td>
+                              <td class="c2">
                                 {event.task_id ? (
                                   <a class="strong" href={url(`/tasks/${event.task_id}`)}>
                                     <Text>{event.type ?? ""}</Text>{" "}

@@ -8,7 +8,7 @@ import { useLoad } from "../../lib/load";
 import { param, setParams, withParams } from "../../lib/place";
 import { confirm } from "../../ui/confirm";
 import { Icon } from "../../ui/marks";
-import { Button, Empty, Seg, Shown, Text, Time, Title, scrollable } from "../../ui/parts";
+import { Button, Empty, Gone, Seg, Shown, Text, Time, Title, scrollable } from "../../ui/parts";
 import { AddBlock } from "./block_add";
 import { BlockMore } from "./block_more";
 import { PAGE } from "./list";
@@ -88,6 +88,13 @@ export function Blocks(): JSX.Element {
           onPick={(value) => setParams({ show: value, after: null })}
         />
       </div>
+      {loaded.data && open && !rows.some((block) => block.id === open) && (
+        <Gone
+          what="block"
+          name={open}
+          why={show ? "not among these that are over" : "it is over, or the link is wrong"}
+        />
+      )}
       <Shown of={loaded}>
         {(page) =>
           rows.length === 0 ? (
@@ -112,7 +119,7 @@ export function Blocks(): JSX.Element {
                       <th class="c2">Effect</th>
                       <th class="n">{show ? "Over" : "Ends in"}</th>
                       <th class="c3">Owner</th>
-                      <th>Reason</th>
+                      <th class="c2">Reason</th>
                       <th class="n" />
                     </tr>
                   </thead>
@@ -150,6 +157,9 @@ export function Blocks(): JSX.Element {
                           </td>
                           <td class="m strong">
                             <Text>{block.host ?? block.selector ?? "a removed host"}</Text>
+                            <span class="onph sm sub">
+                              <Text>{block.reason}</Text>
+                            </span>
                           </td>
                           <td class="m c2">
                             {block.command_type === "*" ? "all" : <Text>{block.command_type}</Text>}
@@ -167,7 +177,7 @@ export function Blocks(): JSX.Element {
                           <td class="c3 byc cut">
                             <Text>{person(block.owner)}</Text>
                           </td>
-                          <td class="whyc" title={block.reason}>
+                          <td class="whyc c2" title={block.reason}>
                             <Text>{block.reason}</Text>
                           </td>
                           <td class="n">
@@ -206,7 +216,7 @@ export function Blocks(): JSX.Element {
               {page.next && (
                 <p class="tfoot">
                   <span class="sp" />
-                  <Button small onClick={() => setParams({ after: page.next }, false)}>
+                  <Button small onClick={() => setParams({ after: page.next })}>
                     Next
                   </Button>
                 </p>

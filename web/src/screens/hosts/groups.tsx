@@ -49,8 +49,8 @@ export function Groups(): JSX.Element {
                     <tr>
                       <th>Group</th>
                       <th class="n">Hosts</th>
-                      <th>Selector</th>
-                      <th class="n">Added</th>
+                      <th class="c2">Selector</th>
+                      <th class="n c2">Added</th>
                       <th />
                     </tr>
                   </thead>
@@ -82,6 +82,9 @@ function GroupRow({ group, onEdit }: { group: HostGroup; onEdit: () => void }): 
         <a href={url(`/fleet/hosts?q=${q(`@${group.name}`)}`)}>
           @<Text>{group.name}</Text>
         </a>
+        <span class="onph sm sub m">
+          <Text>{group.selector}</Text>
+        </span>
       </td>
       <td class="n">
         {found.data ? (
@@ -94,10 +97,10 @@ function GroupRow({ group, onEdit }: { group: HostGroup; onEdit: () => void }): 
           ""
         )}
       </td>
-      <td class="m whyc" title={found.data?.folded}>
+      <td class="m whyc c2" title={found.data?.folded}>
         <Text>{group.selector}</Text>
       </td>
-      <td class="n">
+      <td class="n c2">
         <Time at={group.created_at} as="age" />
       </td>
       <td class="n">

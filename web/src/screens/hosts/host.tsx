@@ -43,7 +43,7 @@ export function Host({ name }: { name: string }): JSX.Element {
   );
   return (
     <div class="page host">
-      <Shown of={loaded} rows={8}>
+      <Shown of={loaded} rows={8} isWhole>
         {(found) => <HostBody {...found} />}
       </Shown>
     </div>

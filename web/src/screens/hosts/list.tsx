@@ -92,14 +92,14 @@ export function Hosts(): JSX.Element {
           ? "Hosts"
           : all.count === 0 && !text
             ? "No hosts"
-            : `${plural(all.count, "host")}${text && isSelector ? " match" : ""}`}
+            : `${plural(all.count, "host")}${text && isSelector ? (all.count === 1 ? " matches" : " match") : ""}`}
       </Title>
       <Tabs at="hosts" />
       <form
         class="row wrapf gap"
         onSubmit={(event) => {
           event.preventDefault();
-          setParams({ q: input.trim(), after: null }, false);
+          setParams({ q: input.trim(), after: null });
         }}
       >
         <div class="q">
@@ -118,7 +118,7 @@ export function Hosts(): JSX.Element {
               type="button"
               class="x"
               aria-label="Clear the search"
-              onClick={() => setParams({ q: null, after: null }, false)}
+              onClick={() => setParams({ q: null, after: null })}
             >
               <Icon is="close" size={12} />
             </button>
@@ -174,7 +174,7 @@ export function Hosts(): JSX.Element {
                         <th class="n">Heard</th>
                         <th class="c3">Driver</th>
                         <th class="c3">Agent</th>
-                        <th>Slot</th>
+                        <th class="c2">Slot</th>
                       </tr>
                     </thead>
                     <tbody>
@@ -197,6 +197,11 @@ export function Hosts(): JSX.Element {
                               <a href={url(`/fleet/hosts/${q(host.name)}`)}>
                                 <Text>{host.name}</Text>
                               </a>
+                              {host.slot && (
+                                <span class="onph sm sub">
+                                  runs for <Time at={host.slot.since} as="age" />
+                                </span>
+                              )}
                             </td>
                             <td class="lbl c2">
                               <Labels of={host.labels} />
@@ -212,7 +217,7 @@ export function Hosts(): JSX.Element {
                             <td class="m c3">
                               <Text>{host.agent?.version ?? "–"}</Text>
                             </td>
-                            <td class="whyc">
+                            <td class="whyc c2">
                               {host.slot ? (
                                 <>
                                   runs <span class="m">{short(host.slot.execution_id)}</span> for{" "}
@@ -236,12 +241,12 @@ export function Hosts(): JSX.Element {
                   <span>{Math.round(loaded.ms)} ms</span>
                   <span class="sp" />
                   {after && (
-                    <Button small onClick={() => history.back()}>
-                      Before
+                    <Button small onClick={() => setParams({ after: null })}>
+                      First
                     </Button>
                   )}
                   {page.next && (
-                    <Button small onClick={() => setParams({ after: page.next }, false)}>
+                    <Button small onClick={() => setParams({ after: page.next })}>
                       Next
                     </Button>
                   )}

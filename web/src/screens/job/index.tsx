@@ -56,7 +56,7 @@ export function Job({ id }: { id: string }): JSX.Element {
     ).data?.drift ?? null;
   return (
     <div class="page job">
-      <Shown of={loaded} rows={10}>
+      <Shown of={loaded} rows={10} isWhole>
         {(found) => <Body job={{ ...found, drift }} />}
       </Shown>
       <JobActDialog />
@@ -103,7 +103,7 @@ function Body({ job }: { job: JobView }): JSX.Element {
   const asked = param("act");
   useEffect(() => {
     if (asked !== "retry" || !over) return;
-    setParams({ act: null });
+    setParams({ act: null }, true);
     actOnJob("retry", job);
   }, [asked, over]);
   const [sign, of, word] = jobMark(job);

@@ -56,7 +56,9 @@ export function Node({ id }: { id: string }): JSX.Element {
   );
   return (
     <div class="page">
-      <Shown of={loaded}>{(one) => <Whole {...one} />}</Shown>
+      <Shown of={loaded} isWhole>
+        {(one) => <Whole {...one} />}
+      </Shown>
     </div>
   );
 }

@@ -16,6 +16,10 @@ import { rate, rateText, shownRate, sum } from "./figures";
 import { canAct, needs } from "./needs";
 import { UnderWay } from "./under_way";
 
+const UNDER_WAY = ["running", "queued", "blocked", "paused", "stuck"];
+/** The first three are named even if there is none. */
+const ALWAYS = 3;
+
 export function Overview(): JSX.Element {
   const loaded = useLoad(read, "overview", BOARD_MS, (board) =>
     board.operations.some((run) => run.state === "running"),
@@ -50,10 +54,7 @@ function Body({ board }: { board: Board }): JSX.Element {
       queue.paused_at || queue.name === EXTERNAL ? 0 : (queue.oldest_due_seconds ?? 0),
     ),
   );
-  const active = ["running", "queued", "blocked", "paused", "stuck"].reduce(
-    (n, status) => n + Number(board.stats[status] ?? 0),
-    0,
-  );
+  const active = UNDER_WAY.reduce((n, status) => n + Number(board.stats[status] ?? 0), 0);
   const isEmpty = active === 0 && Number(board.stats.completed ?? 0) === 0 && all.length === 0;
   return (
     <>
@@ -151,7 +152,7 @@ function Body({ board }: { board: Board }): JSX.Element {
           <span class="v">{tight(active)}</span>
           <span class="sm sub">
             <Parts>
-              {["running", "queued", "blocked"].map(
+              {UNDER_WAY.filter((status, nth) => nth < ALWAYS || Number(board.stats[status] ?? 0) > 0).map(
                 (status) => `${num(Number(board.stats[status] ?? 0))} ${status}`,
               )}
             </Parts>

@@ -41,7 +41,7 @@ export function Task({ id }: { id: string }): JSX.Element {
   }, `task ${id}`);
   return (
     <div class="page task">
-      <Shown of={loaded} rows={10}>
+      <Shown of={loaded} rows={10} isWhole>
         {(whole) => <Body {...whole} reload={loaded.reload} />}
       </Shown>
     </div>
