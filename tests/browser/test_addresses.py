@@ -1,4 +1,4 @@
-"""The address holds the view: what it names and does not exist is said to be so, and Back goes back one step."""
+"""The address holds the view: what it names and is not there is said to be so. Back goes back one step."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NOTHING = re.compile(r"Not found|There is no such page")
     [
         ("/operations/op_none", "There is no operation 'op_none'"),
         ("/operations/op_none?show=running", "There is no operation 'op_none'"),
-        ("/schedules?name=none", "There is no schedule ‘none’"),
-        ("/dead-letters?cause=none", "There is no cause ‘none’"),
-        ("/fleet/blocks?id=blk_none", "There is no block ‘blk_none’"),
-        ("/settings/webhooks?id=whk_none", "There is no webhook ‘whk_none’"),
+        ("/schedules?name=none", "There is no schedule 'none'"),
+        ("/dead-letters?cause=none", "There is no cause 'none'"),
+        ("/fleet/blocks?id=blk_none", "There is no block 'blk_none'"),
+        ("/settings/webhooks?id=whk_none", "There is no webhook 'whk_none'"),
         ("/fleet/jobss", "There is no such page"),
         ("/settings/tokenz", "There is no such page"),
         ("/taskz", "There is no such page"),

@@ -26,8 +26,10 @@ WHOLE_ID: Final = re.compile(r"[a-z]+_[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-
 """A whole id of an object, or of a task."""
 
 
-async def find_task(tasks: Tasks, text: str, *, for_change: bool = False) -> Task:
-    """The one task that the text identifies."""
+async def find_task(
+    tasks: Tasks, text: str, *, for_change: bool = False, or_job: bool = False
+) -> Task:
+    """The one task that the text identifies. `or_job`: the command takes jobs too, and none has this name."""
     if not text:
         raise Usage("an id is empty: check that the variable of your script is set")
     if text == LAST:
@@ -45,8 +47,8 @@ async def find_task(tasks: Tasks, text: str, *, for_change: bool = False) -> Tas
     fitting = await tasks.find(prefix=text, limit=NAMED_MAX + 1)
     if not fitting:
         raise NotFound(
-            f"no task has the id or the name '{text}', or an id that starts with it: it may have been "
-            "pruned"
+            f"no {'task or job' if or_job else 'task'} has the id or the name '{text}', or an id that starts "
+            "with it: it may have been pruned"
         )
     if len(fitting) > 1:
         names = ", ".join(task.id for task in fitting[:NAMED_MAX])

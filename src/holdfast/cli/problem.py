@@ -66,6 +66,8 @@ def describe(error: BaseException, tokens: Sequence[str] = ()) -> Problem:
                 message = (
                     f"{missing[1]} has no value: write {missing[1]}=-5 if it begins with a dash"
                 )
+        elif unused := UNUSED.fullmatch(message):
+            message = f"{unused[1]} is more than the command takes: --help shows what it takes"
         elif repeated := REPEATED.fullmatch(message):
             message = (
                 f"{repeated[1]} is given more than once: give it once; where --help allows several "
@@ -97,6 +99,7 @@ FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What a write to a file or a disk without room fails with. Stores have their own error for it."""
 MISSING: Final = re.compile(r"Parameter (\S+) requires an argument\.")
 """What the parser says of an argument or an option that is not there."""
+UNUSED: Final = re.compile(r"Unused Tokens: \[(.*)\]\.")
 REPEATED: Final = re.compile(r"Parameter (\S+) specified multiple times\.")
 ELSEWHERE: Final = {
     "dead": "use 'holdfast dlq list'",
@@ -106,6 +109,26 @@ ELSEWHERE: Final = {
     "task intervene": "use 'holdfast task' with abort, pause, resume, retry, reassign, release or force",
 }
 """Names that other texts and other queues have for commands, and what to use."""
+SAME: Final = {
+    "ls": ("list",),
+    "get": ("show",),
+    "describe": ("show",),
+    "info": ("show",),
+    "status": ("show",),
+    "create": ("add", "register", "enqueue"),
+    "new": ("add", "create"),
+    "delete": ("remove", "discard", "cancel", "revoke"),
+    "rm": ("remove", "discard", "cancel", "revoke"),
+    "stop": ("abort", "pause"),
+    "kill": ("abort",),
+    "update": ("edit", "set"),
+    "resolve": ("settle",),
+    "release": ("revoke",),
+    "purge": ("discard",),
+}
+"""Verbs that other programs use, and what a noun may have for them."""
+LIKE: Final = 0.72
+"""How like a verb is to one that was mistyped."""
 VERBS_MAX: Final = 3
 """Commands that are suggested for a verb without its noun, those of tasks first."""
 
@@ -116,10 +139,25 @@ def unknown_command(tokens: list[str]) -> Usage:
 
     from holdfast.cli.tree import BY_PATH, NOUNS
 
-    given = " ".join(tokens[:2] if tokens[0] in NOUNS else tokens[:1])
-    close = [path for path in BY_PATH if path.endswith(f" {given}")][:VERBS_MAX]
-    close = close or difflib.get_close_matches(given, [*BY_PATH, *NOUNS], n=1)
+    if tokens[0] in NOUNS:
+        given = " ".join(tokens[:2])
+        verbs = [path.partition(" ")[2] for path in BY_PATH if path.startswith(f"{tokens[0]} ")]
+        close = [f"{tokens[0]} {verb}" for verb in _like(tokens[1], verbs)]
+        otherwise = f"{tokens[0]} has {', '.join(verbs)}"
+    else:
+        given = tokens[0]
+        close = [path for path in BY_PATH if path.endswith(f" {given}")][:VERBS_MAX]
+        close = close or difflib.get_close_matches(given, [*BY_PATH, *NOUNS], n=1)
+        otherwise = "see holdfast --help"
     names = " or ".join(f"'holdfast {path}'" for path in close)
-    guess = f"did you mean {names}?" if close else "see holdfast --help"
+    guess = f"did you mean {names}?" if close else otherwise
     guess = ELSEWHERE.get(given, guess)
     return Usage(f"'{given}' is not a command of holdfast: {guess}")
+
+
+def _like(given: str, verbs: list[str]) -> list[str]:
+    """The verb of the same noun that is meant, if that is clear: a wrong guess may do harm."""
+    import difflib
+
+    same = [verb for verb in SAME.get(given, ()) if verb in verbs]
+    return same[:1] or difflib.get_close_matches(given, verbs, n=1, cutoff=LIKE)

@@ -12,6 +12,7 @@ from typing import Final
 from holdfast.core import codec
 from holdfast.core.check import NAME_CHARS_MAX, check_number, shown
 from holdfast.core.schedule import Schedule, next_fire, zone_of
+from holdfast.core.search.values import seconds
 from holdfast.core.wire import TIME_MAX, time_text
 from holdfast.errors import InvalidInput
 
@@ -54,8 +55,12 @@ def _next(schedule: Schedule, after: float, until: float) -> float:
         return until
 
 
-def moment_of(text: str, timezone: str) -> float:
-    """The time of a text in ISO format. A text without a zone is in the zone of the schedule."""
+def moment_of(text: str, timezone: str, now: float) -> float:
+    """The time of a text in ISO format, or of an age as searches have it: `2d` is two days ago. A text
+    without a zone is in the zone of the schedule."""
+    age = seconds(text)
+    if age is not None:
+        return max(0.0, now - age)
     try:
         found = datetime.fromisoformat(text)
         if found.utcoffset() is None:
@@ -63,8 +68,8 @@ def moment_of(text: str, timezone: str) -> float:
         return check_number("time", found.timestamp(), most=TIME_MAX)
     except (ValueError, OverflowError, OSError):
         raise InvalidInput(
-            f"{shown(text)} is no time: write a date such as 2026-08-01 or a time such as 2026-08-01T10:00, "
-            "with a zone such as +02:00 or in the zone of the schedule"
+            f"{shown(text)} is no time: write a date such as 2026-08-01, a time such as 2026-08-01T10:00, "
+            "with a zone such as +02:00 or in the zone of the schedule, or an age such as 2h"
         ) from None
 
 

@@ -30,7 +30,9 @@ class Position(NamedTuple):
         """The inverse of str(). ValueError when the text is not a position."""
         epoch, _, offset = text.rpartition(":")
         if not epoch or not (offset.isascii() and offset.isdigit()):
-            raise ValueError(f"'{text}' is not a position: it looks like 'epoch:offset'")
+            raise ValueError(
+                f"'{text}' is not a position: write it as events show it, such as c3557be7:142"
+            )
         return cls(epoch, int(offset))
 
 

@@ -23,10 +23,18 @@ from holdfast.queue.worker_checks import serving, unhandled
 from holdfast.store.sql import load_migrations
 
 CLOCK_WARN_SECONDS: Final = 1.0
+ALIKE_SECONDS: Final = 0.001
+"""Clocks that differ by less than this are said to agree."""
 SLOW_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 60.0
+SQLITE: Final = {"2": "FULL", "3": "EXTRA"}
+"""What SQLite calls its numbers of `synchronous`."""
 WEAK: Final = ("off", "local", "remote_write", "0", "1")
 """Settings with these values do not sync acknowledged writes."""
+
+
+def answer_time(seconds: float) -> str:
+    return "less than 1ms" if seconds < ALIKE_SECONDS else length(seconds)
 
 
 Look = Callable[[Queue, float], Awaitable[Check]]
@@ -40,7 +48,7 @@ async def store(queue: Queue, _: float) -> Check:
     took = resources.clock.monotonic() - begun
     if took > SLOW_SECONDS:
         return Check("store", Level.WARN, f"reachable, but an answer took {length(took)}")
-    return Check("store", Level.OK, f"reachable, answers in {length(took)}")
+    return Check("store", Level.OK, f"reachable, answers in {answer_time(took)}")
 
 
 async def schema(queue: Queue, _: float) -> Check:
@@ -62,7 +70,9 @@ async def durability(queue: Queue, _: float) -> Check:
         )
         return Check("durability", Level.WARN, text)
     return Check(
-        "durability", Level.OK, ", ".join(f"{name} is {value}" for name, value in settings.items())
+        "durability",
+        Level.OK,
+        ", ".join(f"{name} is {SQLITE.get(value, value)}" for name, value in settings.items()),
     )
 
 
@@ -231,7 +241,9 @@ async def dead(queue: Queue, _: float) -> Check:
     """Dead letters need an operator."""
     count = (await queue.get_stats()).dead_letter_count
     if count:
-        return Check("dead letters", Level.WARN, f"{count}: see holdfast dlq groups")
+        return Check(
+            "dead letters", Level.WARN, f"{_count(count, 'task')} gave up: see holdfast dlq groups"
+        )
     return Check("dead letters", Level.OK, "none")
 
 
@@ -276,6 +288,8 @@ async def clock(queue: Queue, _: float) -> Check:
     """The store's clock decides about leases; a large difference makes logs hard to read."""
     resources = await queue.open()
     gap = resources.clock.now() - resources.store.now()
+    if abs(gap) < ALIKE_SECONDS:
+        return Check("clock", Level.OK, "this machine and the store agree")
     text = f"this machine is {length(abs(gap))} {'ahead of' if gap > 0 else 'behind'} the store"
     if abs(gap) > CLOCK_WARN_SECONDS:
         return Check(

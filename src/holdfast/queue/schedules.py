@@ -134,12 +134,12 @@ class Schedules:
 
     async def plan(self, name: str, since: str, until: str | None = None) -> Backfill:
         """The past times of a schedule from `since` on and before `until` (now), at most `TIMES_MAX`. Both
-        are in ISO format; without a zone they are in that of the schedule."""
+        are in ISO format, without a zone in that of the schedule, or ages such as `2d`."""
         schedule = await self.get(check_name("name", name))
         resources = await self._sessions.open()
         now = resources.store.now()
-        begin = moment_of(since, schedule.timezone)
-        end = now if until is None else moment_of(until, schedule.timezone)
+        begin = moment_of(since, schedule.timezone, now)
+        end = now if until is None else moment_of(until, schedule.timezone, now)
         return Backfill(schedule, (begin, end), past_fires(schedule, begin, end, now))
 
     async def backfill(self, plan: Backfill, by: By) -> Sequence[Inserted]:

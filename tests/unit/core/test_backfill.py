@@ -48,8 +48,8 @@ def test_two_ranges_that_meet_have_the_times_of_the_whole(a: float, b: float, c:
 
 def test_times_follow_the_clock_of_the_schedule() -> None:
     nightly = schedule("0 3 * * *", "Europe/Prague")
-    since = moment_of("2026-03-28", nightly.timezone)
-    until = moment_of("2026-03-31T00:00+02:00", nightly.timezone)
+    since = moment_of("2026-03-28", nightly.timezone, NOW)
+    until = moment_of("2026-03-31T00:00+02:00", nightly.timezone, NOW)
     shown = [
         datetime.fromtimestamp(at, UTC).isoformat() for at in past_fires(nightly, since, until, NOW)
     ]
@@ -86,7 +86,14 @@ def test_a_schedule_without_a_further_time_ends() -> None:
 @pytest.mark.parametrize("text", ["noon", "", "2026-13-01", "0001-01-01T00:00+23:59"])
 def test_a_text_that_is_no_time(text: str) -> None:
     with pytest.raises(InvalidInput, match="time"):
-        moment_of(text, "UTC")
+        moment_of(text, "UTC", NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "ago"), [("2h", 2 * HOUR), ("1d", 24 * HOUR), ("90m", 1.5 * HOUR)]
+)
+def test_an_age_is_that_long_ago(text: str, ago: float) -> None:
+    assert moment_of(text, "Europe/Prague", NOW) == NOW - ago
 
 
 def test_keys_fit_and_differ() -> None:

@@ -165,7 +165,7 @@ export const Gone = ({ what, name, why }: { what: string; name: string; why: str
   <p class="banner warn gap" role="status">
     <Icon is="search" of="warn" />
     <span>
-      There is no {what} ‘<Text>{name}</Text>’: {why}.
+      There is no {what} '<Text>{name}</Text>': {why}.
     </span>
   </p>
 );

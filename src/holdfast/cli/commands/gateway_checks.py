@@ -16,7 +16,7 @@ from holdfast.cli.api import v1
 from holdfast.cli.output.times import length
 from holdfast.core.errors import Forbidden
 from holdfast.queue.check import Check, Level
-from holdfast.queue.checks import CLOCK_WARN_SECONDS, SLOW_SECONDS
+from holdfast.queue.checks import CLOCK_WARN_SECONDS, SLOW_SECONDS, answer_time
 
 if TYPE_CHECKING:
     from holdfast.client.http import (
@@ -35,7 +35,7 @@ async def check_all(http: Http, max_wait: float) -> list[Check]:
 
 
 def _reach(took: float) -> Check:
-    text = f"reachable, answers in {length(took)}"
+    text = f"reachable, answers in {answer_time(took)}"
     return Check("gateway", Level.WARN if took > SLOW_SECONDS else Level.OK, text)
 
 

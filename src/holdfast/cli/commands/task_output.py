@@ -51,17 +51,20 @@ def output(
     common: Common = COMMON,
 ) -> None:
     """Print the output of a task."""
-
-    async def find(queue: TaskQueue, _: Calls) -> tuple[str, str]:
-        task = await find_task(queue.parts.tasks, task_id)
-        return task.id, v1("tasks", task.id, "output")
-
     query = {"stream": stream.value, "fence": fence}
-    _print_stream(common, find, query, start=start, follow=follow)
+    _print_stream(common, _finder(task_id), query, start=start, follow=follow)
 
 
 Find = Callable[[TaskQueue, Calls], Awaitable[tuple[str, str]]]
 """The id of the task whose output is read, and the path of the output."""
+
+
+def _finder(task_id: str, *, or_job: bool = False) -> Find:
+    async def find(queue: TaskQueue, _: Calls) -> tuple[str, str]:
+        task = await find_task(queue.parts.tasks, task_id, or_job=or_job)
+        return task.id, v1("tasks", task.id, "output")
+
+    return find
 
 
 def _print_stream(
@@ -126,7 +129,8 @@ def logs(
 ) -> None:
     """Print what the latest run of a task, or of a host of a job, has written."""
     if host is None and not names_job(common, id):
-        output(id, stream=stream or StreamName.STDOUT, follow=follow, common=common)
+        query = {"stream": (stream or StreamName.STDOUT).value, "fence": None}
+        _print_stream(common, _finder(id, or_job=True), query, start=0, follow=follow)
     elif host is None:
         if follow:
             raise Usage("--follow needs --host: holdfast watch shows all hosts of a job")

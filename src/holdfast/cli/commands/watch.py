@@ -115,7 +115,7 @@ async def _watch_task(
     """`printer`: None is silent. `asks`: questions of the task are offered to the person at the terminal."""
     parts = use_cases(queue)
     start = await parts.feed.position()
-    task = await find_task(parts.tasks, text)
+    task = await find_task(parts.tasks, text, or_job=True)
     if printer is not None:
         printer.note(f"task {task.id} ({task.type}) is {task.status}")
     patience.begin()
@@ -222,7 +222,7 @@ def _after_for(text: str) -> tuple[str, ...]:
 
 async def _wait(parts: UseCases, text: str, wanted: frozenset[Status], patience: Patience) -> Task:
     start = await parts.feed.position()
-    task = await find_task(parts.tasks, text)
+    task = await find_task(parts.tasks, text, or_job=True)
     patience.begin()
     if task.status in wanted:
         return task
