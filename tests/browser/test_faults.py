@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Page, Route, expect
+from playwright.async_api import Browser, Error, Page, Route, expect
 
 from tests.browser.fill import Filler
-from tests.browser.place import ADMIN, Place, open_page
+from tests.browser.place import ADMIN, Place, filled, open_page
 from tests.browser.texts import HOSTILE
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
@@ -192,6 +192,7 @@ async def test_a_token_that_is_revoked_in_the_middle_of_an_act(
     await dialog.get_by_label("Reason").fill("too late")
     await to.ask("DELETE", f"/tokens/{made['id']}")
     await expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    await expect(page.locator("main")).to_contain_text("Your session has ended")
     assert (await to.ask("GET", f"/tasks/{task}"))["status"] == "queued"
     await page.get_by_label("Token").fill(ADMIN)
     await page.get_by_role("button", name="Log in").click()
@@ -282,3 +283,46 @@ async def test_numbers_keep_every_digit(page: Page, site: Site) -> None:
         "pages": long,
     }
     await to.intervene(task, "ABORT", "it was a test")
+
+
+async def without_sync(route: Route) -> None:
+    """Every screen but one is there before it is opened."""
+    try:
+        response = await route.fetch()
+    except Error:  # The gateway is away already.
+        await route.abort()
+    else:
+        if "about to fall off the feed" in await response.text():
+            await route.abort()
+        else:
+            await route.fulfill(response=response)
+
+
+async def test_a_screen_that_cannot_be_loaded_says_that_the_gateway_is_away(
+    browser: Browser,
+) -> None:
+    """The code of a screen comes when it is first opened: without a gateway that is no new build."""
+    async with filled() as (place, _):
+        page = await open_page(browser, place, path="")
+        await page.route("**/assets/part-*", without_sync)
+        await page.goto(place.url)
+        await page.wait_for_selector(LIVE)
+        place.stop()
+        await page.wait_for_selector("[data-mark=stale], [data-mark=reconnecting]")
+        await page.locator("nav.nav").get_by_role("link", name="Sync").click()
+        heading = page.get_by_role("heading", level=1)
+        await expect(heading).to_have_text("The gateway does not answer")
+        await page.unroute("**/assets/part-*")
+        place.start()
+        await expect(heading).to_have_text("Sync")
+        await page.context.close()
+
+
+async def test_a_long_reason_leaves_the_numbers_of_the_queues(page: Page, site: Site) -> None:
+    place, to = site
+    await to.task("note.write", {"text": "x"}, queue="long-reason", delay_seconds=3_600)
+    await to.ask("POST", "/queues/long-reason/pause", {"reason": "W" * 300})
+    await page.goto(f"{place.url}/queues")
+    await expect(page.locator("main")).to_contain_text("WWWW")
+    box = page.locator("table").first
+    assert await box.evaluate("(e) => e.parentElement.scrollWidth <= e.parentElement.clientWidth")

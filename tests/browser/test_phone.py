@@ -29,6 +29,10 @@ async def test_no_list_scrolls_sideways(browser: Browser, site: tuple[Place, Fil
         "external_id": "ping-of-one-host-in-ams1",
     }
     await to.ask("POST", "/jobs", {**job, "reason": "for the list"})
+    await to.task(
+        "note.write", {"text": "x"}, queue="reports-of-the-last-quarter", delay_seconds=3_600
+    )
+    await to.ask("POST", "/queues/reports-of-the-last-quarter/pause", {"reason": "for the list"})
     page = await open_page(
         browser,
         place,

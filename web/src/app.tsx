@@ -9,6 +9,7 @@ import { useEffect, useState } from "preact/hooks";
 import { enter, signedIn, type Problem } from "./lib/api";
 import { decoded, named, place, url } from "./lib/place";
 import { clean, short } from "./lib/format";
+import { mark } from "./lib/live";
 import { Login } from "./screens/login";
 import { ActDialog } from "./ui/act";
 import { ConfirmDialog } from "./ui/confirm";
@@ -110,7 +111,10 @@ function bring(name: string): void {
   const screen = SCREENS[name];
   if (!screen || brought.peek()[name]) return;
   screen.bring().then(
-    (show) => (brought.value = { ...brought.value, [name]: show }),
+    (show) => {
+      brought.value = { ...brought.value, [name]: show };
+      if (failed.peek() === name) failed.value = "";
+    },
     () => (failed.value = name),
   );
 }
@@ -120,19 +124,31 @@ setTimeout(() => signedIn.value && Object.keys(SCREENS).forEach(bring), REST_MS)
 
 function Shown({ name, rest }: { name: string; rest: string }): JSX.Element {
   const show = brought.value[name];
-  useEffect(() => bring(name), [name]);
+  const isAway = mark.value === "stale" || mark.value === "reconnecting";
+  useEffect(() => void (isAway || bring(name)), [name, isAway]);
   if (show) return <>{show(rest)}</>;
-  if (failed.value === name)
+  if (failed.value === name || isAway)
     return (
       <div class="page">
-        <Empty
-          sign="stuck"
-          of="warn"
-          title="This page was built again"
-          act={<Button onClick={() => location.reload()}>Load it</Button>}
-        >
-          The gateway has another version than this page.
-        </Empty>
+        {isAway ? (
+          <Empty
+            sign="stuck"
+            of="warn"
+            title={<h1>The gateway does not answer</h1>}
+            command="holdfast doctor"
+          >
+            This screen was not loaded before. It comes when the gateway is back.
+          </Empty>
+        ) : (
+          <Empty
+            sign="stuck"
+            of="warn"
+            title={<h1>This page was built again</h1>}
+            act={<Button onClick={() => location.reload()}>Load it</Button>}
+          >
+            The gateway has another version than this page.
+          </Empty>
+        )}
       </div>
     );
   return (

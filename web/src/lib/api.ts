@@ -22,6 +22,8 @@ export class Problem extends Error {
 
 /** Whether the session counts: null until it is known. */
 export const signedIn = signal<boolean | null>(null);
+/** Whether a session counted and then no more, without the person's doing. */
+export const hasEnded = signal(false);
 
 interface Answer<T> {
   body: T;
@@ -55,7 +57,10 @@ export async function ask<T>(
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Problem("unavailable", "The gateway does not answer. Nothing was changed by this page.");
   }
-  if (response.status === 401) signedIn.value = false;
+  if (response.status === 401) {
+    if (signedIn.peek()) hasEnded.value = true;
+    signedIn.value = false;
+  }
   const text = await response.text();
   let parsed: unknown = null;
   try {
@@ -122,6 +127,7 @@ export async function enter(): Promise<void> {
     who.value = me;
     rights.value = new Set(allowed.items.map((item) => item.operation));
     signedIn.value = true;
+    hasEnded.value = false;
   } catch (error) {
     if (error instanceof Problem && error.status === 401) signedIn.value = false;
     else throw error;

@@ -1,7 +1,7 @@
 // The page of someone who is not logged in.
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { login, Problem } from "../lib/api";
+import { hasEnded, login, Problem } from "../lib/api";
 import { go, param } from "../lib/place";
 import { Brand } from "../ui/marks";
 import { Button, Command, Field } from "../ui/parts";
@@ -40,6 +40,9 @@ export function Login(): JSX.Element {
         </p>
         <h1>Log in</h1>
         <p class="sub">
+          {hasEnded.value
+            ? "Your session has ended: its token was revoked, or its time is over. What was not answered yet was not done. "
+            : ""}
           On the machine of the server, open the link that it printed when it started. Elsewhere, use your
           token.
         </p>
