@@ -118,7 +118,7 @@ LINE: Final = (
     *("has_dependents", "idempotency_key", "request_hash", "tags_json", "keep_done_seconds"),
     *("progress_timeout_seconds", "progress_due_at"),
 )
-"""What a process has to be told of the tasks that it claims, if they have not run before: it knows what a
+"""What a process must learn about the tasks that it claims, if they have not run before: it knows what a
 claim sets, and the other columns are empty. Those that the statement itself reads come first."""
 _KNOWN: Final = frozenset(
     ("status", "updated_at", "started_at", "node", "lease_until", "progress_json")
