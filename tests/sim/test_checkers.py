@@ -282,8 +282,8 @@ def test_an_aged_task_may_start_beside_others_and_before_more_urgent_ones(good: 
 
 
 def test_a_turn_may_start_a_later_task_of_a_fair_type(good: Outcome) -> None:
-    """Its key takes the place of the first task of the type, before tasks of other types. The tasks were pruned
-    before the end of the run: each change has what the law needs to know of them."""
+    """Its key takes the place of the first task of the type, before tasks of other types. The tasks were
+    pruned before the end of the run: each change has what the law needs to know of them."""
     law = CHECKERS["the most urgent starts first"]
     due = {"first": ("keyed", 1_000.0), "other": ("quick", 1_001.0), "turn": ("keyed", 1_002.0)}
     row = next(change for change in good.history if claimed(change))._replace(
@@ -311,8 +311,8 @@ def test_a_turn_may_start_a_later_task_of_a_fair_type(good: Outcome) -> None:
 
 
 def test_a_resume_of_a_stuck_task_is_not_taken_for_a_later_release(good: Outcome) -> None:
-    """An operator takes a stuck run from its runner. The answer to the next claim is lost, and the task is given
-    back: no handler had started under that fence."""
+    """An operator takes a stuck run from its runner. The answer to the next claim is lost, and the task is
+    given back: no handler had started under that fence."""
     law = CHECKERS["what runs is not given back"]
     whole = with_a_released_run(good)
     first, taken = whole.history

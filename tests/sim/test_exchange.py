@@ -59,9 +59,9 @@ class Denying(Draw):
 
 
 def test_lost_answers_between_denials_do_not_count_as_answers() -> None:
-    """An accepted order that stays unknown for `gone_asks` lookups counts as gone, so the exchange may deny it less
-    often than that before the trader hears of it again."""
-    assert DENIED_MAX < Pace().gone_asks
+    """An accepted order that stays unknown for `gone_asks` lookups counts as gone, so the exchange may deny
+    it less often than that before the trader hears of it again."""
+    assert Pace().gone_asks > DENIED_MAX
     world = World(Options(hours=0.05, changes=(("traders", "files"), ("faults", ""))).plan(3))
     trader = next(part for part in world.subsystems if isinstance(part, Trader))
     is_calm = False  # A calm exchange denies nothing.
