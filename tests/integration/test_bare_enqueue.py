@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from holdfast import TaskQueue
+from holdfast.core.codec import dumps
+from holdfast.engine.handlers import TypeConfig
 from holdfast.errors import InvalidInput, UnserialisablePayload
 from holdfast.store.fast import insert as fast_insert
+from holdfast.store.rows import TypeRow
 
 OWN = {"id", "created_at", "updated_at", "due_at"}
 """Fields in which two tasks of one request differ."""
@@ -146,3 +149,41 @@ async def test_a_caller_that_gives_up_leaves_the_queue_usable(url: str) -> None:
             await asyncio.gather(call, return_exceptions=True)
             await queue.enqueue("note")
         assert 6 <= await queue.get_queue_size() <= 11
+
+
+async def test_a_delay_that_is_no_time_is_refused_on_both_ways(url: str) -> None:
+    """False and 0j equal the delay of a caller that gives none."""
+    queue = queue_of(url)
+    async with queue.producer():
+        for _ in range(3):
+            for wrong in (False, 0j):
+                with pytest.raises(InvalidInput, match="delay"):
+                    await queue.enqueue("note", delay=cast(float, wrong))
+                with pytest.raises(InvalidInput, match="delay"):
+                    await queue.enqueue_many([{"type": "note", "delay": wrong}])
+            await queue.enqueue("note")
+
+
+async def test_a_handler_that_is_registered_while_its_type_is_looked_up_counts(
+    url: str, short_ways: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = queue_of(url)
+    async with queue.producer():
+        store = (await queue.open()).store
+        config = TypeConfig(max_attempts=3)
+        await store.upkeep.register_types([TypeRow("late", "default", dumps(config))], actor="n")
+        reads, read_types = store.reads, store.reads.types
+
+        async def slowly() -> object:
+            types = await read_types()
+            queue.task(name="late", max_attempts=9)(_nothing)
+            return types
+
+        monkeypatch.setattr(reads, "types", slowly)
+        handles = [await queue.enqueue("late") for _ in range(3)]
+        assert [(await handle.get()).max_attempts for handle in handles] == [3, 9, 9]
+        assert len(short_ways) == 1
+
+
+async def _nothing() -> None:
+    pass

@@ -7,21 +7,19 @@ a trace, in a queue whose backlog has to be counted, with metrics, while the que
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.core.pressure import ACCEPTED
 from holdfast.core.submit import Submission, encode_payload
 from holdfast.engine.handle import Source, TaskHandle
-from holdfast.engine.handlers import Handler
+from holdfast.engine.handlers import Handler, TypeConfig
 from holdfast.engine.parameters import checked_payload
 from holdfast.queue.pressure import Backpressure
 from holdfast.queue.session import Resources, Session
 from holdfast.queue.settings import Settings, SettingsInForce
-from holdfast.queue.types import EnqueueOptions, KnownTypes
+from holdfast.queue.types import KnownTypes
 from holdfast.store.store import InsertLike
 from holdfast.tracing import CURRENT
-
-NO_OPTIONS: Final = EnqueueOptions()
 
 
 class BareTasks(NamedTuple):
@@ -53,11 +51,17 @@ class BareEnqueue:
         self._pressure = pressure
         self._source = source
 
-    def learn(self, session: Session, type: str, submission: Submission) -> None:
-        """A bare task has come the general way. The next ones of its type may take this one."""
+    def learn(
+        self, session: Session, type: str, config: TypeConfig, submission: Submission
+    ) -> None:
+        """A bare task has come the general way. The next ones of its type may take this one. `config`: by
+        which it was made."""
         handler, settings = self._types.handlers.get(type), self._settings.current
+        # The handler may have been registered while the type was looked up.
+        if handler is None or handler.config is not config:
+            return
         # Tags are rows of their own, which only the general way writes.
-        if handler is None or not submission.is_plain or submission.task.tags_json is not None:
+        if not submission.is_plain or submission.task.tags_json is not None:
             return
         if (bare := session.bare.get(type)) is None or not bare.is_of(handler, settings):
             resources = session.open_resources

@@ -27,7 +27,7 @@ from holdfast.engine.handles import handles_of
 from holdfast.engine.meters import ENQUEUED
 from holdfast.errors import QueueFull
 from holdfast.metrics import Meter
-from holdfast.queue.bare import NO_OPTIONS, BareEnqueue
+from holdfast.queue.bare import BareEnqueue
 from holdfast.queue.group_members import with_members
 from holdfast.queue.new_rows import NewRows, traced
 from holdfast.queue.pressure import Backpressure
@@ -107,7 +107,7 @@ class Producer:
         """Enqueues one task. `beside` writes further rows in its transaction. A handler may enqueue while
         the queue stops and waits for it."""
         enqueuing = self._types.handlers.around.enqueuing
-        is_bare = id is None and tx is None and beside is None and options == NO_OPTIONS
+        is_bare = id is None and tx is None and beside is None and options.are_none
         if is_bare and enqueuing is None and self.meter is None:
             session = self._sessions.ready
             if session is not None and (bare := self._bare.known(session, type)) is not None:
@@ -152,8 +152,8 @@ class Producer:
         submission = self._new_rows.one(
             resources, config, type, payload, id=id, options=options, now=now
         )
-        if id is None and options == NO_OPTIONS:
-            self._bare.learn(session, type, submission)
+        if id is None and options.are_none:
+            self._bare.learn(session, type, config, submission)
         return await self._insert_one(session, traced(submission, CURRENT.get()), now, beside, tx)
 
     async def _insert_one(

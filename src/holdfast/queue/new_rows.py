@@ -17,10 +17,9 @@ from holdfast.engine.parameters import checked_payload, payload_texts
 from holdfast.queue.requests import check_options, payloads_of
 from holdfast.queue.session import Resources
 from holdfast.queue.settings import Settings, SettingsInForce
-from holdfast.queue.types import EnqueueOptions, KnownTypes
+from holdfast.queue.types import NO_OPTIONS, EnqueueOptions, KnownTypes
 from holdfast.tracing import CURRENT, TraceContext
 
-_NO_OPTIONS: Final = EnqueueOptions()
 TRACE: Final = "trace"
 """The field of an item with the trace of its caller, for a gateway."""
 
@@ -52,7 +51,7 @@ class NewRows:
         """The row of a task whose payload was checked. A request with only a type and a payload copies an
         earlier one of its type, so options are checked once for each type."""
         settings = self._settings.current
-        is_bare = id is None and options == _NO_OPTIONS
+        is_bare = id is None and options.are_none
         if is_bare:
             model = self._models.get(type)
             if model is not None and model[0] is config and model[1] is settings:
@@ -94,7 +93,7 @@ class NewRows:
             fields.pop("payload", None)
             del fields["type"]
             check_options(fields)
-            options = EnqueueOptions(**fields) if fields else _NO_OPTIONS
+            options = EnqueueOptions(**fields) if fields else NO_OPTIONS
             config = self._types.config(task_type)
             submission = self.one(
                 resources, config, task_type, payload, id=task_id, options=options, now=now
@@ -109,7 +108,7 @@ class NewRows:
         parameters, now = self._types.parameters(type), resources.store.now()
         first = payloads[0] if parameters is None else checked_payload(parameters, payloads[0])
         config = self._types.config(type)
-        model = self.one(resources, config, type, first, id=None, options=_NO_OPTIONS, now=now)
+        model = self.one(resources, config, type, first, id=None, options=NO_OPTIONS, now=now)
         if not model.is_plain:
             return None
         new_ids = partial(resources.ids.tasks, now)

@@ -58,6 +58,15 @@ class EnqueueOptions(msgspec.Struct, frozen=True, gc=False):
     unique: Unique | UnsetType | None = UNSET
     tags: Tags = ()
 
+    @property
+    def are_none(self) -> bool:
+        """Whether the caller gave no option. Values that are no delay but equal 0, such as False, are left to
+        the checks."""
+        return self == NO_OPTIONS and self.delay.__class__ is float
+
+
+NO_OPTIONS: Final = EnqueueOptions()
+
 
 class KnownTypes:
     """The types that handlers of this process or other nodes of the store have registered."""
