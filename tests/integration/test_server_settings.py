@@ -59,6 +59,15 @@ async def test_a_commit_is_synced_whatever_the_database_default(
     await connection.close()
 
 
+async def test_times_in_json_are_whole_whatever_the_database_default(pg_dsn: str) -> None:
+    """A claim answers with some rows as JSON: their times are those of the row to the last digit."""
+    await set_for_all(pg_dsn, "extra_float_digits", "-3")
+    connection = await postgres.connect(pg_dsn)
+    text = "SELECT json_build_array(1800000000.1234567::float8)::text"
+    assert await connection.fetchval(text) == "[1800000000.1234567]"
+    await connection.close()
+
+
 async def test_a_session_that_the_server_breaks_off_at_its_start_is_an_outage(
     pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

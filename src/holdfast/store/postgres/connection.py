@@ -50,6 +50,11 @@ SYNCED: Final = """
 SELECT set_config('synchronous_commit', 'on', false)
 WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
 """
+WHOLE_FLOATS: Final = """
+SELECT set_config('extra_float_digits', '1', false)
+WHERE current_setting('extra_float_digits')::int < 1
+"""
+"""Times in JSON have all their digits."""
 GONE: Final = (
     OSError,
     TimeoutError,
@@ -268,9 +273,9 @@ def lacking(error: asyncpg.InsufficientPrivilegeError) -> MissingPrivilege:
 
 async def _settle_in(connection: Connection) -> None:
     """Applies the settings that depend on the server. An acknowledged write is synced, also if the database
-    or the role says otherwise; a stronger setting stays. On PostgreSQL 17 a time limit for transactions
-    releases the locks of a client that froze within a statement."""
-    settings = SYNCED
+    or the role says otherwise; a stronger setting stays. So it is with the digits of times. On PostgreSQL 17
+    a time limit for transactions releases the locks of a client that froze within a statement."""
+    settings = f"{SYNCED}; {WHOLE_FLOATS}"
     if connection.get_server_version().major >= 17:
         settings += f"; SET transaction_timeout = '{TRANSACTION_SECONDS:g}s'"
     try:
