@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import given, strategies as st
 
 from holdfast.engine.patience import WAITS_MAX, Patience
@@ -48,6 +50,22 @@ def test_a_step_forward_is_followed_at_once() -> None:
     store_clock.now()
     machine.offset += 3600.0
     assert store_clock.now() == machine.wall()
+
+
+def test_a_time_that_was_adopted_outlasts_a_call_of_another_thread() -> None:
+    """The thread that writes reads the clock too, at any moment of an `adopt` in that of an event loop."""
+    machine, calls = Machine(), list[Callable[[], None]]()
+
+    def monotonic() -> float:
+        if calls:
+            calls.pop()()  # Another thread is in the middle of `now`.
+        return machine.monotonic
+
+    store_clock = StoreClock(machine.wall, monotonic)
+    here = store_clock.now()
+    calls.append(lambda: store_clock.adopt(here + 3600.0))
+    store_clock.now()
+    assert store_clock.now() == here + 3600.0
 
 
 def test_a_process_that_is_ahead_is_followed() -> None:

@@ -23,7 +23,7 @@ ADOPT_SECONDS_MAX: Final = 86_400.0
 class StoreClock:
     """The clock of one driver."""
 
-    __slots__ = ("_mark", "_monotonic", "_source", "offset")
+    __slots__ = ("_adopted", "_mark", "_monotonic", "_source", "offset")
 
     def __init__(self, source: Callable[[], float] | None, monotonic: Callable[[], float]) -> None:
         """`source`: None for the monotonic time plus `offset`."""
@@ -31,7 +31,11 @@ class StoreClock:
         self._monotonic = monotonic
         self.offset = 0.0
         self._mark = (float("-inf"), monotonic())
-        """The latest value of `now`, and the monotonic time of that call."""
+        """The latest value of `now`, and the monotonic time of that call. Of threads that ask at the same
+        time the last one writes it."""
+        self._adopted: tuple[float, float] | None = None
+        """The latest time of another process, and when it was adopted. Only `adopt` writes it: a `now` that
+        began before must not undo it."""
 
     def now(self) -> float:
         mark, at = self._mark
@@ -41,6 +45,8 @@ class StoreClock:
         now = monotonic + self.offset if self._source is None else self._source()
         if now < mark:
             now = mark
+        if self._adopted is not None:
+            now = max(now, self._adopted[0] + PACE * (monotonic - self._adopted[1]))
         self._mark = (now, monotonic)
         return now
 
@@ -48,4 +54,4 @@ class StoreClock:
         """Moves the clock forward to `at`, the time of another process, if that is plausible."""
         now = self.now()
         if ADOPT_SECONDS_MIN < at - now <= ADOPT_SECONDS_MAX:
-            self._mark = (at, self._mark[1])
+            self._adopted = (at, self._mark[1])
