@@ -96,6 +96,18 @@ async def test_tasks_with_tags_go_the_general_way(url: str, short_ways: list[str
         assert [task.id for task in await queue.find_tasks(q="tag:red")] == handles[::-1]
 
 
+async def test_a_queue_without_bounds_takes_the_shorter_way(
+    url: str, short_ways: list[str]
+) -> None:
+    """There is no backlog to count. Otherwise each payload would be checked and encoded for both ways."""
+    queue = queue_of(url, max_depth=None)
+    async with queue.producer():
+        for _ in range(3):
+            await queue.enqueue("note")
+        assert len(short_ways) == 2
+        assert await queue.get_queue_size() == 3
+
+
 async def test_payloads_are_checked_on_both_ways(url: str) -> None:
     queue = queue_of(url)
     async with queue.producer():

@@ -96,16 +96,16 @@ class Backpressure(PassiveFollower):
         self._by_queue, self._looks = {}, {}
 
     def is_at_ease(self, queue: str, key: int, now: float) -> bool:
-        """Whether the cache allows one more task, which is then counted, until `ended`. Most enqueues need
-        no other check."""
-        figures = self._by_queue.get(queue)
+        """Whether the cache allows one more task, which is then counted, until `ended`, or there is no bound.
+        Most enqueues need no other check."""
+        figures, settings = self._by_queue.get(queue), self._settings.current
         if (
             figures is None
             or figures.left < 1
             or now > figures.until
-            or figures.settings is not self._settings.current
+            or figures.settings is not settings
         ):
-            return False
+            return settings.max_depth is None and settings.max_age is None
         figures.add(1, key)
         return True
 
