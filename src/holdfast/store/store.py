@@ -322,11 +322,10 @@ class Store:
     async def run_in_tx(
         self, connection: object, make: Callable[[Dialect, Ids, float], Script[T]]
     ) -> T:
-        """Runs a short script in the caller's transaction."""
-        now = self.now()
+        """Runs a short script in the caller's transaction. The time is taken when it begins, as by `run`."""
         return await self._driver.run_in_tx(
             connection,
-            lambda: make(self._dialect, self._ids, now),
+            lambda: make(self._dialect, self._ids, self.now()),
             limit_seconds=IN_TX_SECONDS,
         )
 

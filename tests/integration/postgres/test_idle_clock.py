@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 
 from holdfast.bus.local import LocalBus
 from holdfast.clock import VirtualClock
-from holdfast.errors import WaitTimeout
+from holdfast.errors import InProgress, WaitTimeout
+from holdfast.primitives.idempotency import Ledger
 from holdfast.primitives.locks import Locks
 from holdfast.primitives.locks.backend import StoreBackend
 from holdfast.store.backends import secret_ids
@@ -17,6 +19,7 @@ from holdfast.store.postgres.driver import PostgresDriver
 from holdfast.store.store import Store
 
 HOUR = 3_600.0
+PLACE = ("account:7", "charge", "key-1")
 
 
 @pytest.fixture
@@ -41,3 +44,18 @@ async def test_a_process_with_a_fast_clock_takes_no_lock_that_is_held(
         clock.set(clock.now() + HOUR)
         with pytest.raises(WaitTimeout):
             await idle.acquire("door", wait=0)
+
+
+async def test_nor_an_entry_in_a_transaction_of_its_own_caller(
+    clock: VirtualClock, store: Store, pg_dsn: str
+) -> None:
+    """The script runs on the connection of the caller, so no connection of the store is asked before."""
+    idle = Ledger(store, clock=clock)
+    connection = await asyncpg.connect(pg_dsn)
+    async with Ledger.connect(pg_dsn) as holder:
+        await holder.begin(*PLACE, "request", lease_seconds=HOUR / 2)
+        clock.set(clock.now() + HOUR)
+        async with connection.transaction():
+            with pytest.raises(InProgress):
+                await idle.begin(*PLACE, "request", tx=connection)
+    await connection.close()

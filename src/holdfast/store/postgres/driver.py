@@ -184,6 +184,8 @@ class PostgresDriver:
                 await self._learn_identity()
                 await self._identity.check(caller)
             async with asyncio.timeout(limit_seconds):
+                if self._theirs.is_due():
+                    await self._read_off_clock(caller)
                 return await in_tx.run(caller, make, may_clash=may_clash)
 
     async def _learn_identity(self) -> None:
