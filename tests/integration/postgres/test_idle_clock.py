@@ -46,7 +46,7 @@ async def test_a_process_with_a_fast_clock_takes_no_lock_that_is_held(
             await idle.acquire("door", wait=0)
 
 
-async def test_nor_an_entry_in_a_transaction_of_its_own_caller(
+async def test_nor_an_entry_in_a_transaction_of_its_caller(
     clock: VirtualClock, store: Store, pg_dsn: str
 ) -> None:
     """The script runs on the connection of the caller, so no connection of the store is asked before."""

@@ -7,8 +7,9 @@ answer, will wait for ever.
 
 Promises: a statement that the server works on is not interrupted within its time limit. A silent connection
 is ended on both sides, some seconds after it went silent. A statement without a timer
-(`DirectConnection.has_no_timer`) ends with its connection, soon after its time limit. Never: queries the
-server while all answers are quick, or ends a silent connection without proof.
+(`DirectConnection.has_no_timer`) ends with its connection, soon after its time limit, on the server too if
+that can be reached. Never: queries the server while all answers are quick, or ends a silent connection
+without proof.
 """
 
 from __future__ import annotations
@@ -33,6 +34,13 @@ WHERE pid = ANY($1::int[]) AND application_name = $2 AND wait_event = 'ClientRea
 """An "active" backend may also wait for its client, between the parts of a prepared statement. A pooler in
 between reports process ids that no backend has. The query then returns no rows, and no connection is
 ended."""
+OVERDUE: Final = """
+SELECT pg_terminate_backend(pid)
+FROM pg_stat_activity
+WHERE pid = ANY($1::int[]) AND application_name = $2 AND state = 'active'
+    AND query_start < clock_timestamp() - make_interval(secs => $3)
+"""
+"""The server notices that a client has left only when it answers. The statement would still be committed."""
 log = logging.getLogger("holdfast.store")
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -52,6 +60,8 @@ class SilenceWatch:
         self._limit_seconds = limit_seconds
         self._application = application
         self._out: dict[Connection, float] = {}
+        self._overdue: list[int] = []
+        """Process ids of backends whose statements took too long."""
         self._timer: asyncio.TimerHandle | None = None
         self._asking: asyncio.Task[None] | None = None
 
@@ -74,12 +84,12 @@ class SilenceWatch:
 
     def _look(self) -> None:
         self._timer = None
-        if not self._out:
+        if not (self._out or self._overdue):
             return
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(SILENT_SECONDS, self._look)
         self._end_overdue(loop.time() - self._limit_seconds)
-        if self._asking is None and self._long_out():
+        if self._asking is None and (self._overdue or self._long_out()):
             self._asking = loop.create_task(self._ask(), name="holdfast-watch")
             self._asking.add_done_callback(self._asked)
 
@@ -88,6 +98,7 @@ class SilenceWatch:
         for connection, since in list(self._out.items()):
             if since < before and getattr(connection, "has_no_timer", False):
                 log.warning("a statement took too long, and its connection to PostgreSQL is closed")
+                self._overdue.append(connection.get_server_pid())
                 connection.terminate()
 
     def _long_out(self) -> dict[int, Connection]:
@@ -100,9 +111,14 @@ class SilenceWatch:
         }
 
     async def _ask(self) -> None:
+        overdue, self._overdue = self._overdue, []
         async with asyncio.timeout(ASK_SECONDS):
             other = await self._connect()
             try:
+                if overdue:
+                    await other.execute(
+                        OVERDUE, overdue, self._application, self._limit_seconds / 2
+                    )
                 # Connecting took time: meanwhile answers may have arrived.
                 suspects = self._long_out()
                 rows = await other.fetch(
