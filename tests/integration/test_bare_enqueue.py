@@ -45,7 +45,7 @@ def queue_of(url: str, **settings: Any) -> TaskQueue:
 def short_ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The payloads of tasks that took the shorter way."""
     taken: list[str] = []
-    prepare = fast_insert.insert_like
+    prepare = fast_insert.prepare_insert
 
     def spied(*args: Any) -> Any:
         insert = prepare(*args)
@@ -56,7 +56,7 @@ def short_ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return spy
 
-    monkeypatch.setattr(fast_insert, "insert_like", spied)
+    monkeypatch.setattr(fast_insert, "prepare_insert", spied)
     return taken
 
 

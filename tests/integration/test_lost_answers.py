@@ -61,9 +61,9 @@ def insert(*names: str, **fields: Any) -> Verb:
     return lambda store: store.insert([task(store, name, **fields) for name in names])
 
 
-async def insert_like(store: Store) -> object:
+async def insert_prepared(store: Store) -> object:
     """The statement is prepared first, and keeps its place on the connection."""
-    now, insert_one = store.now(), store.insert_like(task(store, "model"))
+    now, insert_one = store.now(), store.prepare_insert(task(store, "model"))
     answers = [await insert_one(name, "1", now, "") for name in ("t1", "t2")]
     return [(answer.created, answer.status) for answer in answers]
 
@@ -196,7 +196,7 @@ CASES = {
     "insert": Case(insert("t1", "t2", "t3")),
     "insert with keys": Case(insert("t1", idempotency_key="k")),
     "one plain insert": Case(insert("t1")),
-    "one like a model": Case(insert_like),
+    "one like a model": Case(insert_prepared),
     "plain inserts": Case(insert("t1", "t2")),
     "many alike": Case(insert_alike),
     "claim in a transaction": Case(claim_in_line, insert("t1", "t2")),

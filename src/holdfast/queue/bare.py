@@ -18,7 +18,7 @@ from holdfast.queue.pressure import Backpressure
 from holdfast.queue.session import Resources, Session
 from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.queue.types import KnownTypes
-from holdfast.store.store import InsertLike
+from holdfast.store.store import PreparedInsert
 from holdfast.tracing import CURRENT
 
 
@@ -30,7 +30,7 @@ class BareTasks(NamedTuple):
     settings: Settings
     model: Submission
     """A task whose options were checked."""
-    insert: InsertLike
+    insert: PreparedInsert
 
     def is_of(self, handler: Handler | None, settings: Settings) -> bool:
         return self.handler is handler and self.settings is settings
@@ -65,7 +65,7 @@ class BareEnqueue:
             return
         if (bare := session.bare.get(type)) is None or not bare.is_of(handler, settings):
             resources = session.open_resources
-            insert = resources.store.insert_like(submission)
+            insert = resources.store.prepare_insert(submission)
             session.bare[type] = BareTasks(resources, handler, settings, submission, insert)
 
     def known(self, session: Session, type: str) -> BareTasks | None:
@@ -94,7 +94,7 @@ class BareEnqueue:
         if not self._pressure.is_at_ease(queue, key, now):
             return None
         try:
-            inserted = await session.open_new_tasks.insert_like(
+            inserted = await session.open_new_tasks.insert_prepared(
                 model, insert, task_id, payload_json, now
             )
         finally:

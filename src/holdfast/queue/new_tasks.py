@@ -16,7 +16,7 @@ from holdfast.engine.direct_start import DirectStart
 from holdfast.errors import UnknownDependency
 from holdfast.queue.batcher import Batcher
 from holdfast.store.beside import Beside
-from holdfast.store.store import Inserted, InsertLike, Store
+from holdfast.store.store import Inserted, PreparedInsert, Store
 
 GROUP_MAX: Final = 500
 
@@ -35,10 +35,10 @@ class NewTasks:
         self.insert_plain = self._plain.put
         """Inserts a plain task, together with those of concurrent callers."""
 
-    async def insert_like(
+    async def insert_prepared(
         self,
         model: Submission,
-        insert: InsertLike,
+        insert: PreparedInsert,
         task_id: str,
         payload_json: str,
         now: float,

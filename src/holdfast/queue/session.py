@@ -64,7 +64,7 @@ class Session:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, is_stopped: bool = False) -> None:
         self.loop = loop
         self.bare: dict[str, Any] = {}
-        """What bare enqueues of each type share (`bare.py`)."""
+        """The `BareTasks` of each type: see `bare.py`, which imports this module."""
         self.is_stopped = is_stopped
         """The queue was stopped in this loop and not opened again, so implicit opening is refused."""
         self.resources: Resources | None = None

@@ -172,7 +172,7 @@ class Aside(NamedTuple):
 NONE_ASIDE: Final = Aside([], [])
 
 
-CallOfOne: TypeAlias = Callable[[str, str, float, int, str], StatementCall]
+PreparedCall: TypeAlias = Callable[[str, str, float, int, str], StatementCall]
 """From id, payload, time, id of the record and hint to the insert of a task."""
 
 
@@ -184,9 +184,9 @@ class FastPaths(Protocol):
         """Inserts a plain task. RowExists if there is a row of its id."""
         ...
 
-    def insert_like(self, task: Task) -> CallOfOne:
-        """`insert_one` of tasks that differ from a plain one without a delay only in id, payload and
-        moment."""
+    def prepare_insert(self, task: Task) -> PreparedCall:
+        """Makes the calls of `insert_one` for tasks that differ from this one, which is plain and has no
+        delay, only in id, payload and moment."""
         ...
 
     def insert_plain(

@@ -28,7 +28,7 @@ from holdfast.store.by_id import ClaimsById
 from holdfast.store.cascades import CascadeStore
 from holdfast.store.decisions import DecisionStore
 from holdfast.store.fast import insert as fast_insert
-from holdfast.store.fast.insert import InsertLike
+from holdfast.store.fast.insert import PreparedInsert
 from holdfast.store.fast.lone_caller import LoneCaller
 from holdfast.store.feed import FeedStore
 from holdfast.store.groups import GroupStore
@@ -167,15 +167,15 @@ class Store:
             self._access, self.links, group, hint=hint, beside=beside, into=into
         )
 
-    def insert_like(self, model: Submission) -> InsertLike:
-        """A function that inserts one task after the other: plain ones that differ from the model, which has
-        no delay and no tags, only in id, payload and moment."""
+    def prepare_insert(self, model: Submission) -> PreparedInsert:
+        """Prepares what tasks like the model share. Each call of the answer inserts one: a plain task that
+        differs from the model, which has no delay and no tags, only in id, payload and moment."""
 
         async def general(task_id: str, payload_json: str, now: float, hint: str) -> Inserted:
             group = [like(model, payload_json, task_id, now)]
             return (await inserts.insert(self._access, self.links, group, hint=hint))[0]
 
-        return fast_insert.insert_like(self._access, self._lone, model.task, general)
+        return fast_insert.prepare_insert(self._access, self._lone, model.task, general)
 
     async def insert_and_claim(
         self, group: Sequence[Submission], claim: ClaimRequest
@@ -377,5 +377,6 @@ class Store:
 
 
 __all__ = [
-    "ClaimRequest", "Claimed", "InsertLike", "Inserted", "Linked", "Reset", "Store", "Swept", "is_held",
+    "ClaimRequest", "Claimed", "Inserted", "Linked", "PreparedInsert", "Reset", "Store", "Swept",
+    "is_held",
 ]  # fmt: skip

@@ -125,7 +125,7 @@ async def test_a_task_like_a_model_is_written_as_the_core_decides(
     store: Store, fields: dict[str, Any]
 ) -> None:
     model = fresh(store, "model", **fields)
-    insert = store.insert_like(model)
+    insert = store.prepare_insert(model)
     for name in ("t1", "t2"):
         now = store.now()
         text = '{"text":"quote \\" zero \\u0000"}'
@@ -138,7 +138,7 @@ async def test_a_task_like_a_model_is_written_as_the_core_decides(
 
 async def test_a_task_like_a_model_whose_id_exists_goes_the_general_way(store: Store) -> None:
     await store.insert([fresh(store, "t1")])
-    insert = store.insert_like(fresh(store, "model"))
+    insert = store.prepare_insert(fresh(store, "model"))
     answer = await insert("t1", "2", store.now(), "")
     assert not answer.created
     assert (await get(store, "t1")).payload == {"n": 1}

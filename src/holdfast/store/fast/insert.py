@@ -23,7 +23,7 @@ from holdfast.store.port import RowExists
 from holdfast.store.script import Script
 from holdfast.store.scripts.insert import Inserted
 
-InsertLike: TypeAlias = Callable[[str, str, float, str], Awaitable[Inserted]]
+PreparedInsert: TypeAlias = Callable[[str, str, float, str], Awaitable[Inserted]]
 """Inserts a task: its id, its payload, the time of its creation, the hint."""
 
 
@@ -58,12 +58,12 @@ async def insert(
     return [Inserted(task.id, QUEUED, True, task.created_at)]
 
 
-def insert_like(
+def prepare_insert(
     access: Access, lone: LoneCaller, model: Task, general: Callable[..., Awaitable[Inserted]]
-) -> InsertLike:
-    """What all tasks share is prepared here, once. `general`: inserts a task whose id exists."""
+) -> PreparedInsert:
+    """See `Store.prepare_insert`. `general`: inserts a task whose id exists."""
     driver, new_record = access.driver, access.ids.record
-    statement = access.dialect.fast.insert_like(model)
+    statement = access.dialect.fast.prepare_insert(model)
 
     async def insert_one(task_id: str, payload_json: str, now: float, hint: str) -> Inserted:
         record_id = new_record(now)

@@ -25,7 +25,7 @@ from holdfast.store.fast.texts import (
     is_one_shape,
     shared_by,
 )
-from holdfast.store.port import Aside, CallOfOne
+from holdfast.store.port import Aside, PreparedCall
 from holdfast.store.script import Script, StatementCall, call, call_ahead
 from holdfast.store.scripts.work import counted, deltas_json, shifted
 
@@ -46,7 +46,7 @@ class PostgresFast:
         values = insert_one_recorded(task, now, record_id, hint)
         return StatementCall("insert_one", {}, values=values)
 
-    def insert_like(self, task: Task) -> CallOfOne:
+    def prepare_insert(self, task: Task) -> PreparedCall:
         tail, deltas_json, before, after = shared_by(task)
 
         def statement(

@@ -24,7 +24,7 @@ from holdfast.store.fast.texts import (
     shared_by,
     started_alike,
 )
-from holdfast.store.port import NONE_ASIDE, Aside, CallOfOne
+from holdfast.store.port import NONE_ASIDE, Aside, PreparedCall
 from holdfast.store.script import Script, StatementCall, call, call_rows
 from holdfast.store.scripts import tags
 from holdfast.store.scripts.claim import claim_these
@@ -44,7 +44,7 @@ class SqliteFast:
     def insert_one(self, task: Task, *, now: float, record_id: int, hint: str) -> StatementCall:
         return StatementCall("insert_one", {}, values=insert_one_values(task, now))
 
-    def insert_like(self, task: Task) -> CallOfOne:
+    def prepare_insert(self, task: Task) -> PreparedCall:
         tail, deltas_json, before, after = shared_by(task)
 
         def statement(
