@@ -143,13 +143,14 @@ async def test_a_new_epoch_resets_every_reader(shared_bench: Bench) -> None:
 # -- another database (PostgreSQL) -----------------------------------------------------------------------
 
 
-async def test_a_restored_database_has_a_new_epoch(pg_server: Postgres, pg_dsn: str) -> None:
-    """A copy stands for a database that was restored from a dump."""
-    bench = PostgresBench(VirtualClock(), pg_dsn)
+async def test_a_restored_database_has_a_new_epoch(pg_server: Postgres, pg_empty_dsn: str) -> None:
+    """A copy stands for a database that was restored from a dump. PostgreSQL copies only a database without
+    sessions, and one that was lent before has that of `databases.py`."""
+    bench = PostgresBench(VirtualClock(), pg_empty_dsn)
     store = await bench.open()
     await insert(store, 2)
     await bench.close()
-    name = pg_dsn.rpartition("/")[2]
+    name = pg_empty_dsn.rpartition("/")[2]
     admin = await asyncpg.connect(pg_server.dsn())
     await admin.execute(f"CREATE DATABASE restored TEMPLATE {name}")
     store = await bench.open()
