@@ -112,23 +112,23 @@ def _column_type(annotation: Any) -> str:
 
 
 TASK_COLUMNS: Final = tuple(column.name for column, _ in _TABLE)
-LINE: Final = (
+CLAIMED: Final = (
     *("id", "type", "project", "queue", "priority", "due_at", "attempts", "fence", "version"),
     *("payload_json", "metadata_json", "options_json", "max_attempts", "created_at"),
     *("has_dependents", "idempotency_key", "request_hash", "tags_json", "keep_done_seconds"),
     *("progress_timeout_seconds", "progress_due_at"),
 )
-"""What a process must learn about the tasks that it claims, if they have not run before: it knows what a
-claim sets, and the other columns are empty. Those that the statement itself reads come first."""
+"""The columns that a claim returns of a task that has not run before. The process knows those that the claim
+sets, and the others are empty. Those that the statement itself reads come first."""
 _KNOWN: Final = frozenset(
     ("status", "updated_at", "started_at", "node", "lease_until", "progress_json")
 ) | {"claim_id", "lease_seconds", "deaths", "waiting_on"}
-"""What a claim sets, and what is 0 in such tasks."""
+"""The columns that a claim sets, and those that are 0 in such a task."""
 
 
 def _rare() -> tuple[Column, ...]:
-    """Columns that are NULL in such tasks. A new column is one of them."""
-    known = _KNOWN.union(LINE)
+    """Columns that are NULL in such a task. A new column is one of them."""
+    known = _KNOWN.union(CLAIMED)
     return tuple(column for column, _ in _TABLE if column.name not in known)
 
 
@@ -139,7 +139,7 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "plain": _used(Use.PLAIN),
     "shape": _used(Use.SHAPE),
     "changed": _used(Use.CHANGED),
-    "line": tuple(_BY_NAME[name] for name in LINE),
+    "claimed": tuple(_BY_NAME[name] for name in CLAIMED),
     "rare": _rare(),
     "host": _fields(model.Host),
     "group": _fields(model.Group),

@@ -4,7 +4,7 @@ Promises: statements have unique names, and say which index they rely on and wha
 Never: builds SQL from values. Macros expand to columns, whose sets are in `columns.py`: those of a task, and
 those of the fleet's tables (`{host}`, `{job}`, ...; also in `-- returns: {host}`):
     {task}, {new}, {plain}, {shape}, {changed}      their names, in the order of the task's fields
-    {line}, {rare}                                  what a claim returns of most tasks; NULL in them
+    {claimed}, {rare}                               what a claim returns of most tasks; NULL in those tasks
     {task:t}                                        the same as columns of t
     {plain?}                                        as parameters: :id, :type
     {shape?::}                                      as parameters with their types: :id::text

@@ -1,7 +1,7 @@
 """Tasks from the rows of `claim_plain` on PostgreSQL.
 
-Promises: a task is what the row in the store is. The values that a claim sets are those of its request; a
-column that is not returned is empty, or the row comes with all of them as `whole`. Never: decides.
+Promises: a task equals its row in the store. The values that a claim sets are those of its request. Other
+columns that are not returned are empty; if one is not, the row has all of them as `whole`. Never: decides.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 
 from holdfast.core.claiming import ClaimRequest
 from holdfast.core.task import RUNNING, Priority, Task
-from holdfast.store.columns import LINE
+from holdfast.store.columns import CLAIMED
 from holdfast.store.fast.lanes import Firsts
 
 _NTH: Final = 3
 """The first column of a row that is about its task: the others are the same in all rows."""
-_ROW: Final = ("nth", *LINE, "whole")
+_ROW: Final = ("nth", *CLAIMED, "whole")
 _IN_LINE: Final = itemgetter(_ROW.index("priority"), _ROW.index("due_at"), _ROW.index("nth"))
 _PRIORITIES: Final = tuple(Priority)
 _WHOLE: Final = msgspec.json.Decoder(Task)
@@ -38,7 +38,7 @@ def tasks_of(
     rows: Iterable[tuple[Any, ...]], claim: ClaimRequest, now: float
 ) -> tuple[list[Task], Firsts]:
     """The tasks of rows in line, and the place of the first one of each lane. Columns are read in the order
-    of `LINE`, and fields are given in that of `Task`: by name, or through a table, it takes longer."""
+    of `CLAIMED`, and fields are given in that of `Task`: by name, or through a table, it takes longer."""
     tasks, firsts = list[Task](), Firsts()
     node, claim_id, own_lease = claim.node, claim.claim_id, claim.own_lease_seconds
     until = now + claim.lease_seconds

@@ -65,7 +65,7 @@ VALUES ({plain?}, 'queued', :now::float8, :now::float8, :due_at::float8, :record
 -- others: fewer columns are faster to make, to send and to read.
 -- FOR NO KEY UPDATE, here and below, does not conflict with a foreign key check in a caller's open transaction.
 -- index: holdfast_task_ready
--- returns: limited fair aside_due_at nth {line} whole
+-- returns: limited fair aside_due_at nth {claimed} whole
 WITH lane AS MATERIALIZED (
     SELECT q.name, p.priority, (:floors::float8[])[(q.n - 1) * 4 + p.priority + 1] AS floor,
         (:floor_nths::int[])[(q.n - 1) * 4 + p.priority + 1] AS floor_nth
@@ -87,7 +87,7 @@ WITH lane AS MATERIALIZED (
         lease_seconds = :own_lease_seconds::float8, progress_json = NULL,
         progress_due_at = :now::float8 + t.progress_timeout_seconds, history = right(t.history || ',' || :record_id::text, 2000)
     WHERE t.ctid = ANY(ARRAY(SELECT tid FROM picked WHERE limits IS NULL AND fair_key IS NULL))
-    RETURNING {line:t}, t.nth,
+    RETURNING {claimed:t}, t.nth,
         CASE WHEN num_nonnulls({rare:t}, nullif(t.deaths, 0), nullif(t.waiting_on, 0)) > 0
              THEN json_build_array({task:t})::text END AS whole
 ), recorded AS (
@@ -101,7 +101,7 @@ WITH lane AS MATERIALIZED (
                GROUP BY project, queue, type, priority) g, (VALUES ('queued', -1), ('running', 1)) s(status, sign))
     FROM taken HAVING count(*) > 0
 )
-SELECT l.limited, l.fair, l.aside_due_at, nth, {line}, whole
+SELECT l.limited, l.fair, l.aside_due_at, nth, {claimed}, whole
 FROM (SELECT array_agg(id) FILTER (WHERE fair_key IS NULL) AS limited, array_agg(id) FILTER (WHERE fair_key IS NOT NULL) AS fair,
           min(due_at) AS aside_due_at
       FROM picked WHERE limits IS NOT NULL OR fair_key IS NOT NULL) l
