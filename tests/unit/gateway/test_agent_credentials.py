@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.clock import SystemClock, VirtualClock
 from holdfast.errors import StoreUnavailable
-from holdfast.gateway.auth.agents import AGAIN_SECONDS, LOOK_SECONDS, PACE, AgentCredentials
+from holdfast.gateway.auth.agents import AGAIN_SECONDS, LOOK_SECONDS, PAUSE_FACTOR, AgentCredentials
 from holdfast.sync.access.tokens import Tokens
 
 SECONDS = 20.0
@@ -108,10 +108,10 @@ async def test_looks_take_a_share_of_the_time_while_many_hosts_change() -> None:
     with credentials.watching("one", lambda: None):
         assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == LOOK_SECONDS
         credentials.soon()
-        assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == PACE
+        assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == PAUSE_FACTOR
         assert len(tokens.looks) == 1
-        clock.set(clock.now() + PACE)
+        clock.set(clock.now() + PAUSE_FACTOR)
         assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == LOOK_SECONDS
-        assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == PACE
+        assert await asyncio.wait_for(clock.pauses.get(), SECONDS) == PAUSE_FACTOR
         assert len(tokens.looks) == 2
     running.cancel()

@@ -21,10 +21,10 @@ from holdfast.sync.access.tokens import Tokens
 LOOK_SECONDS: Final = 60.0
 AGAIN_SECONDS: Final = 1.0
 """The pause after a look that failed."""
-PACE: Final = 4.0
-PACE_SECONDS_MAX: Final = 5.0
-"""The pause after a look is a multiple of what it took, up to this. Many hosts that are changed one by one
-bring a hint each."""
+PAUSE_FACTOR: Final = 4.0
+PAUSE_SECONDS_MAX: Final = 5.0
+"""The pause after a look is this multiple of what the look took, up to the second bound: many hosts that are
+changed one by one bring a hint each."""
 RECENT_SECONDS: Final = 5.0
 """A credential that was read before a change may be waited with this much later."""
 DIGESTS_MAX: Final = 1_000
@@ -92,18 +92,26 @@ class AgentCredentials:
         while True:
             await self._clock.wait(self._is_due, pause)
             self._is_due.clear()
-            pause, began_at = LOOK_SECONDS, self._clock.monotonic()
-            try:
-                await self._look()
-                if took := self._clock.monotonic() - began_at:
-                    await self._clock.sleep(min(PACE_SECONDS_MAX, took * PACE))
+            began_at = self._clock.monotonic()
+            if not await self._has_looked():
+                pause = AGAIN_SECONDS
                 continue
-            except StoreUnavailable:
-                log.debug("the store is away: credentials of agents are looked at again later")
-            except Exception:
-                log.exception("credentials of agents are looked at again later")
-            # What this look was for is still due.
-            self._is_all, pause = True, AGAIN_SECONDS
+            pause = LOOK_SECONDS
+            if took := self._clock.monotonic() - began_at:
+                await self._clock.sleep(min(PAUSE_SECONDS_MAX, took * PAUSE_FACTOR))
+
+    async def _has_looked(self) -> bool:
+        """Looks once. After a look that failed, all credentials are due."""
+        try:
+            await self._look()
+        except StoreUnavailable:
+            log.debug("the store is away: credentials of agents are looked at again later")
+        except Exception:
+            log.exception("credentials of agents are looked at again later")
+        else:
+            return True
+        self._is_all = True
+        return False
 
     async def _look(self) -> None:
         is_all = self._is_all or not self._late
