@@ -100,6 +100,7 @@ FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 MISSING: Final = re.compile(r"Parameter (\S+) requires an argument\.")
 """What the parser says of an argument or an option that is not there."""
 UNUSED: Final = re.compile(r"Unused Tokens: \[(.*)\]\.")
+"""What it says of arguments for which the command has no place."""
 REPEATED: Final = re.compile(r"Parameter (\S+) specified multiple times\.")
 ELSEWHERE: Final = {
     "dead": "use 'holdfast dlq list'",
@@ -109,7 +110,7 @@ ELSEWHERE: Final = {
     "task intervene": "use 'holdfast task' with abort, pause, resume, retry, reassign, release or force",
 }
 """Names that other texts and other queues have for commands, and what to use."""
-SAME: Final = {
+SYNONYMS: Final = {
     "ls": ("list",),
     "get": ("show",),
     "describe": ("show",),
@@ -127,8 +128,8 @@ SAME: Final = {
     "purge": ("discard",),
 }
 """Verbs that other programs use, and what a noun may have for them."""
-LIKE: Final = 0.72
-"""How like a verb is to one that was mistyped."""
+SIMILARITY_MIN: Final = 0.72
+"""A mistyped verb is as similar as this to the one that is meant; 1 is the same."""
 VERBS_MAX: Final = 3
 """Commands that are suggested for a verb without its noun, those of tasks first."""
 
@@ -142,7 +143,7 @@ def unknown_command(tokens: list[str]) -> Usage:
     if tokens[0] in NOUNS:
         given = " ".join(tokens[:2])
         verbs = [path.partition(" ")[2] for path in BY_PATH if path.startswith(f"{tokens[0]} ")]
-        close = [f"{tokens[0]} {verb}" for verb in _like(tokens[1], verbs)]
+        close = [f"{tokens[0]} {verb}" for verb in _meant(tokens[1], verbs)]
         otherwise = f"{tokens[0]} has {', '.join(verbs)}"
     else:
         given = tokens[0]
@@ -155,9 +156,9 @@ def unknown_command(tokens: list[str]) -> Usage:
     return Usage(f"'{given}' is not a command of holdfast: {guess}")
 
 
-def _like(given: str, verbs: list[str]) -> list[str]:
-    """The verb of the same noun that is meant, if that is clear: a wrong guess may do harm."""
+def _meant(given: str, verbs: list[str]) -> list[str]:
+    """The one of these verbs that is meant, if that is clear: a wrong guess may do harm."""
     import difflib
 
-    same = [verb for verb in SAME.get(given, ()) if verb in verbs]
-    return same[:1] or difflib.get_close_matches(given, verbs, n=1, cutoff=LIKE)
+    same = [verb for verb in SYNONYMS.get(given, ()) if verb in verbs]
+    return same[:1] or difflib.get_close_matches(given, verbs, n=1, cutoff=SIMILARITY_MIN)

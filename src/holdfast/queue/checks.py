@@ -23,18 +23,20 @@ from holdfast.queue.worker_checks import serving, unhandled
 from holdfast.store.sql import load_migrations
 
 CLOCK_WARN_SECONDS: Final = 1.0
-ALIKE_SECONDS: Final = 0.001
-"""Clocks that differ by less than this are said to agree."""
+SHOWN_SECONDS_MIN: Final = 0.001
+"""A shorter time is no number in a finding: two clocks agree, an answer takes less than this."""
 SLOW_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 60.0
-SQLITE: Final = {"2": "FULL", "3": "EXTRA"}
-"""What SQLite calls its numbers of `synchronous`."""
+SYNCHRONOUS: Final = {"2": "FULL", "3": "EXTRA"}
+"""The names of the values of this setting of SQLite, which answers with numbers."""
 WEAK: Final = ("off", "local", "remote_write", "0", "1")
 """Settings with these values do not sync acknowledged writes."""
 
 
 def answer_time(seconds: float) -> str:
-    return "less than 1ms" if seconds < ALIKE_SECONDS else length(seconds)
+    return (
+        f"less than {length(SHOWN_SECONDS_MIN)}" if seconds < SHOWN_SECONDS_MIN else length(seconds)
+    )
 
 
 Look = Callable[[Queue, float], Awaitable[Check]]
@@ -72,7 +74,7 @@ async def durability(queue: Queue, _: float) -> Check:
     return Check(
         "durability",
         Level.OK,
-        ", ".join(f"{name} is {SQLITE.get(value, value)}" for name, value in settings.items()),
+        ", ".join(f"{name} is {SYNCHRONOUS.get(value, value)}" for name, value in settings.items()),
     )
 
 
@@ -288,7 +290,7 @@ async def clock(queue: Queue, _: float) -> Check:
     """The store's clock decides about leases; a large difference makes logs hard to read."""
     resources = await queue.open()
     gap = resources.clock.now() - resources.store.now()
-    if abs(gap) < ALIKE_SECONDS:
+    if abs(gap) < SHOWN_SECONDS_MIN:
         return Check("clock", Level.OK, "this machine and the store agree")
     text = f"this machine is {length(abs(gap))} {'ahead of' if gap > 0 else 'behind'} the store"
     if abs(gap) > CLOCK_WARN_SECONDS:
