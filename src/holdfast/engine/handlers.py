@@ -148,15 +148,9 @@ class Handler(msgspec.Struct, frozen=True):
         return self.parameters is not None
 
     @property
-    def context_name(self) -> str | None:
-        return None if self.parameters is None else self.parameters.context_name
-
-    @property
     def takes_context(self) -> bool:
-        parameters = self.parameters
-        return self.wants_context or (
-            parameters is not None and parameters.context_name is not None
-        )
+        named = self.parameters is not None and self.parameters.context_name is not None
+        return self.wants_context or named
 
 
 class Handlers:

@@ -99,12 +99,7 @@ class Backpressure(PassiveFollower):
         """Whether the cache allows one more task, which is then counted, until `ended`, or there is no bound.
         Most enqueues need no other check."""
         figures, settings = self._by_queue.get(queue), self._settings.current
-        if (
-            figures is None
-            or figures.left < 1
-            or now > figures.until
-            or figures.settings is not settings
-        ):
+        if figures is None or figures.left < 1 or not figures.is_fresh(now, settings):
             return settings.max_depth is None and settings.max_age is None
         figures.add(1, key)
         return True

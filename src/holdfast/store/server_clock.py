@@ -25,7 +25,7 @@ class ServerClock:
 
     def __init__(self, clock: Clock) -> None:
         self._monotonic = clock.monotonic
-        self._offset: float | None = None
+        self._was_read = False
         self._due_at = float("-inf")
         self._store_clock = StoreClock(None, clock.monotonic)
         self.now = self._store_clock.now
@@ -38,8 +38,8 @@ class ServerClock:
     async def read_off(self, ask: Callable[[], Awaitable[float]]) -> None:
         """Reads the clock with `ask`. The first time it reads until a reading is sure, a few times at most:
         no earlier reading bounds the error of a slow one."""
-        for _ in range(FIRST_READINGS if self._offset is None else 1):
-            before = self._monotonic()
+        for _ in range(1 if self._was_read else FIRST_READINGS):
+            before = self.before()
             if self.learn(await ask(), before):
                 return
 
@@ -49,13 +49,13 @@ class ServerClock:
 
     def learn(self, server_time: float, before: float) -> bool:
         """Takes a reading whose question was asked at `before`. Returns whether it is sure."""
-        after = self._monotonic()
+        after, clock = self._monotonic(), self._store_clock
         is_sure = after - before <= SURE_SECONDS
-        if is_sure or self._offset is None:
-            self._offset = server_time - (before + after) / 2
+        if is_sure or not self._was_read:
+            clock.offset = server_time - (before + after) / 2
         else:
             # The server read its clock between `before` and `after`: other offsets are impossible.
-            self._offset = min(max(self._offset, server_time - after), server_time - before)
-        self._store_clock.offset = self._offset  # Its source may now be earlier than before.
+            clock.offset = min(max(clock.offset, server_time - after), server_time - before)
+        self._was_read = True
         self._due_at = after + (CLOCK_SECONDS if is_sure else AGAIN_SECONDS)
         return is_sure

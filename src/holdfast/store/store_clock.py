@@ -4,7 +4,7 @@ Promises: `now` follows its source while the source goes forward. When the sourc
 from its last value at 0.9 of real time, until the source has caught up. Durations therefore stay close to
 real ones, and the gap shrinks by a tenth of the time that passes. `adopt` moves the clock forward to that of
 another process, so processes of one store agree on whether a lease has ended.
-Never: reads a system clock. Both sources are passed in.
+Never: reads a system clock. Both clocks are passed in.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ class StoreClock:
     __slots__ = ("_adopted", "_mark", "_monotonic", "_source", "offset")
 
     def __init__(self, source: Callable[[], float] | None, monotonic: Callable[[], float]) -> None:
-        """`source`: None for the monotonic time plus `offset`."""
+        """`source`: None for the monotonic time plus `offset`, without a call."""
         self._source = source
         self._monotonic = monotonic
         self.offset = 0.0
+        """Of a clock elsewhere. It may be set lower, as a source may be set back."""
         self._mark = (float("-inf"), monotonic())
         """The latest value of `now`, and the monotonic time of that call. Of threads that ask at the same
         time the last one writes it."""

@@ -34,16 +34,15 @@ class DirectConnection(_Base):
 
     async def run_frequent(self, text: str, values: tuple[Any, ...]) -> None:
         """Runs a statement that returns no rows."""
-        prepared = self._frequent.get(text)
+        prepared: Any = self._frequent.get(text)
         if prepared is None:
-            self._frequent[text] = await self.prepare(text)
-            prepared = self._frequent[text]
+            prepared = self._frequent[text] = await self.prepare(text)
         if not IS_KNOWN:
             await prepared.fetch(*values)
             return
         self.has_no_timer = True
         try:
-            protocol: Any = getattr(self, "_protocol")  # noqa: B009 - typeshed does not have it
+            protocol: Any = getattr(self, "_protocol")  # noqa: B009 - the stubs do not have it
             await protocol.bind_execute(prepared._state, values, "", 0, False, NO_TIMEOUT)
         finally:
             self.has_no_timer = False

@@ -141,8 +141,7 @@ class ConnectionPool:
         if self._closed:
             self._end(connection)
         else:
-            age, idle = self._ages[connection], self._idle
-            insort(idle, (age, connection), lo=len(idle) if not idle or idle[-1][0] < age else 0)
+            self._put_idle(connection)
         self._release(rank)
 
     def back(self, connection: Connection, error: BaseException | None = None) -> None:
@@ -169,7 +168,10 @@ class ConnectionPool:
         if self._closed or connection.is_closed() or connection.is_in_transaction():
             self._end(connection)
         else:
-            insort(self._idle, (self._ages[connection], connection))
+            self._put_idle(connection)
+
+    def _put_idle(self, connection: Connection) -> None:
+        insort(self._idle, (self._ages[connection], connection))
 
     def _end(self, connection: Connection) -> None:
         self._ages.pop(connection, None)

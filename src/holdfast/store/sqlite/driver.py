@@ -192,7 +192,7 @@ class SqliteDriver:
         """Ignores the mark: the answer of a commit to a file cannot be lost."""
         if self._inline:
             return self._write_inline(sqlite.run_alone, make)
-        if small and self.is_quick and self._writing.acquire(False):
+        if small and self.is_quick and self._writing.acquire(blocking=False):
             try:
                 return self._write_on_the_spot(sqlite.run_alone, make)
             except StoreBusy:
@@ -206,7 +206,7 @@ class SqliteDriver:
             raise RowExists from error
 
     async def call(self, statement: StatementCall, *, small: bool = False) -> Rows:
-        if small and self.is_quick and self._writing.acquire(False):
+        if small and self.is_quick and self._writing.acquire(blocking=False):
             try:
                 return self._write_on_the_spot(sqlite.execute_alone, statement)
             except apsw.ConstraintError as error:
