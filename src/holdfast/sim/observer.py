@@ -63,7 +63,7 @@ class View:
         """How many tasks it could take."""
         self.free_since = 0.0
         self.pace: tuple[float, float] | None = None
-        """When its time was read last to judge its pace, and that reading."""
+        """Since when its pace is judged, and its time then."""
 
 
 class Observer:
@@ -129,7 +129,7 @@ class Observer:
         self._active |= self._cluster.loop.take_active()
         active, frozen, views = self._active, self._cluster.loop.frozen, self._views
         all_since, calls = disturbances.all_since(), disturbances.calls
-        free: list[View] = []
+        free: list[tuple[View, Engine]] = []
         for node in self._cluster.nodes.values():
             life = node.life
             if not node.is_up or life in frozen:
@@ -141,7 +141,7 @@ class Observer:
             if (engine := view.engine) is None:
                 continue
             if (view.room > 0 and not is_active) or self._is_free(view, engine, now):
-                free.append(view)
+                free.append((view, engine))
             if is_active:
                 active.discard(life)
                 self._check_size(node, engine)
@@ -165,7 +165,7 @@ class Observer:
         view.claimable, view.room = claimed + room, room
         return room > 0
 
-    def _check_idle(self, free: list[View], now: float) -> None:
+    def _check_idle(self, free: list[tuple[View, Engine]], now: float) -> None:
         before = self._ready_since
         ready = self._ready() if free else []
         self._ready_since = {task.id: before.get(task.id, now) for task in ready}
@@ -173,10 +173,10 @@ class Observer:
             if task.id not in self._reported:
                 self._check_task(task, free, now)
 
-    def _check_task(self, task: Ready, free: list[View], now: float) -> None:
+    def _check_task(self, task: Ready, free: list[tuple[View, Engine]], now: float) -> None:
         disturbances = self._cluster.net.disturbances
-        for view in free:
-            node, dispatcher = view.node, view.engine.dispatcher  # type: ignore[union-attr]
+        for view, engine in free:
+            node, dispatcher = view.node, engine.dispatcher
             if task.type not in dispatcher._types() or task.queue not in dispatcher.queues:
                 continue
             since = max(self._ready_since[task.id], view.free_since)
