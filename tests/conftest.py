@@ -35,6 +35,7 @@ hypothesis.settings.load_profile("holdfast")
 HEAVY = ("tests/sim/",)
 """Folders of tests that keep a core busy."""
 WORLD = "tests/acceptance/both_ways/"
+"""A folder whose files share what took long to make."""
 LONG = (
     *(WORLD, "tests/browser/", "tests/e2e/", "tests/integration/agent/"),
     *("tests/acceptance/test_demo.py", "tests/acceptance/test_howto_pages.py"),
@@ -44,7 +45,7 @@ LONG = (
     *("tests/integration/remote/test_remote_faults.py", "tests/integration/test_django.py"),
     *("tests/test_site.py", "tests/test_tidy.py"),
 )
-"""Files and folders with tests that take longest."""
+"""Files and folders with the tests that take longest."""
 REDLOCK_NODES = 5
 COLLECT_AFTER = (5_000, 20, 20)
 """Objects, and collections of each younger generation."""
@@ -82,7 +83,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def unit_of(item: pytest.Item) -> str:
-    """The file of a test, or its folder if all files there share what took long to make."""
+    """The file of a test, or its folder if that stays together."""
     file = item.nodeid.partition("::")[0]
     return WORLD if file.startswith(WORLD) else file
 
@@ -134,8 +135,7 @@ def pg_admin(pg_server: Postgres) -> Iterator[Admin]:
 
 @pytest.fixture(scope="session")
 def pg_databases(pg_server: Postgres, pg_admin: Admin) -> Iterator[Databases]:
-    """Databases like one that was migrated once. A copy of it takes a third of the time of a migration, and
-    emptying one a quarter of the time of a copy."""
+    """Databases like one that was migrated once: a copy of it takes a third of the time of a migration."""
 
     from holdfast.clock import SystemClock
     from holdfast.store.backends import store_for

@@ -1,10 +1,11 @@
 """Databases of PostgreSQL for tests, one after another.
 
 A test gets the tables of Holdfast as a migration leaves them. To empty the tables that a test has filled
-takes a quarter of the time that a copy of the template and its removal take.
+takes a quarter of the time of a copy of the template and its removal.
 
 Promises: a database is used again only if nothing of the test before can be in it. One whose schema,
-settings or statistics were changed, or that still has sessions, is dropped.
+settings or statistics were changed, or in which sessions are left, is dropped. A session of this
+module stays in one that is used again.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ BEGIN
     RETURN true;
 END $$;
 """
-"""The function that answers whether the database is as the template again. The planner uses the figures that
-an index has since it was made on an empty table, so an emptied index gets them back."""
+"""Empties the tables, and answers whether the database is as the template again. The planner uses the figures
+that an index has had since it was made on an empty table, so an emptied index gets them back."""
 
 SEED = """
     IF (SELECT string_agg(t::text, ' ' ORDER BY t::text) FROM public.{name} t)
@@ -94,7 +95,7 @@ SEED = """
 
 
 def make_template(dsn: str) -> None:
-    """Teaches a migrated database to be emptied; its copies can be too."""
+    """Adds to a migrated database the function that empties it. Its copies have it too."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         names = [str(row[0]) for row in connection.execute(SEEDED)]
         connection.execute(WATCHED)
@@ -116,6 +117,7 @@ class Databases:
         self._numbers = itertools.count(1)
         self._name: str | None = None
         self._keeper: Admin | None = None
+        """The session that empties the database that is used again."""
         self._uses = 0
 
     @contextmanager
@@ -156,7 +158,7 @@ class Databases:
         try:
             if self._keeper is None:
                 self._keeper = psycopg.connect(self._server.dsn(name), autocommit=True)
-            return is_left(self._keeper) and ask(self._keeper, EMPTY) is True
+            return is_alone(self._keeper) and ask(self._keeper, EMPTY) is True
         except psycopg.Error:  # the test has ended every session, or locked or removed a part
             return False
 
@@ -167,7 +169,7 @@ def ask(keeper: Admin, text: LiteralString) -> object:
     return row[0]
 
 
-def is_left(keeper: Admin) -> bool:
+def is_alone(keeper: Admin) -> bool:
     """Whether all other sessions have ended. One that stays could write into the next test."""
     for _ in range(PARTING_POLLS):
         if ask(keeper, OTHERS) == 0:

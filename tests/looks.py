@@ -1,4 +1,4 @@
-"""Between two looks at what only a question shows: another process needs the core meanwhile."""
+"""The pause between two looks at what a test cannot wait for: only a question shows it."""
 
 from __future__ import annotations
 

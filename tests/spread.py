@@ -13,8 +13,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 EARLY = 0.75
-"""Share of a part in which its heavy items begin. The rest are short, so that no process ends long after
-the others, which take the last items of a part when they have none."""
+"""The share of a part in which its heavy items begin. Short items follow, because a process that has none
+left takes the last items of another one's part: so no process ends long after the others."""
 
 
 def spread(
