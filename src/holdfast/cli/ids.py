@@ -29,7 +29,7 @@ WHOLE_ID: Final = re.compile(r"[a-z]+_[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-
 async def find_task(
     tasks: Tasks, text: str, *, for_change: bool = False, or_job: bool = False
 ) -> Task:
-    """The one task that the text identifies. `or_job`: the command takes jobs too, and none has this name."""
+    """The one task that the text identifies. `or_job`: the command takes jobs too, and has found none."""
     if not text:
         raise Usage("an id is empty: check that the variable of your script is set")
     if text == LAST:

@@ -67,7 +67,7 @@ def describe(error: BaseException, tokens: Sequence[str] = ()) -> Problem:
                     f"{missing[1]} has no value: write {missing[1]}=-5 if it begins with a dash"
                 )
         elif unused := UNUSED.fullmatch(message):
-            message = f"{unused[1]} is more than the command takes: --help shows what it takes"
+            message = f"the command does not take {unused[1]}: --help shows what it takes"
         elif repeated := REPEATED.fullmatch(message):
             message = (
                 f"{repeated[1]} is given more than once: give it once; where --help allows several "

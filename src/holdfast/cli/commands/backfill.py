@@ -30,7 +30,8 @@ def backfill(
         str,
         Parameter(
             name="--from",
-            help="The first time: 2026-08-01 or 2026-08-01T03:00, in its zone, or an age such as 2d.",
+            help="The first time: 2026-08-01 or 2026-08-01T03:00, in the zone of the schedule, or 2d: "
+            "two days ago.",
         ),
     ],
     to: Annotated[
