@@ -19,6 +19,16 @@ NOTHING = re.compile(r"Not found|There is no such page")
 @pytest.mark.parametrize(
     ("path", "says"),
     [
+        ("/tasks/01a1ec64-0000-7000-8000-000000000000", "Not found"),
+        ("/fleet/jobs/job_none", "Not found"),
+        ("/fleet/hosts/none", "Not found"),
+        ("/nodes/none", "Not found"),
+        ("/nodes/50%25", "Not found"),
+        ("/tasks/50%25", "Not found"),
+        ("/tasks/%E0%A4%A", "Not found"),
+        ("/inbox/dec_none", "Not found"),
+        ("/conflicts/con_none", "Not found"),
+        ("/locks?name=none", "free"),
         ("/operations/op_none", "There is no operation 'op_none'"),
         ("/operations/op_none?show=running", "There is no operation 'op_none'"),
         ("/schedules?name=none", "There is no schedule 'none'"),
@@ -31,11 +41,15 @@ NOTHING = re.compile(r"Not found|There is no such page")
         ("/taskz/and/more?x=1", "There is no such page"),
     ],
 )
-async def test_what_does_not_exist_is_named(page: Page, site: Site, path: str, says: str) -> None:
+async def test_what_does_not_exist_is_said_to_be_so(
+    page: Page, site: Site, path: str, says: str
+) -> None:
     place, _ = site
     await page.goto(f"{place.url}{path}")
     await page.wait_for_selector(LIVE)
     await expect(page.locator("main")).to_contain_text(says)
+    await page.locator("nav.nav").get_by_role("link", name="Queues").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("queues")
 
 
 @pytest.mark.parametrize("path", ["/tasks/none", "/fleet/hosts/none", "/taskz", "/nodes/none"])

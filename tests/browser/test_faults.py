@@ -96,32 +96,6 @@ async def test_a_megabyte_is_cut_and_can_be_downloaded(
     await expect(page.locator(".task")).to_contain_text("are shown")
 
 
-@pytest.mark.parametrize(
-    ("path", "says"),
-    [
-        ("/tasks/01a1ec64-0000-7000-8000-000000000000", "Not found"),
-        ("/fleet/jobs/job_none", "Not found"),
-        ("/fleet/hosts/none", "Not found"),
-        ("/nodes/none", "Not found"),
-        ("/nodes/50%25", "Not found"),
-        ("/tasks/50%25", "Not found"),
-        ("/tasks/%E0%A4%A", "Not found"),
-        ("/inbox/dec_none", "Not found"),
-        ("/conflicts/con_none", "Not found"),
-        ("/operations/op_none", "operation"),
-        ("/locks?name=none", "free"),
-        ("/schedules?name=none", "schedules"),
-    ],
-)
-async def test_an_unknown_id_is_said_to_be_so(page: Page, site: Site, path: str, says: str) -> None:
-    place, _ = site
-    await page.goto(f"{place.url}{path}")
-    await page.wait_for_selector(LIVE)
-    await expect(page.locator("main")).to_contain_text(says)
-    await page.locator("nav.nav").get_by_role("link", name="Queues").click()
-    await expect(page.get_by_role("heading", level=1)).to_contain_text("queues")
-
-
 async def test_the_second_answer_to_a_decision_is_refused(page: Page, site: Site) -> None:
     place, to = site
     task = await to.task("ledger.close-month", {"month": "2026-08"})
