@@ -193,11 +193,7 @@ function Row({
       command: `holdfast token revoke ${token.id}`,
     });
   const isValid = token.state === "valid";
-  const ends = !isValid
-    ? token.state
-    : token.expires_at
-      ? `ends in ${dur(until(token.expires_at), true)}`
-      : "never ends";
+  const left = token.expires_at && dur(until(token.expires_at), true);
   return (
     <tr class={isValid ? "" : "gone"}>
       <td>
@@ -207,7 +203,7 @@ function Row({
         <span class="m dim">…{token.id.slice(-4)}</span>
         {isMine && <span class="tag person">this browser</span>}
         <span class="onph sm sub">
-          {token.roles.join(", ")} · {ends}
+          {token.roles.join(", ")} · {!isValid ? token.state : left ? `ends in ${left}` : "never ends"}
         </span>
       </td>
       <td class="c2">{token.kind}</td>
@@ -227,8 +223,8 @@ function Row({
       <td class="n c2">
         {!isValid ? (
           <span class="dim">{token.state}</span>
-        ) : token.expires_at ? (
-          ends.replace("ends ", "")
+        ) : left ? (
+          `in ${left}`
         ) : (
           <span class="warn">never</span>
         )}
