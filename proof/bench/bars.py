@@ -191,7 +191,7 @@ def _scaling(j: _Judge) -> Iterator[Bar]:
     for name, store in (("holdfast-pg", "PostgreSQL"), ("holdfast-sqlite", "SQLite")):
         deep = j.results.median("depth", name, "deep")
         shallow = j.results.median("depth", name, "shallow")
-        yield _ratio(f"1,000,000 waiting, {store}", "rate until 1,000 wait", deep, shallow, 0.9)
+        yield _ratio(f"1,000,000 waiting, {store}", "rate with 1,000 left", deep, shallow, 0.9)
     one, two = (j.results.median("cpu", "holdfast-pg", key) for key in ("one", "two"))
     yield _ratio("two processes, CPU, PostgreSQL", "one process", two, one, 1.6)
 

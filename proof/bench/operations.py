@@ -27,7 +27,7 @@ IDLE_SETTLE_SECONDS = 5.0
 WARM_UP = 20
 """First tasks of a latency measurement, which are not counted."""
 LEFT = 1_000
-"""Tasks that still wait after a shallow drain was measured."""
+"""Tasks of a shallow queue that still wait when its drain was measured."""
 SKIP = 200
 """The first handlers of a drain are not counted, because their claim started before the clock."""
 
@@ -186,9 +186,8 @@ async def depth_deep(subject: QueueSubject, window: int) -> Result:
 
 
 async def _drain_window(subject: QueueSubject, window: int) -> float:
-    """The rate of the first ``window`` tasks after `SKIP`, in a new worker. More tasks wait behind them, so
-    that a claim and a completion fall into the window for each: at the end of a queue the last completions
-    would not."""
+    """The rate of ``window`` tasks in a new worker, after the first `SKIP`. More tasks wait behind them: at
+    the end of a queue the last completions would come after the window, and not be counted."""
     reader = Reader(probe_folder())
     reader.clear()
     tree = workers(subject, 1)
