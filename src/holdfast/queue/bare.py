@@ -1,8 +1,11 @@
-"""The short way of a bare enqueue: a type with a handler in this process, a payload, no options.
+"""The short way of a bare enqueue: a payload without options, for a type with a handler in this process.
 
-What the tasks of a type share is prepared once in each session, and no row is made in Python. Promises: the
-checks, the row and the event of the general way. Never: takes a task that needs more than its insert: within
-a trace, in a queue whose backlog has to be counted, with metrics, while the queue stops.
+The first bare task of a type comes the general way and is the model of the next ones: what they share is
+prepared once in each session, and no row is made in Python.
+
+Promises: the checks, the row and the event of the general way. Never: takes a task that needs more than its
+insert, which is one within a trace, in a queue whose backlog has to be counted, with metrics, or while the
+queue stops.
 """
 
 from __future__ import annotations
@@ -54,8 +57,7 @@ class BareEnqueue:
     def learn(
         self, session: Session, type: str, config: TypeConfig, submission: Submission
     ) -> None:
-        """A bare task has come the general way. The next ones of its type may take this one. `config`: by
-        which it was made."""
+        """A bare task has come the general way, made by this config: it may be the model of its type."""
         handler, settings = self._types.handlers.get(type), self._settings.current
         # The handler may have been registered while the type was looked up.
         if handler is None or handler.config is not config:

@@ -73,12 +73,13 @@ class Batcher(Generic[Item, Answer]):
             self.ended()
 
     def begin(self) -> bool:
-        """Whether nothing is written. Then the caller writes an item by itself, and calls `ended`. Items that
-        arrive meanwhile wait for a batch."""
+        """Whether nothing is being written. Then the caller writes an item without `put`, and calls `ended`.
+        Items that arrive meanwhile wait for a batch."""
         is_free, self._busy = not self._busy, True
         return is_free
 
     def ended(self) -> None:
+        """The write of a single item has ended."""
         if self._waiting:
             self._next()
         else:

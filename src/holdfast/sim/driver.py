@@ -68,8 +68,8 @@ class RemoteDriver:
         return self._run(prepare) if mark is None else self._run_marked(prepare)
 
     def _prepared(self, make: Callable[[], Script[T]]) -> Callable[[], T]:
-        """A message with a script that is made now, when the transaction begins at the node: it may arrive
-        late. Each duplicate is another transaction."""
+        """The message of a transaction. For its node the transaction begins now, so the script is made now,
+        even if the message arrives late. A duplicate is another transaction with another script."""
         made = [make()]
 
         def serve() -> T:

@@ -90,7 +90,7 @@ class Net:
         self._changed()
 
     def _changed(self) -> None:
-        """Two messages of each call ask whether the network is calm, which changes with faults only."""
+        """Faults have changed. `is_calm` is kept, because each call asks for it twice."""
         self.is_calm = (
             not (self._cut or self._half_open or self._clogged)
             and self._conditions.loss <= 0.0
@@ -127,7 +127,7 @@ class Net:
         self._cut.clear()
         self._clogged.clear()
         self._half_open.clear()
-        self.conditions = NetConditions()  # Which also sets `is_calm`.
+        self.conditions = NetConditions()  # sets `is_calm` too
 
     # -- messages ----------------------------------------------------------------------------------
 

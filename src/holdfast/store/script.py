@@ -24,8 +24,8 @@ class StatementCall(msgspec.Struct, frozen=True, gc=False):
     """The script does not need the rows, and gets none: while the server runs this statement, the script may
     prepare the next one."""
     values: tuple[Any, ...] | None = None
-    """In place of `params`: their values in the order in which the names first appear, on SQLite statement by
-    statement. Faster to bind."""
+    """In place of `params`, for a frequent write whose answer is not read (PostgreSQL returns none): their
+    values in the order in which the names first appear, on SQLite statement by statement. Faster to bind."""
 
 
 Rows: TypeAlias = list[Any]

@@ -48,7 +48,7 @@ class Shared(NamedTuple):
     """What inserts of tasks share that differ only in id, payload and moment."""
 
     tail: str
-    """Of the event, after the task id, and the end of its list."""
+    """The text of the event after the id of the task, with the end of the list."""
     deltas_json: str
     before: tuple[Any, ...]
     """The values between the id and the payload."""
