@@ -64,8 +64,6 @@ class SqliteDriver:
         self.is_quick = False
         self._answering = False
         self._version = 0
-        self._is_patient = True
-        """Whether the writer connection waits for other processes."""
         self._changes = 0
         self._commits = LoopCommits()
         follow(self)
@@ -79,7 +77,6 @@ class SqliteDriver:
         of other event loops of this process. While that connection is busy, the last value is returned."""
         if self._writer is not None and self._writing.acquire(blocking=False):
             try:
-                self._have_patience(self._writer)
                 rows = self._writer.execute("PRAGMA data_version").fetchall()
                 self._version = int(str(rows[0][0]))
             finally:
@@ -271,7 +268,7 @@ class SqliteDriver:
         except BaseException:
             writer.close()
             raise
-        self._writer, self._is_patient = writer, True
+        self._writer = writer
         if self.path != ":memory:" and not self._inline:
             self._reader = sqlite.connect(self.path, shared=True)
 
@@ -297,31 +294,25 @@ class SqliteDriver:
         and back would take longer. Raises StoreBusy at once if another process writes. The caller holds
         `_writing`, which is released here."""
         started_at = self._clock.monotonic()
-        if self._writer is not None and self._is_patient:
-            self._is_patient = False
+        if self._writer is not None:
             self._writer.set_busy_timeout(0)
         try:
             return self._write_inline(work, what)
         finally:
+            if self._writer is not None:
+                self._writer.set_busy_timeout(sqlite.BUSY_MILLISECONDS)
             self._took(started_at)
             listener = self._counted() if self._commits.listeners else None
             self._writing.release()
             if listener is not None:
                 listener()
 
-    def _have_patience(self, writer: apsw.Connection) -> None:
-        """Lets the connection wait for other processes. The caller holds `_writing`."""
-        if not self._is_patient:
-            self._is_patient = True
-            writer.set_busy_timeout(sqlite.BUSY_MILLISECONDS)
-
     def _counted(self) -> Callable[[], None] | None:
         """Counts a commit of this event loop if it changed rows. Returns the listener to call then."""
         if not self._has_changed():
             return None
         loop, listeners = asyncio.get_running_loop(), self._commits.listeners
-        if len(listeners) > 1:
-            self._commits.count((loop,))
+        self._commits.count((loop,))
         return listeners.get(loop)
 
     def _took(self, started_at: float) -> None:
@@ -336,7 +327,6 @@ class SqliteDriver:
             if first.is_abandoned:
                 continue
             with writing:
-                self._have_patience(writer)
                 started_at = self._clock.monotonic()
                 answers = commit_group(writer, first, following)
                 if len(answers) == 1:
